@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from agent.session.attempts.parallel_attempts import ParallelAttempts
     from agent.session.history.branch_comparison import BranchComparison
     from agent.session.history.navigation import HistoryNavigation
-    from agent.session.spending.overview import SpendingOverview
+    from agent.session.spending.report import SpendingOverview
     from agent.session.subagents.scheduler import Scheduler
     from agent.session.subagents.subagent import Services
 
@@ -292,7 +292,7 @@ class Engine:
 
     async def usage(self) -> SpendingOverview:
         """What was spent: this session and this day, by whom, beside the ceilings."""
-        from agent.session.spending.overview import overview
+        from agent.session.spending.report import overview
 
         return await overview(self.metering)
 

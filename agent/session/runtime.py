@@ -29,46 +29,39 @@ from agent.model.transport.waits import RetryPolicy
 from agent.safety.sandbox.caches import sweep_over
 from agent.session.attempts.parallel_attempts import ParallelAttempts
 from agent.session.conversation.opening import swept
-from agent.session.conversation.opening_events import announce
-from agent.session.conversation.permission_notices import permission_problems
+from agent.session.conversation.opening_events import announce, permission_problems, problems_of
 from agent.session.conversation.session_folder import SessionFolder, move, session_folder
 from agent.session.conversation.session_prompt import kept_back
 from agent.session.engine import Engine
-from agent.session.history.checkpoint_service import CheckpointService
 from agent.session.history.navigation import HistoryNavigation
-from agent.session.history.session_checkpoints import open_recorder
+from agent.session.history.session_checkpoints import CheckpointService, open_recorder
 from agent.session.options import Options
 from agent.session.pending_requests import PendingRequests
-from agent.session.spending.ceiling_questions import CeilingQuestions
-from agent.session.spending.decisions import Decisions
+from agent.session.spending.decisions import CeilingQuestions, Decisions
 from agent.session.stream import EventStream, Listener
-from agent.session.subagents.agent_copies import AgentCopies, NoCopies
+from agent.session.subagents.agent_copies import AgentCopies, AgentWorkspaces, NoCopies
 from agent.session.subagents.agent_models import AgentModels, KnownModels
 from agent.session.subagents.definitions import Definitions
-from agent.session.subagents.forecast_question import FirstRequest
+from agent.session.subagents.forecast import FirstRequest
 from agent.session.subagents.foreign_program import foreign_programs
 from agent.session.subagents.mentions import Mentions
 from agent.session.subagents.session_agents import SessionAgents, open_session_agents
 from agent.session.subagents.subagent import Services
-from agent.session.subagents.workspaces import AgentWorkspaces
-from agent.session.turns.background_changes import BackgroundChanges
 from agent.session.turns.tool_context import PersonAsker
 from agent.session.turns.turn_queue import TurnQueue
+from agent.session.turns.unasked_changes import BackgroundChanges
 from agent.session.wiring.absent import NoWatch, ProjectWatch
 from agent.session.wiring.agent import AgentSpec, open_agent
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.session.wiring.conversation import Conversation, further_tools, open_conversation
-from agent.session.wiring.execution_context import open_execution, session_scope
+from agent.session.wiring.execution_context import note_settings, open_execution, session_scope
 from agent.session.wiring.plugin_memory import open_notes
 from agent.session.wiring.plugin_search import plugin_search
 from agent.session.wiring.recall import open_meaning, recall_sources
 from agent.session.wiring.routes import RoutePlan, plan_routes
-from agent.session.wiring.session_browsers import note_settings
 from agent.session.wiring.session_plugins import open_plugins
-from agent.session.wiring.session_references import session_references
 from agent.session.wiring.session_senses import SessionSenses, offer_ready
-from agent.session.wiring.session_servers import open_servers
-from agent.session.wiring.settings_problems import problems_of
+from agent.session.wiring.session_servers import open_servers, session_references
 from agent.session.wiring.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
 from agent.workspace.cut_off_edits import finish_cut_off, notes_for
 from tools.registry import registry

@@ -15,8 +15,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from agent.api.child import EngineServer
-from agent.api.frames import Outlet, read_frame
-from agent.api.wire import WireError
+from agent.api.wire import Outlet, WireError, read_frame
 from agent.core.home import Home, private_folder
 from agent.core.messages import Attachment
 from agent.errors import HermesError

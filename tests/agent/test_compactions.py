@@ -12,7 +12,7 @@ import pytest
 
 from agent.errors import HermesError
 from agent.events import Noticed, PrefixBroken
-from agent.session.conversation.folded_messages import FoldedMessages
+from agent.session.conversation.live_session import FoldedMessages
 from agent.session.engine import Engine
 from tests.support.compacting import Worker, condenses, instructions, said_in, sizes, spread, tokens_of
 from tests.support.engines import Bench, bench

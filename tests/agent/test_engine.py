@@ -486,7 +486,7 @@ async def test_a_fault_of_ours_ends_the_call_and_not_the_turn(tmp_path: Path, mo
 
     async with bench(tmp_path, script) as b, b.engine() as engine:
         with monkeypatch.context() as patch:
-            patch.setattr("agent.session.turns.hooked_call.call_tool", broken)
+            patch.setattr("agent.session.turns.call_runner.call_tool", broken)
             ended = await engine.run("write it")
         assert (ended.outcome, ended.text) == ("done", "On.")
         done = b.seen(ToolFinished)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from agent.core.store.export import portable_line
 from agent.core.store.nodes import Node, Session
-from agent.session.export.shortening import shortened
-from agent.session.export.trajectories import atif_trajectory, openai_messages, tool_statistics
+from agent.session.export.trajectories import atif_trajectory, openai_messages, shortened, tool_statistics
 
 SESSION = Session("s", "title", "/w", "model", 1.0, 2.0, None)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)

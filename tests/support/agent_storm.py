@@ -17,7 +17,7 @@ from agent.session.spending import request_table
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.spending.spending import Spending
 from agent.session.subagents.delegate_service import DelegateService
-from agent.session.subagents.forecast_question import FirstRequest, Forecaster
+from agent.session.subagents.forecast import FirstRequest, Forecaster
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import Task
 from agent.session.subagents.scheduler import AgentLimits, Scheduler

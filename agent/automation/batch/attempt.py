@@ -34,9 +34,8 @@ from agent.session.options import Options
 from agent.session.runtime import open_engine
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError
 from agent.session.spending.metering import Metering, day_budget, total_budget
-from agent.session.spending.prices import prices_of
 from agent.session.spending.request_table import SIDE
-from agent.session.spending.spending import Spending
+from agent.session.spending.spending import Spending, prices_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

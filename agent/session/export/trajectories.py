@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import PurePath
 from typing import Any
 
-from agent.core.store.export import said_to_model, value_of
-from agent.core.store.nodes import Node, Session
+from agent.core.store.export import is_complete, said_to_model, value_of
+from agent.core.store.nodes import Node, Session, calls_of
 from tools.registry import Registry
 
 ATIF = "ATIF-v1.8"
@@ -192,3 +194,131 @@ def _arguments(text: str) -> Mapping[str, Any]:
 
 def _time(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportFilter:
+    """What a session has to be; what is left empty admits all. Times are seconds since the epoch."""
+
+    project: str = ""
+    """A part of the name of its folder, in capitals or not."""
+    model: str = ""
+    """A model that answered, by the name it was asked under."""
+    tools: tuple[str, ...] = ()
+    """Tools of which at least one was called."""
+    since: float | None = None
+    until: float | None = None
+    """When it began."""
+    completed: bool = False
+    """Only those that end with a whole answer."""
+    least_calls: int = 0
+    sessions: frozenset[str] | None = None
+    """Only these, by id."""
+
+    def admits(self, session: Session) -> bool:
+        """Whether a session may pass, by what is known without its nodes."""
+        return (
+            (self.sessions is None or session.id in self.sessions)
+            and self.project.casefold() in PurePath(session.workspace).name.casefold()
+            and (self.since is None or session.created >= self.since)
+            and (self.until is None or session.created <= self.until)
+        )
+
+    def admits_path(self, session: Session, nodes: Sequence[Node]) -> bool:
+        """Whether a branch of a session passes: somebody was answered, and the rest holds."""
+        answers = [node for node in nodes if node.kind == "assistant"]
+        called = [name for node in answers for name, _ in calls_of(node.data)]
+        return (
+            bool(answers)
+            and (
+                not self.model
+                or any((node.data.get("model") or session.model) == self.model for node in answers)
+            )
+            and (not self.tools or not set(self.tools).isdisjoint(called))
+            and len(called) >= self.least_calls
+            and (not self.completed or is_complete(nodes))
+        )
+
+
+PER_TOKEN = 4
+"""Characters that count as one token."""
+KEPT = 4
+"""Exchanges at the end that stay whole."""
+_STEPS = (4_000, 1_000, 200)
+"""Characters of a result that stay, tried in turn."""
+
+
+def tokens_of(nodes: Sequence[Node]) -> int:
+    """Tokens of a trajectory, estimated: texts, reasoning and calls."""
+    return sum(map(_size, nodes)) // PER_TOKEN
+
+
+def shortened(nodes: Sequence[Node], most: int) -> list[Node]:
+    """As much of a trajectory as fits `most` tokens. What has to stay may still be more than that."""
+    found = list(nodes)
+    tail = _tail(found)
+    for length in _STEPS:
+        if tokens_of(found) <= most:
+            return found
+        found = [_cut(node, length) if place < tail else node for place, node in enumerate(found)]
+    found = _without_exchanges(found, tail, most)
+    for length in _STEPS:
+        if tokens_of(found) <= most:
+            return found
+        found = [_cut(node, length) for node in found]
+    return found
+
+
+def _without_exchanges(found: list[Node], tail: int, most: int) -> list[Node]:
+    """Leave exchanges before `tail` out, oldest first, until the rest fits; a notice tells how many."""
+    surplus = tokens_of(found) - most
+    left: set[int] = set()
+    for exchange in _exchanges(found[:tail]):
+        if surplus <= 0:
+            break
+        surplus -= tokens_of([found[place] for place in exchange])
+        left.update(exchange)
+    if not left:
+        return found
+    first = min(left)
+    note = replace(
+        found[first],
+        kind="notice",
+        content=f"[{len(left)} entries are left out here.]",
+        data={"to_model": True},
+    )
+    kept = [node for place, node in enumerate(found) if place not in left or place == first]
+    return [note if node is found[first] else node for node in kept]
+
+
+def _size(node: Node) -> int:
+    return (
+        len(node.content)
+        + len(str(node.data.get("reasoning") or ""))
+        + sum(len(name) + len(arguments) for name, arguments in calls_of(node.data))
+    )
+
+
+def _tail(nodes: Sequence[Node]) -> int:
+    """Where the exchanges begin that stay whole."""
+    answers = [place for place, node in enumerate(nodes) if node.kind == "assistant"]
+    return answers[-KEPT] if len(answers) >= KEPT else (answers[0] if answers else len(nodes))
+
+
+def _cut(node: Node, length: int) -> Node:
+    if node.kind != "tool" or len(node.content) <= length:
+        return node
+    half = length // 2
+    shown = {"shortened": node.content[:half] + " … " + node.content[-half:], "characters": len(node.content)}
+    return replace(node, content=json.dumps(shown, ensure_ascii=False))
+
+
+def _exchanges(nodes: Sequence[Node]) -> list[list[int]]:
+    """Each answer with calls together with its results, oldest first."""
+    found: list[list[int]] = []
+    for place, node in enumerate(nodes):
+        if node.kind == "assistant":
+            found.append([place])
+        elif node.kind == "tool" and found:
+            found[-1].append(place)
+    return found

@@ -8,20 +8,18 @@ kept as operations, so that `undo` and `redo` lead through it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from agent.core.store.branches import OutlineRow
 from agent.core.store.marks import NodeMark
-from agent.core.store.nodes import BranchHead, Node
+from agent.core.store.nodes import BranchHead, Node, first_line
 from agent.core.store.operations import Operation, SessionPlace
 from agent.errors import HermesError
 from agent.events import BranchSwitched, Event, Noticed
 from agent.session.conversation.live_session import LiveSession
-from agent.session.history.carry_over import carried_over
-from agent.session.history.undo import to_redo, to_undo
-from agent.session.history.uninterrupted import RunningOperations, uninterrupted
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
 from agent.workspace.checkpoints.git_words import gathered
@@ -34,6 +32,113 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.merge import Merged
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
+
+
+ASKED, FILES, SAID = 10, 20, 1_500
+"""Messages, files and characters of the last answer that a note names at most."""
+
+
+def carried_over(branch: str, nodes: Sequence[Node], changes: Sequence[PathChange]) -> str:
+    """A note for the model: what was asked, which files changed, how the last answer read; or nothing."""
+    asked = [node for node in nodes if node.kind == "user" and node.data.get("origin") != "engine"]
+    said = [node for node in nodes if node.kind == "assistant" and node.content.strip()]
+    if not asked and not said and not changes:
+        return ""
+    lines = [f"[Carried over from branch {branch}, which this conversation does not follow:"]
+    lines += [f"- asked: {first_line(node.content)}" for node in asked[-ASKED:]]
+    lines += [f"- {_what(change)} {change.path}" for change in changes[:FILES]]
+    if len(changes) > FILES:
+        lines.append(f"- and {len(changes) - FILES:,} more files")
+    if said:
+        text = said[-1].content.strip()
+        lines.append(f"- its last answer: {text[:SAID]}{'…' if len(text) > SAID else ''}")
+    return "\n".join(lines) + "]"
+
+
+def _what(change: PathChange) -> str:
+    if change.before is None:
+        return "made"
+    return "removed" if change.after is None else "changed"
+
+
+def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
+    """The newest operation that stands and led along `path`, the nodes of the conversation. Pure.
+
+    `done` are the operations of the session, oldest first. Raises `HermesError` where files were changed
+    on another branch since: taking back would take that along.
+    """
+    here = _places(path)
+    found = next((each for each in reversed(done) if not each.undone and each.after.node in here), None)
+    return _alone(found, done)
+
+
+def to_redo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
+    """The operation that was undone last of those that begin on `path`. Pure. Raises as `to_undo` does."""
+    here = _places(path)
+    undone = (each for each in done if each.undone and each.before.node in here)
+    found = max(undone, key=lambda each: (here[each.before.node], -each.number), default=None)
+    return _alone(found, done)
+
+
+def _places(path: Sequence[int]) -> Mapping[int | None, int]:
+    """How far along the path each node is; before the first one is on it as well."""
+    return {None: -1, **{node: at for at, node in enumerate(path)}}
+
+
+def _alone(found: Operation | None, done: Iterable[Operation]) -> Operation | None:
+    if found is not None:
+        for each in done:
+            if each.number > found.number and not each.undone and each.before.step != each.after.step:
+                raise HermesError(
+                    f"Since then files were changed on branch {each.after.head} ({each.label}); "
+                    "undo that there first, or choose files in /timeline."
+                )
+    return found
+
+
+Asked = ParamSpec("Asked")
+Outcome = TypeVar("Outcome")
+
+
+class RunningOperations:
+    """All of it that has not ended yet."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def carry(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
+        """Do it and wait for it; a caller who is cancelled leaves it to its end. Raises what it raises."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
+
+    async def settled(self) -> None:
+        """Wait until nothing is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+class Uninterruptible(Protocol):
+    """Whose work may not stop half-way."""
+
+    under_way: RunningOperations
+
+
+Owner = TypeVar("Owner", bound=Uninterruptible)
+
+
+def uninterrupted(
+    work: Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]],
+) -> Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]]:
+    """Let a method go on to its end whatever becomes of its caller."""
+
+    @wraps(work)
+    async def carried(self: Owner, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
+        return await self.under_way.carry(work(self, *args, **options))
+
+    return carried
+
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
 Moved = Callable[[str], Awaitable[None]]

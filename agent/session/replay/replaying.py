@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.attachments import AttachmentStore, attachments_of
 from agent.core.config.hook_list import HookAnswer
-from agent.core.store.nodes import Node, Session
+from agent.core.messages import ToolCall
+from agent.core.store.nodes import MAIN, BranchHead, Node, Session
+from agent.core.store.store import Store
 from agent.errors import ConfigError
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import COMPACT, STANDARD, Profile, ToolSpec
@@ -20,8 +23,6 @@ from agent.model.usage import Meter
 from agent.model.wire_format import Wire
 from agent.session.conversation.live_session import LiveSession
 from agent.session.replay.answers import Compared, RecordedAnswers, RecordedIds, codec_of
-from agent.session.replay.recorded_calls import RecordedCalls
-from agent.session.replay.recorded_store import RecordedStore
 from agent.session.replay.tape import (
     Difference,
     ReplayDifference,
@@ -30,14 +31,110 @@ from agent.session.replay.tape import (
     begins_turn_next,
     is_answer,
 )
+from agent.session.turns.call_runner import FinishedCall, NoHooks
 from agent.session.turns.dialogue import Dialogue
-from agent.session.turns.hooked_call import NoHooks
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.turns.turn_runner import WRAP_UP, TurnRunner
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.core.store.store import Store
     from agent.events import Event
+
+
+class RecordedCalls:
+    """Gives each call the result it had, in the order in which results were written."""
+
+    def __init__(self, session: LiveSession, tape: Tape) -> None:
+        self._session = session
+        self._tape = tape
+
+    def turn_began(self) -> None:
+        pass
+
+    async def run(
+        self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
+    ) -> list[FinishedCall]:
+        """Raises `ReplayDifference` where a call that must not run was run, or has no result."""
+        open_calls = {call.id: call for call in calls}
+        finished: dict[str, FinishedCall] = {}
+        while open_calls:
+            result = self._tape.take_result(set(open_calls))
+            if result is None:
+                break
+            call = open_calls.pop(str(result.data["call"]))
+            outcome = result.data.get("outcome", "done")
+            if reason := (broken or {}).get(call.id):
+                self._check_refusal(result, reason)
+            await self._session.finish_call(call, result.content, result.data)
+            finished[call.id] = FinishedCall(call, outcome, result.content)
+        return [finished[call.id] for call in calls if call.id in finished]
+
+    def _check_refusal(self, result: Node, reason: str) -> None:
+        try:
+            said: Any = json.loads(result.content).get("error")
+        except (ValueError, AttributeError):
+            said = result.content
+        if said != reason:
+            self._tape.differ(f"the result of {result.data.get('tool')}", said, reason, result)
+
+
+class RecordedStore:
+    """The part of `agent.core.store.store.Store` that an open session uses."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+        self.session: LiveSession | None = None
+        """The session that reads from here; what is fed reaches it before what it writes."""
+
+    async def append(
+        self,
+        session: str,
+        kind: str,
+        content: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        head: str = MAIN,
+        expected: object = None,
+    ) -> Node:
+        tape = self._tape
+        if tape.difference is None and (kind != "user" or (data or {}).get("origin") == "engine"):
+            tape.feed()
+            await self.caught_up()
+        return tape.append(kind, content, data or {})
+
+    async def finish_call(
+        self,
+        session: str,
+        call: str,
+        result: str,
+        data: Mapping[str, Any],
+        *,
+        head: str = MAIN,
+        expected: object = None,
+    ) -> Node:
+        node = self._tape.take_result({call})
+        assert node is not None
+        await self.caught_up()
+        self._tape.pass_result(node)
+        return node
+
+    async def start_call(self, session: str, node: int, call: str, name: str) -> None:
+        pass
+
+    async def save_draft(self, session: str, head: str, content: str, reasoning: str) -> None:
+        pass
+
+    async def path(self, session: str, head: str = MAIN) -> list[Node]:
+        return list(self._tape.read())
+
+    async def heads(self, session: str) -> list[BranchHead]:
+        return [BranchHead(session, MAIN, None, 0.0)]
+
+    async def caught_up(self) -> None:
+        """Let the session take in what was fed."""
+        if self.session is not None:
+            await self.session.catch_up()
+
 
 _HELD_BACK = "[A check of the user holds your answer back: "
 _UNREACHED = 2.0
@@ -293,3 +390,26 @@ def _nothing(_event: Event) -> None:
 
 async def _never() -> None:
     pass
+
+
+def check_step(path: Sequence[Node], branch: str, step: int) -> None:
+    """Raise `ConfigError` where a branch has no such step."""
+    steps = steps_of(path)
+    if not 1 <= step <= steps:
+        raise ConfigError(f"There is no step {step}; branch {clean(branch)} has {steps}.")
+
+
+async def branch_before(store: Store, session: str, branch: str, step: int) -> str:
+    """Make the branch that ends before the answer of a step, and the one in use; its name.
+
+    Raises `ConfigError` where the branch has no such step.
+    """
+    path = await store.path(session, branch)
+    check_step(path, branch, step)
+    names = {head.name for head in await store.heads(session)}
+    wanted = (f"live-{step}" + (f"-{number}" if number > 1 else "") for number in range(1, len(names) + 2))
+    name = next(each for each in wanted if each not in names)
+    before = until(path, step)
+    await store.fork(session, before[-1].id if before else None, name)
+    await store.use_head(session, name)
+    return name

@@ -1,23 +1,279 @@
-"""Metering of one session: its account, its request log, what happens at a ceiling."""
+"""Metering of one session: its account, metered ways to models and services, what happens at a ceiling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from agent.core.event_data import Usage
+from agent.errors import ModelError
 from agent.model.catalog import ModelInfo
-from agent.model.protocol import ModelClient
-from agent.model.transport.waits import NoPause, NoThrottle, Pause, Throttle
-from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError
-from agent.session.spending.metered_client import MeteredClient, Reached, RequestTally
-from agent.session.spending.request_log import request_log_of
+from agent.model.protocol import Delta, Frame, ModelClient, ModelRequest, ReplyEnd, UsageDelta
+from agent.model.transport.waits import NoPause, NoThrottle, Pause, PausedError, Throttle
+from agent.model.usage import LARGEST_RATIO, most_cost, request_cost
+from agent.session.spending.answer_limit import fitted
+from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError, Charge, Reservation
+from agent.session.spending.request_log import RequestLog, request_log_of
 from agent.session.spending.request_table import MAIN, SIDE, Payer
+from tools.results import ToolError
 
 if TYPE_CHECKING:
     from agent.core.config.schema import BudgetSettings
     from agent.model.transport.reply import ModelRoute
+    from agent.session.spending.request_log import RequestEntry
     from agent.session.spending.spending import Spending
+
+
+PER_MESSAGE = 16
+"""Tokens that a chat template puts around one message, at most; and around the tools."""
+
+PER_IMAGE = 4_000
+"""Tokens of one image, at most, where its bytes are fewer: some providers count by tiles."""
+
+LEAST_OUTPUT = 256
+"""Output tokens below which a request is not worth sending: the budget counts as reached."""
+
+USUAL_OUTPUT = 8_192
+"""Output limit of a request inside a budget, where neither settings nor catalog know one."""
+
+LARGEST_OUTPUT = 16_384
+"""Output limit of a request inside a budget unless settings say otherwise: others want room too."""
+
+Reached = Callable[[BudgetReachedError], Awaitable[bool]]
+"""Awaited when a ceiling stands in the way; True: it was raised, so try again."""
+
+PASSED_ON = frozenset({408, 502, 504, 524})
+"""HTTP statuses of a gateway that stopped waiting: somebody behind it may still be writing the answer."""
+
+
+@dataclass(slots=True)
+class RequestTally:
+    """What one agent has used, as providers counted it. `assumed` tokens are those nobody counted."""
+
+    requests: int = 0
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    assumed: int = 0
+    cost: float | None = 0.0
+    """US dollars, of what was assumed too; None: unknown."""
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output + self.assumed
+
+    def count(self, usage: Usage, charge: Charge) -> None:
+        self.requests += 1
+        self.input += max(usage.input or 0, 0)
+        self.output += max(usage.output or 0, 0)
+        self.cached += max(usage.cached or 0, 0)
+        self._pay(charge)
+
+    def assume(self, charge: Charge) -> None:
+        self.requests += 1
+        self.assumed += charge.tokens
+        self._pay(charge)
+
+    def _pay(self, charge: Charge) -> None:
+        self.cost = None if self.cost is None or charge.money is None else self.cost + charge.money
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """A request that the provider counted: `input` tokens for what came first and these frames."""
+
+    head: bytes
+    frames: tuple[Frame, ...]
+    input: int
+
+
+def most_tokens(frames: Sequence[Frame], *heads: bytes) -> int:
+    """More tokens than frames, tools and system prompt can be: each token is a byte at least, and
+    templates add their marks."""
+    images = sum(frame.images for frame in frames)
+    size = sum(map(len, frames)) + sum(map(len, heads))
+    return size + PER_MESSAGE * (len(frames) + sum(map(bool, heads))) + PER_IMAGE * images
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What is set aside for one request, in the accounts and in the request log."""
+
+    reservation: Reservation
+    entry: RequestEntry
+
+
+class MeteredClient:
+    """A `ModelClient` for one agent and one model. `info` describes the model.
+
+    Raises `BudgetReachedError` beside the errors of `client`. `told` hears after every request.
+    `request_log` is where requests are written down for good, and may have a ceiling of its own. `reached`
+    may raise a ceiling that stands in the way.
+    """
+
+    def __init__(
+        self,
+        client: ModelClient,
+        account: BudgetAccount,
+        info: ModelInfo,
+        throttle: Throttle,
+        pause: Pause,
+        tally: RequestTally,
+        told: Callable[[], None] = lambda: None,
+        *,
+        request_log: RequestLog,
+        reached: Reached,
+    ) -> None:
+        self._client = client
+        self._account = account
+        self._info = info
+        self._throttle = throttle
+        self._pause = pause
+        self._tally = tally
+        self._told = told
+        self._request_log = request_log
+        self._reached = reached
+        self._counted: _Counted | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
+        """Send a request when pause, throttle and account allow it, and read the answer."""
+        admitted, request, room = await self._allowed(request)
+        usage, begun, complete, free = Usage(), False, False, False
+        deltas = aiter(self._client.stream(request))
+        try:
+            while (delta := await self._next(deltas)) is not None:
+                begun = True
+                if isinstance(delta, UsageDelta):
+                    usage = _merged(usage, delta.usage)
+                elif isinstance(delta, ReplyEnd):
+                    complete = True
+                    self._throttle.answered()
+                yield delta
+        except ModelError as error:
+            free = not begun and is_free(error)
+            if error.kind == "rate_limit":
+                self._throttle.refused(admitted, error.retry_after)
+            raise
+        finally:
+            # Settled first: closing may take a while, or be cancelled.
+            self._settle(request, room, usage if complete else Usage(), free=free)
+            close = getattr(deltas, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def aclose(self) -> None:
+        """Nothing: the client belongs to the session, and others use it too."""
+
+    async def _next(self, deltas: AsyncIterator[Delta]) -> Delta | None:
+        try:
+            return await self._pause.next(deltas)
+        except StopAsyncIteration:
+            return None
+
+    async def _allowed(self, request: ModelRequest) -> tuple[float, ModelRequest, _Room]:
+        """When the request was admitted, as it is sent, and the room for it."""
+        while True:
+            await self._pause.over()
+            admitted = await self._throttle.admit()
+            if self._pause.on:
+                continue
+            try:
+                made, room = await self._reserved(request)
+            except BudgetReachedError as reached:
+                if reached.may_pass:
+                    await (reached.stands or self._account).given_back()
+                elif not await self._reached(reached):
+                    raise
+                continue
+            if not self._pause.on:
+                return admitted, made, room
+            self._give_back(room)
+
+    async def _reserved(self, request: ModelRequest) -> tuple[ModelRequest, _Room]:
+        """The request with an output limit that fits account and request log, and the room for it."""
+        most_input = self._most_input(request)
+        wanted = request.max_output or min(self._info.max_output or USUAL_OUTPUT, LARGEST_OUTPUT)
+        least = min(LEAST_OUTPUT, wanted)
+        room, funds = self._account.room(), self._account.funds()
+        output = max(fitted(self._info, most_input, wanted, room, funds), least)
+        reservation = self._account.reserve(self._charge(most_input, output))
+        try:
+            entry = await self._request_log.open(most_input, output, least)
+        except BaseException:
+            reservation.settle(Charge())
+            raise
+        output = entry.output
+        reservation.narrow(self._charge(most_input, output))
+        kept = _Room(reservation, entry)
+        bounded = room is not None or funds is not None or entry.bounded
+        if not bounded and request.max_output is None:
+            return request, kept
+        return replace(request, max_output=output), kept
+
+    def _charge(self, most_input: int, output: int) -> Charge:
+        cost = most_cost(most_input, output, self._info)
+        return Charge(1, most_input + output, cost)
+
+    def _most_input(self, request: ModelRequest) -> int:
+        """Tokens of the request at most. What the provider has counted once is known."""
+        known, settings = self._counted, _size_of_settings(request)
+        fresh, heads = request.frames, (request.tools, request.system)
+        if known is not None and known.head == b"".join(heads):
+            prefix = request.frames[: len(known.frames)]
+            if prefix == known.frames:
+                fresh, heads, settings = fresh[len(prefix) :], (), settings + known.input
+        return most_tokens(fresh, *heads) + settings
+
+    def _give_back(self, room: _Room) -> None:
+        """The request took nothing."""
+        room.reservation.settle(Charge())
+        self._request_log.cancel(room.entry)
+
+    def _settle(self, request: ModelRequest, room: _Room, usage: Usage, *, free: bool) -> None:
+        """Note what became of a request."""
+        reservation, entry, request_log = room.reservation, room.entry, self._request_log
+        if free:
+            self._give_back(room)
+        elif usage.input is None or usage.output is None:
+            self._tally.assume(reservation.most)
+            reservation.settle(None)
+            request_log.lose(entry)
+        else:
+            taken = max(usage.input, 0) + max(usage.output, 0)
+            charge = Charge(1, taken, request_cost(usage, self._info))
+            self._tally.count(usage, charge)
+            reservation.settle(charge)
+            request_log.close(entry, usage)
+            # Beyond that ratio a count says more about the server than about the text.
+            head = request.tools + request.system
+            least = int((sum(map(len, request.frames)) + len(head)) / LARGEST_RATIO)
+            self._counted = _Counted(head, request.frames, max(usage.input, least))
+        self._told()
+
+
+def _size_of_settings(request: ModelRequest) -> int:
+    """Bytes of what else a request says that a model may read."""
+    said = [each for each in (request.extra, request.reply_schema) if each]
+    return sum(len(json.dumps(each)) for each in said)
+
+
+def is_free(error: ModelError) -> bool:
+    """Whether a request that failed so was never worked on."""
+    if isinstance(error, PausedError):
+        return False
+    if error.kind == "unreachable":
+        return True
+    return error.status is not None and error.status >= 300 and error.status not in PASSED_ON
+
+
+def _merged(known: Usage, newer: Usage) -> Usage:
+    """The newest count wins, field by field."""
+    said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
+    return replace(known, **said)
+
 
 Infos = Mapping[str, ModelInfo]
 """What is known of the models of a session, by the names of their routes."""
@@ -110,3 +366,44 @@ def total_budget(settings: BudgetSettings) -> Budget:
 def day_budget(settings: BudgetSettings) -> Budget:
     """The ceilings of a day."""
     return Budget(tokens=settings.day.tokens, money=settings.day.money)
+
+
+class ServiceAccount:
+    """Pays for services from the account of a session. `log_of` gives the log of a service and its price."""
+
+    def __init__(self, account: BudgetAccount, log_of: Callable[[str, ModelInfo], RequestLog]) -> None:
+        self._account = account
+        self._log_of = log_of
+
+    @asynccontextmanager
+    async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
+        """Around a request to a service; what is refused costs nothing. Raises `ToolError`."""
+        # The log keeps tokens and prices of tokens: one token, which has the price.
+        known = None if price is None else price * 1_000_000
+        log = self._log_of(name, ModelInfo(input_price=known, output_price=None if price is None else 0.0))
+        charge = Charge(1, 1, price)
+        try:
+            reservation = self._account.reserve(charge)
+        except BudgetReachedError as error:
+            raise ToolError(f"This is not paid for: {error}") from error
+        try:
+            entry = await log.open(1, 0, 0)
+        except BudgetReachedError as error:
+            reservation.settle(Charge())
+            raise ToolError(f"This is not paid for: {error}") from error
+        except BaseException:
+            reservation.settle(Charge())
+            raise
+        try:
+            yield
+        except ToolError as error:
+            refused = str(error.extra.get("status_code", "")).startswith("4")
+            reservation.settle(Charge() if refused else charge)
+            log.cancel(entry) if refused else log.lose(entry)
+            raise
+        except BaseException:
+            reservation.settle(charge)
+            log.lose(entry)
+            raise
+        reservation.settle(charge)
+        log.close(entry, Usage(input=1, output=0))

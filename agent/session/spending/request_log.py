@@ -10,8 +10,7 @@ from agent.model.catalog import ModelInfo
 from agent.model.usage import most_cost, request_cost
 from agent.session.spending import request_table
 from agent.session.spending.request_table import Payer, RequestAmount
-from agent.session.spending.shared_budgets import take
-from agent.session.spending.spending import Spending
+from agent.session.spending.spending import Spending, take
 
 _UNPAID = "demo"
 """The scripted model, which asks nobody."""

@@ -1,12 +1,8 @@
-"""Requests to models as rows of the store. Plain functions on a connection, run as transactions.
-
-A row is written before a request leaves or when it is over. While it is open it
-stands for the most the request can take; so does one that nobody ever counted,
-because the answer broke off or the process ended. Nothing paid is undercounted.
-"""
+"""Requests as rows of the store, and sums of them."""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -182,3 +178,42 @@ def today_of(now: float) -> tuple[str, str]:
     """The days that count as today: a clock that was set back opens no new day."""
     today = local_day(now)
     return today, days_from(today, AHEAD)
+
+
+LAST = 100
+"""Agents that are looked at, those that ended last."""
+
+WORKED = frozenset({"completed", "failed", "budget"})
+"""Ends of agents that had time to work; the others were stopped by somebody."""
+
+_ENDS = """
+SELECT (
+    SELECT data FROM nodes
+    WHERE session = sent.id AND kind = 'notice' AND json_extract(data, '$.kind') = ?
+    ORDER BY id DESC LIMIT 1
+)
+FROM (SELECT id FROM sessions WHERE parent IS NOT NULL ORDER BY updated DESC LIMIT ?) AS sent
+WHERE NOT EXISTS (
+    SELECT 1 FROM nodes
+    WHERE session = sent.id AND kind = 'notice' AND json_extract(data, '$.task.only_answers')
+)
+"""
+
+
+def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
+    """Tokens that each of the last agents took. `ended` is the kind of the node at the end of their work.
+
+    Those that only answered a question say nothing about others.
+    """
+    taken = (_taken(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
+    return [tokens for tokens in taken if tokens > 0]
+
+
+def _taken(data: str) -> int:
+    """Tokens as the node of an end tells them; 0 where it does not, or the agent hardly worked."""
+    told = json.loads(data)
+    usage = told.get("usage")
+    if told.get("outcome") not in WORKED or not isinstance(usage, dict):
+        return 0
+    counts = [usage.get(name) for name in ("input", "output", "assumed")]
+    return min(sum(max(count, 0) for count in counts if isinstance(count, int)), LARGEST)

@@ -18,9 +18,11 @@ from agent.errors import HermesError, StoreError
 from agent.events import CopyChanged, Event, Noticed
 from agent.session.export.patch import FilePatch, Patch, patch_between
 from agent.session.subagents import agent_table
-from agent.session.subagents.records import AgentWorker, CopiedFile
+from agent.session.subagents.records import AgentWorker, CopiedFile, Task
+from agent.session.wiring.agent_workspace import AgentWorkspace, OpenReach, open_in_copy
 from agent.workspace.isolated_copies.copy_folders import Holder, holders
 from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy, make_copy, take_up
+from tools.results import ToolError
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.ref_plan import Choice
+
 
 log = logging.getLogger(__name__)
 
@@ -332,3 +335,62 @@ def _news(copy: WorkspaceCopy, before: str, lost: str) -> str:
         f"{copy.origin} stand for those in the copy: write only there. What you change is merged into the "
         f"project by others, if at all.{whole}]"
     )
+
+
+ELSEWHERE = (
+    "Commands of this session run on another machine, which a copy is not part of; "
+    "use isolation `shared`, or `readonly` for an agent that only looks."
+)
+COPY_OF_COPY = (
+    "You work in a copy yourself. Send agents with isolation `shared`: they work in the same copy as you."
+)
+
+
+class AgentWorkspaces:
+    """Gives agents their ground. `shared` is that of the session, `open_reach` makes others."""
+
+    def __init__(self, shared: AgentWorkspace, copies: AgentCopies, open_reach: OpenReach) -> None:
+        self.shared = shared
+        self.copies = copies
+        self._open_reach = open_reach
+        self._own: dict[str, AgentWorkspace] = {}
+
+    def check(self, task: Task, sender: AgentWorker | None) -> None:
+        """Raises `ToolError` when there is no such ground for an agent that `sender` sends."""
+        if task.isolation != "copy":
+            return
+        if sender is not None and sender.ground_of:
+            raise ToolError(COPY_OF_COPY)
+        if self.shared.reach.around.commands_elsewhere:
+            raise ToolError(ELSEWHERE)
+        if not self.copies.are_kept:
+            raise ToolError(NOT_KEPT)
+
+    def of(self, run: AgentWorker) -> AgentWorkspace:
+        """The ground an agent is on, or would be if it began now."""
+        return self._own.get(run.ground_of, self.shared)
+
+    def step_of(self, agent: str, call: str) -> Step | None:
+        """The step of a call that merged a copy; told once."""
+        return self.copies.step_of(agent, call)
+
+    async def enter(self, run: AgentWorker) -> AgentWorkspace:
+        """The ground an agent begins to work on; its copy is made if it has none. Raises `HermesError`."""
+        if run.ground_of != run.id:
+            return self.of(run)
+        copy, news = await self.copies.enter(run)
+        place = self._own[run.id] = await self.open_in(copy, run.id, news)
+        return place
+
+    async def open_in(self, copy: WorkspaceCopy, agent: str, news: str = "") -> AgentWorkspace:
+        """A copy as the workspace of an agent, which closes it. Raises `HermesError`."""
+        return await open_in_copy(self._open_reach, self.shared.reach, copy, agent, news)
+
+    async def leave(self, run: AgentWorker) -> None:
+        """An agent has ended: close what it acted through. Never raises."""
+        try:
+            await self.of(run).reach.terminals.end(run.record.id)
+        except Exception:
+            log.exception("the terminal of an agent could not be closed")
+        if (place := self._own.pop(run.id, None)) is not None:
+            await place.close()

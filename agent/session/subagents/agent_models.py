@@ -14,7 +14,7 @@ from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Profile, ToolSpec
 from agent.model.providers import Target, resolve
 from agent.model.transport.reply import ModelRoute
-from agent.session.spending.prices import Prices
+from agent.session.spending.spending import Prices
 from agent.session.wiring.routes import Closer, RoutePlan, open_routes, profile_of
 from tools.results import ToolError
 from tools.text.safe_text import clean

@@ -1,29 +1,232 @@
-"""The work of one agent: from waiting for room to its report."""
+"""Running one agent: its progress, its report, its end."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
 
 from agent.errors import HermesError
-from agent.events import Event, TurnEnded
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    Event,
+    ReasoningAdded,
+    RequestStarted,
+    StepTaken,
+    TextAdded,
+    ToolStarted,
+    TurnEnded,
+)
 from agent.model.transport.waits import Throttle
+from agent.session.pending_requests import PendingRequests
 from agent.session.spending.budget import BudgetReachedError
 from agent.session.subagents import agent_table
-from agent.session.subagents.agent_register import AgentRegister
-from agent.session.subagents.file_turns import FileTurns
 from agent.session.subagents.foreign_agent import ForeignAgent
-from agent.session.subagents.live_agent import LiveAgent
-from agent.session.subagents.progress_publisher import ProgressPublisher
-from agent.session.subagents.reporting import make_report, watched
-from agent.session.subagents.slots import Slots
-from agent.session.subagents.stopping import Stopper
+from agent.session.subagents.live_agent import AgentRegister, FileTurns, LiveAgent, Slots
+from agent.session.subagents.records import (
+    TURN_OUTCOMES,
+    AgentReport,
+    CopiedFile,
+    Outcome,
+    ReportAnswer,
+    read_answer,
+)
 from agent.session.subagents.subagent import Services, SubagentSpec, open_subagent
 from agent.session.wiring.agent import Agent
 from tools.context import Delegates
+from tools.text.safe_text import clean
+
+STOPPED = {
+    "killed": "It was stopped before it was done.",
+    "budget": "Its time was over before it was done.",
+    "interrupted": "It was interrupted before it was done.",
+}
+
+
+Why = Literal["killed", "budget", "interrupted"]
+
+
+class Stopper:
+    """Ends the work of agents; what each had done becomes its report."""
+
+    def __init__(self, register: AgentRegister, pending_requests: PendingRequests) -> None:
+        self._register = register
+        self._inbox = pending_requests
+
+    def stop(self, run: LiveAgent, why: Why) -> None:
+        """Let an agent end, without waiting for it. What it asked a person is cancelled."""
+        if run.is_over:
+            return
+        run.stop = run.stop or why
+        for each in self._register.below(run.id):
+            self.stop(each, "killed" if why == "killed" else "interrupted")
+        self._inbox.cancel_all(run.id)
+        if run.job is not None:
+            # Not at once: a task that has not run yet would be dropped with its report.
+            asyncio.get_running_loop().call_soon(run.job.cancel)
+
+    async def kill(self, run: LiveAgent) -> AgentReport:
+        """Stop an agent for good; its report. No request leaves after."""
+        self.stop(run, "killed")
+        await run.over.wait()
+        assert run.report is not None
+        return run.report
+
+    async def end_all(self) -> None:
+        """Stop every agent and wait for its report; each can be let go on later."""
+        runs = self._register.all()
+        for run in runs:
+            self.stop(run, "interrupted")
+        await asyncio.gather(*(run.over.wait() for run in runs if not run.is_over))
+
+
+def watched(run: LiveAgent, event: Event) -> bool:
+    """Take in what an agent does; whether that is worth telling."""
+    match event:
+        case ToolStarted():
+            run.calls += not event.parent
+            run.action = f"{event.display.verb} {event.display.subject}".strip()
+            return True
+        case RequestStarted():
+            run.action = "asks the model"
+            return True
+        case TextAdded() | ReasoningAdded():
+            doing = "writes" if isinstance(event, TextAdded) else "thinks"
+            changed = run.action != doing
+            run.action = doing
+            return changed
+        case StepTaken():
+            run.files.update(dict.fromkeys(event.paths))
+            return False
+        case _:
+            return False
+
+
+def make_report(
+    run: LiveAgent,
+    ended: TurnEnded | None,
+    error: str,
+    leaves: Sequence[AgentReport],
+    workspace: Path,
+    copied: tuple[CopiedFile, ...] = (),
+) -> AgentReport:
+    """The report of an agent whose work is over. `leaves` are the reports of those it sent.
+
+    `workspace` is the folder it worked in, `copied` what is changed there if that is a copy of its own.
+    """
+    text = ended.text if ended is not None else ""
+    if not text.strip() and run.child is not None:
+        text = run.child.last_words()
+    answer = ReportAnswer(text.strip()) if run.task.only_answers else read_answer(text)
+    outcome, why = _outcome(run, ended, error, answer.failed, leaves)
+    changed = [_relative(path, workspace) for path in run.changed]
+    return AgentReport(
+        id=run.id,
+        outcome=outcome,
+        summary=answer.summary or text.strip(),
+        findings=answer.findings,
+        files=tuple(dict.fromkeys((*changed, *run.files, *answer.files))),
+        open_points=answer.open_points,
+        copied=copied,
+        usage=replace(run.tally),
+        seconds=run.account.seconds,
+        session=run.record.id,
+        error=why,
+    )
+
+
+def _outcome(
+    run: LiveAgent, ended: TurnEnded | None, error: str, says_failed: bool, leaves: Sequence[AgentReport]
+) -> tuple[Outcome, str]:
+    """How it ended, and why it is not completed."""
+    if run.stop:
+        return run.stop, STOPPED[run.stop]
+    if ended is None:
+        return "failed", error or STOPPED["interrupted"]
+    if ended.outcome == "budget":
+        return "budget", ended.error or "The requests of its budget were used up before it was done."
+    if ended.outcome == "interrupted":
+        return "interrupted", ended.error or STOPPED["interrupted"]
+    if ended.outcome == "denied":
+        return "failed", "What it needed was not allowed."
+    if ended.outcome == "failed":
+        return "failed", ended.error
+    if not ended.text.strip():
+        return "failed", "It ended without an answer."
+    if says_failed:
+        return "failed", "It says that it did not reach its goal."
+    if missing := [f"{leaf.id} ({leaf.outcome})" for leaf in leaves if leaf.outcome != "completed"]:
+        return "failed", f"Agents it had sent did not complete: {', '.join(missing)}."
+    return "completed", ""
+
+
+def _relative(path: Path, workspace: Path) -> str:
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
+
+
+SUMMARY = 300
+"""Characters of a report that its event carries."""
+ACTION = 120
+"""Characters of what an agent does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPublisher:
+    """Tells how agents stand."""
+
+    emit: Callable[[Event], None]
+
+    def begins(self, run: LiveAgent) -> None:
+        """It was sent, or goes on after its end."""
+        name = run.task.name or run.id
+        started = AgentStarted(
+            agent=run.id, parent=run.parent, call=run.call, name=clean(name), goal=clean(run.task.goal)
+        )
+        self.emit(started)
+
+    def stands(self, run: LiveAgent) -> None:
+        """Show how it stands; one that has ended is not told of again."""
+        if run.is_over:
+            return
+        state: Literal["pending", "running", "waiting", "paused"] = "running"
+        if run.pause.on:
+            state = "paused"
+        elif run.state == "queued":
+            state = "pending"
+        elif run.waiting:
+            state = "waiting"
+        self.emit(
+            AgentProgressed(
+                agent=run.id,
+                state=state,
+                action="paused" if run.pause.on else clean(run.action)[:ACTION],
+                calls=run.calls,
+                tokens=run.tally.tokens,
+                cost=run.tally.cost,
+                budget=run.account.share(),
+            )
+        )
+
+    def ended(self, run: LiveAgent, report: AgentReport) -> None:
+        self.emit(
+            AgentEnded(
+                agent=run.id,
+                outcome=TURN_OUTCOMES[report.outcome],
+                summary=clean(report.summary or report.error)[:SUMMARY],
+                seconds=report.seconds,
+                calls=run.calls,
+                tokens=report.usage.tokens,
+                cost=report.usage.cost,
+                budget=run.account.share(),
+            )
+        )
+
 
 log = logging.getLogger(__name__)
 

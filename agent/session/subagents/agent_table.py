@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, cast
 
 from agent.core.event_data import Usage
-from agent.core.store.nodes import Node, Session
+from agent.core.store.nodes import Node, Session, storable
 from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.usage import COUNTS, request_cost
 from agent.session.spending.budget import Charge
-from agent.session.spending.metered_client import PER_MESSAGE, USUAL_OUTPUT, RequestTally
+from agent.session.spending.metering import PER_MESSAGE, USUAL_OUTPUT, RequestTally
 from agent.session.subagents.records import AgentReport, CopiedFile, Outcome, Task
-from agent.session.subagents.undelivered import unheard
 
 BEGUN, ENDED, RESUMED, COPY = "subagent", "subagent_end", "subagent_resumed", "subagent_copy"
 CUT_OFF = "Hermes ended while it worked."
@@ -197,3 +196,22 @@ def _add_cut_off(
         # An answer may have been under way that nobody counted: it counts for the most it could.
         size = sum(len(node.content.encode("utf-8", "replace")) + PER_MESSAGE for node in path)
         tally.assume(Charge(1, size + USUAL_OUTPUT, None if tally.cost is None else 0.0))
+
+
+TOLD = "subagent_told"
+
+
+def told(text: str) -> dict[str, Any]:
+    """The note in which words stand. Pure."""
+    return {"kind": TOLD, "to_model": False, "text": text}
+
+
+def unheard(path: Sequence[Node]) -> list[str]:
+    """What an agent was told and has not read, in order. Pure."""
+    waiting: list[str] = []
+    for node in path:
+        if node.data.get("kind") == TOLD:
+            waiting.append(storable(str(node.data.get("text", ""))))
+        elif node.kind == "user" and node.content in waiting:
+            waiting.remove(node.content)
+    return waiting

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from agent.core.config import trust
 from agent.core.config.document import SettingsDocument, UnusableError, decode
@@ -22,11 +22,19 @@ from agent.core.config.document import parse as parse_yaml
 from agent.core.config.problem import SettingPlace, SettingProblem, shown
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import Home
+from agent.errors import ConfigError
 from agent.model.effort import WORDS, parse_effort
 from agent.model.protocol import Thinking
+from agent.model.providers import resolve
 from agent.session.spending.budget import Budget
 from agent.session.subagents.records import Isolation
+from tools.registry import Registry
 from tools.text.safe_text import clean
+from tools.toolsets import members
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import Settings
+
 
 Source = Literal["built-in", "yours", "project"]
 
@@ -369,3 +377,23 @@ def _merged(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> Catalo
         hidden,
         problem,
     )
+
+
+def doubts(
+    definition: Definition, registry: Registry, settings: Settings, environ: Mapping[str, str]
+) -> list[str]:
+    """A sentence for each name in a definition that stands for nothing with these settings."""
+    found = [
+        f"`tools` names {clean(name)}, which is no toolset or tool here; correct it or leave it out."
+        for name in definition.tools
+        if members(name, registry) is None
+    ]
+    if definition.model:
+        try:
+            target = resolve(settings, environ, definition.model)[0]
+        except ConfigError as error:
+            found.append(f"`model`: {clean(str(error))}")
+        else:
+            if target.kind == "demo":
+                found.append("`model`: the demo model answers no agents; name another one.")
+    return found

@@ -1,24 +1,224 @@
-"""The scheduler as the tools of one agent see it: its own agents, as JSON-able data."""
+"""What the tools of an agent ask of the agents that it sends: assignments, reports, merging copies."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.session.subagents.agent_copies import NOT_KEPT
-from agent.session.subagents.assignment import task_of
-from agent.session.subagents.copy_merging import NOT_MERGED, CopyMerging
-from agent.session.subagents.definitions import Catalog
-from agent.session.subagents.forecast_question import Forecaster
+from agent.errors import HermesError
+from agent.session.spending.budget import Budget
+from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies
+from agent.session.subagents.definitions import Broken, Catalog, Definition, stricter
+from agent.session.subagents.forecast import Forecaster
 from agent.session.subagents.live_agent import MAIN_AGENT, LiveAgent
-from agent.session.subagents.records import PREVIEW, SPILL, AgentReport, Task, overall
+from agent.session.subagents.records import NAMED, PREVIEW, SPILL, AgentReport, Task, overall
 from agent.session.subagents.scheduler import Scheduler
 from tools.context import AgentSaid, Assignment, Conflicts, PermitMerge
+from tools.files.diffs import shorten_diff
+from tools.registry import Registry
 from tools.results import ToolError
+from tools.text.safe_text import clean
+from tools.toolsets import members
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.restore.ref_plan import Choice, PlanItem
+
+
+def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, background: bool = False) -> Task:
+    """The task that an assignment means. Raises `ToolError` if it means none."""
+    definition = None
+    if not assignment.only_answers:
+        definition = _definition(assignment.agent.strip().removeprefix("@"), catalog)
+    task = Task(
+        goal=assignment.goal,
+        context=assignment.context,
+        toolsets=assignment.toolsets,
+        name=assignment.agent,
+        prompt=assignment.prompt,
+        isolation=assignment.isolation,
+        budget=_budget(assignment),
+        background=background,
+        model=assignment.model.strip(),
+        only_answers=assignment.only_answers,
+    )
+    return task if definition is None else _applied(task, definition, registry)
+
+
+def _definition(name: str, catalog: Catalog) -> Definition | None:
+    """The definition of that name; None if it is only a name. Raises `ToolError` for a broken one."""
+    if (broken := catalog.broken.get(name)) is not None:
+        raise ToolError(f"The agent {clean(name)} cannot be sent. {first_problem(broken)}")
+    return catalog.definitions.get(name)
+
+
+def first_problem(broken: Broken) -> str:
+    """What is wrong with a definition, in a sentence."""
+    more = len(broken.problems) - 1
+    return clean(f"{broken.problems[0]}{f' And {more} more.' if more else ''}")
+
+
+def _applied(task: Task, definition: Definition, registry: Registry) -> Task:
+    """A task for an agent of that kind. Raises `ToolError` where the two exclude each other."""
+    name = definition.name
+    if definition.model and task.model and task.model != definition.model:
+        raise ToolError(f"The agent {name} works with {definition.model}; leave `model` out.")
+    isolation = stricter(task.isolation, definition.isolation)
+    if definition.foreign:
+        if task.toolsets or task.model:
+            raise ToolError(f"{name} has tools and a model of its own; leave toolsets and model out.")
+        if isolation == "readonly":
+            raise ToolError(f"Nothing keeps {name}, a program of its own, from writing; use a copy.")
+    values: dict[str, Any] = {
+        "foreign": name if definition.foreign else "",
+        "name": name,
+        "prompt": definition.prompt,
+        "toolsets": _tools(task, definition, registry),
+        "model": definition.model or task.model,
+        "effort": definition.effort,
+        "isolation": isolation,
+        "budget": task.budget.within(definition.budget),
+    }
+    return Task(**{each.name: getattr(task, each.name) for each in fields(Task)} | values)
+
+
+def _tools(task: Task, definition: Definition, registry: Registry) -> tuple[str, ...]:
+    """What both allow."""
+    if not task.toolsets or not definition.tools:
+        return definition.tools or task.toolsets
+    allowed = {tool for name in definition.tools for tool in members(name, registry) or ()}
+    wanted = {name: members(name, registry) for name in task.toolsets}
+    # Names that stand for nothing are told of where all names are checked.
+    unknown = [name for name, found in wanted.items() if found is None]
+    both = sorted(allowed & {tool for found in wanted.values() for tool in found or ()})
+    if not both and not unknown:
+        raise ToolError(
+            f"The agent {definition.name} may use {', '.join(definition.tools)}; "
+            f"nothing of that is in {clean(', '.join(task.toolsets))}. Leave `toolsets` out."
+        )
+    return (*both, *unknown)
+
+
+def _budget(assignment: Assignment) -> Budget:
+    known = {each.name for each in fields(Budget)}
+    if unknown := sorted(set(assignment.budget) - known):
+        raise ToolError(f"A budget has no {', '.join(unknown)}; it has {', '.join(sorted(known))}.")
+    limits: dict[str, Any] = {}
+    for name, value in assignment.budget.items():
+        if value <= 0:
+            raise ToolError(f"The budget of {name} must be above zero; it is {value:g}.")
+        limits[name] = int(value) if name in ("turns", "tokens") else float(value)
+    return Budget(**limits)
+
+
+NOT_MERGED = (
+    "What it changed is in its copy only. Nothing of that is merged: look with `subagents` diff, "
+    "then merge or discard."
+)
+CHOICES: Mapping[Conflicts, Choice] = {"keep": "mine", "take": "checkpoint", "merge": "merge"}
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMerging:
+    """The copies of one session for one call of an agent. Methods raise `ToolError`."""
+
+    copies: AgentCopies
+    agent: str
+    call: str
+
+    async def diff(self, run: LiveAgent, paths: Sequence[str]) -> dict[str, Any]:
+        try:
+            wanted = await self._named(run, paths)
+            difference = await self.copies.changes(run.id, wanted)
+            plan = await self.copies.plan_merge(run.id, wanted)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        patch = difference.patch
+        return {
+            "id": run.id,
+            "files": len(difference.changes),
+            "added": patch.added,
+            "removed": patch.removed,
+            "paths": [each.told() for each in difference.files[:NAMED]],
+            "diff": shorten_diff(clean(patch.body.decode("utf-8", "replace"))),
+            **_reasons("conflicts", [(item.path, item.reason) for item in plan.having("conflict")]),
+            **_reasons("cannot_be_merged", [(item.path, item.reason) for item in plan.having("lost")]),
+            **_reasons("not_shown", [(item.path, item.reason) for item in patch.left_out]),
+        }
+
+    async def merge(
+        self, run: LiveAgent, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
+    ) -> dict[str, Any]:
+        if not run.is_over:
+            raise ToolError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
+        try:
+            plan = await self.copies.plan_merge(run.id, await self._named(run, paths))
+            chosen: dict[str, Choice] = {item.path: CHOICES[conflicts] for item in plan.having("conflict")}
+            moving = [item for item in plan.items if _moves(item, chosen)]
+            if moving:
+                root = Path(plan.root)
+                changed = tuple(root / item.path for item in moving if item.target is not None)
+                removed = tuple(root / item.path for item in moving if item.target is None)
+                await permit(run.id, changed, removed)
+            restored = await self.copies.merge(run, plan, chosen)
+            left = (await self.copies.changes(run.id)).changes if self.copies.holds(run.id) else ()
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        done = restored.step.changes if restored.step is not None else ()
+        if restored.step is not None:
+            self.copies.note_step(self.agent, self.call, restored.step)
+        return {
+            "id": run.id,
+            "merged": [clean(change.path) for change in done[:NAMED]],
+            "merged_total": len(done),
+            **_reasons("left_as_they_are", [(item.path, item.reason) for item in restored.skipped]),
+            "unmerged": len(left),
+            "note": _after(run, len(done), len(left)),
+        }
+
+    async def discard(self, run: LiveAgent) -> dict[str, Any]:
+        try:
+            count = await self.copies.discard(run)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        return {"id": run.id, "discarded": count}
+
+    async def _named(self, run: LiveAgent, paths: Sequence[str]) -> list[str]:
+        """Paths as the copy names them; those of the copy and of the workspace may be given in full."""
+        root, origin = await self.copies.places(run.id)
+        return [_within(path, root, origin) for path in paths]
+
+
+def _moves(item: PlanItem, chosen: Mapping[str, Choice]) -> bool:
+    return item.state == "change" or (item.state == "conflict" and chosen[item.path] != "mine")
+
+
+def _within(path: str, root: Path, origin: Path) -> str:
+    given = Path(path)
+    if not given.is_absolute():
+        return path
+    for above in (root, origin):
+        if given.is_relative_to(above):
+            relative = given.relative_to(above).as_posix()
+            return "" if relative == "." else relative
+    raise ToolError(f"{clean(path)} lies neither in the workspace nor in the copy.")
+
+
+def _after(run: LiveAgent, done: int, left: int) -> str:
+    files = "Files changed on disk; read them again. " if done else ""
+    if not left:
+        return f"{files}All of it is merged."
+    return f"{files}{left:,} {'path' if left == 1 else 'paths'} in the copy of {run.id} are not merged."
+
+
+def _reasons(key: str, items: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    if not items:
+        return {}
+    shown = [{"path": clean(path), "reason": clean(reason)} for path, reason in items[:NAMED]]
+    return {key: shown, **({f"{key}_total": len(items)} if len(items) > NAMED else {})}
 
 
 @dataclass(frozen=True, slots=True)

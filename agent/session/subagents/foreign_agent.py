@@ -21,8 +21,7 @@ from agent.events import (
     TurnStarted,
 )
 from agent.session.conversation.live_session import LiveSession
-from agent.session.subagents.foreign_process import running
-from agent.session.subagents.foreign_program import ForeignProgram
+from agent.session.subagents.foreign_program import ForeignProgram, running
 from agent.session.turns.call_runner import taken
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.wiring.agent_workspace import AgentWorkspace

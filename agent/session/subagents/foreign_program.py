@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
-from collections.abc import Mapping
+import shutil
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from agent.errors import ConfigError
+from agent.errors import ConfigError, HermesError
 from agent.session.subagents.definitions import Definition, is_name
+from tools.kit.children import end_child, start_child
+from tools.terminal.environment import child_environment
+from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.core.config.sections import ForeignAgentSettings
+    from agent.session.subagents.foreign_client import ForeignClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,3 +79,160 @@ def program_named(programs: Mapping[str, ForeignProgram], name: str) -> ForeignP
     if name not in programs:
         raise ConfigError(f"The agent {name} is not in the settings any more (agents.{name}); add it again.")
     return programs[name]
+
+
+START = 30.0
+"""Seconds it has to introduce itself and to open a session."""
+LEAVE = 3.0
+"""Seconds it has to stop after a cancel, and to end."""
+_AUTH_REQUIRED = -32000
+_STDERR = 2_000
+
+
+class ForeignProcess:
+    """One that runs, with a session open."""
+
+    def __init__(self, program: ForeignProgram, connection: Any, session: str) -> None:
+        self._program = program
+        self._connection = connection
+        self.session = session
+
+    async def prompt(self, text: str) -> str:
+        """Work on a message; how it stopped. Raises `HermesError`; a cancelled task stops it first."""
+        from acp import RequestError, schema
+
+        block = schema.TextContentBlock(type="text", text=text)
+        asking = asyncio.ensure_future(self._connection.prompt(session_id=self.session, prompt=[block]))
+        try:
+            return str((await asyncio.shield(asking)).stop_reason)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                await self._connection.cancel(session_id=self.session)
+                await asyncio.wait({asking}, timeout=LEAVE)
+            asking.cancel()
+            raise
+        except RequestError as error:
+            raise HermesError(f"The agent {self._program.name} failed: {clean(str(error))}") from error
+        except (ConnectionError, EOFError) as error:
+            raise HermesError(f"The agent {self._program.name} ended before it answered.") from error
+
+
+@asynccontextmanager
+async def running(
+    program: ForeignProgram,
+    client: ForeignClient,
+    workspace: Path,
+    environ: Mapping[str, str],
+    earlier: str,
+) -> AsyncIterator[ForeignProcess]:
+    """An agent with a session: `earlier`, if it can go on with that, or a new one. Raises `HermesError`."""
+    process = await _started(program, workspace, environ)
+    said = asyncio.create_task(_tail(process))
+    connection: Any = None
+    try:
+        from acp.client.connection import ClientSideConnection
+
+        connection = ClientSideConnection(
+            client,  # type: ignore[arg-type]
+            process.stdin,
+            process.stdout,
+            use_unstable_protocol=True,
+        )
+        async with _blamed(program, process, said):
+            async with asyncio.timeout(START):
+                session = await _session(program, connection, workspace, earlier)
+            yield ForeignProcess(program, connection, session)
+    finally:
+        await end_child(process, LEAVE)
+        if connection is not None:
+            with suppress(Exception):
+                await connection.close()
+        said.cancel()
+
+
+async def _started(
+    program: ForeignProgram, workspace: Path, environ: Mapping[str, str]
+) -> asyncio.subprocess.Process:
+    env = {**child_environment(environ, program.env_passthrough), **program.env}
+    found = shutil.which(program.command, path=env.get("PATH"))
+    if found is None:
+        raise ConfigError(
+            f"The agent {program.name} cannot be started: there is no program {program.command!r}; install "
+            f"it, or correct agents.{program.name}.command."
+        )
+    try:
+        return await start_child(
+            [found, *program.args],
+            cwd=workspace,
+            env=env,
+            stdin=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=1 << 26,
+        )
+    except OSError as error:
+        why = error.strerror or error
+        raise ConfigError(f"The agent {program.name} cannot be started: {why}.") from error
+
+
+async def _session(program: ForeignProgram, connection: Any, workspace: Path, earlier: str) -> str:
+    from acp import PROTOCOL_VERSION, RequestError, schema
+
+    offer = schema.ClientCapabilities(
+        fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True)
+    )
+    known = await connection.initialize(PROTOCOL_VERSION, client_capabilities=offer)
+    capabilities = known.agent_capabilities
+    try:
+        if earlier and getattr(capabilities.session_capabilities, "resume", None) is not None:
+            await connection.resume_session(cwd=str(workspace), session_id=earlier, mcp_servers=[])
+            return earlier
+        return str((await connection.new_session(cwd=str(workspace), mcp_servers=[])).session_id)
+    except RequestError as error:
+        if error.code == _AUTH_REQUIRED:
+            raise ConfigError(
+                f"The agent {program.name} wants to be signed in; do that once in a terminal, with its "
+                "own program."
+            ) from error
+        raise
+
+
+@asynccontextmanager
+async def _blamed(
+    program: ForeignProgram, process: asyncio.subprocess.Process, said: asyncio.Task[str]
+) -> AsyncIterator[None]:
+    """What goes wrong with the process or the protocol, in one sentence."""
+    from acp import RequestError
+
+    try:
+        yield
+    except TimeoutError:
+        raise HermesError(
+            f"The agent {program.name} did not answer within {START:.0f} s; see whether `{program.line}` "
+            "speaks the Agent Client Protocol."
+        ) from None
+    except RequestError as error:
+        raise HermesError(f"The agent {program.name} refused: {clean(str(error))}") from error
+    except (HermesError, ConnectionError, EOFError) as error:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await process.wait()
+        if process.returncode is None or isinstance(error, ConfigError):
+            raise
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await asyncio.shield(said)
+        last = said.result() if said.done() and not said.cancelled() else ""
+        raise HermesError(
+            f"The agent {program.name} ended with {process.returncode} before it answered"
+            f"{f': {last}' if last else ''}."
+        ) from error
+
+
+async def _tail(process: asyncio.subprocess.Process) -> str:
+    """The last line that it complained with."""
+    assert process.stderr is not None
+    kept = b""
+    while data := await process.stderr.read(4_096):
+        kept = (kept + data)[-_STDERR:]
+    lines = clean(kept.decode("utf-8", "replace")).strip().splitlines()
+    return lines[-1][:300].rstrip(".") if lines else ""

@@ -1,8 +1,11 @@
-"""One agent while it is known: what it does, what it may, how it can be reached."""
+"""Agents that work: what is known of each, their register, their places and turns at files."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -10,10 +13,13 @@ from typing import Literal
 from agent.core.store.nodes import Session
 from agent.model.transport.waits import Pause
 from agent.session.spending.budget import BudgetAccount
-from agent.session.spending.metered_client import RequestTally
+from agent.session.spending.metering import RequestTally
 from agent.session.subagents.foreign_agent import ForeignAgent
 from agent.session.subagents.records import AgentReport, Task
 from agent.session.wiring.agent import Agent
+from tools.results import ToolError
+from tools.services.actions import Action, DeletePath, WritePath
+from tools.text.safe_text import clean
 
 MAIN_AGENT = "main"
 """The session's own agent."""
@@ -44,7 +50,7 @@ class LiveAgent:
     report: AgentReport | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     inputs: list[str] = field(default_factory=list)
-    """What it was told and reads when it works next; `agent.session.subagents.undelivered` keeps it."""
+    """What it was told and reads when it works next; `agent.session.subagents.scheduler` keeps it."""
     door: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while its session is opened or closed for work, and while it is told something."""
     calls: int = 0
@@ -73,3 +79,149 @@ class LiveAgent:
     def take_inputs(self) -> list[str]:
         taken, self.inputs = self.inputs, []
         return taken
+
+
+class AgentRegister:
+    """The agents of a session, in the order in which they were sent."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, LiveAgent] = {}
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._runs
+
+    def add(self, run: LiveAgent) -> None:
+        self._runs[run.id] = run
+
+    def all(self) -> tuple[LiveAgent, ...]:
+        return tuple(self._runs.values())
+
+    def get(self, id: str) -> LiveAgent | None:
+        return self._runs.get(id)
+
+    def named(self, id: str) -> LiveAgent:
+        """Raises `ToolError` for an agent nobody sent."""
+        run = self._runs.get(id.strip())
+        if run is None:
+            known = ", ".join(self._runs) or "none yet"
+            raise ToolError(f"There is no agent {clean(id)!r}. Agents of this session: {known}.")
+        return run
+
+    def sent_by(self, id: str) -> list[LiveAgent]:
+        """The agents that `id` sent itself."""
+        return [run for run in self._runs.values() if run.parent == id]
+
+    def below(self, id: str) -> list[LiveAgent]:
+        """The agents that `id` sent, and those they sent."""
+        return [each for run in self.sent_by(id) for each in (run, *self.below(run.id))]
+
+    def last_number(self) -> int:
+        """The highest number that one of them has in its id; 0 when there is none."""
+        return max((int(id.rpartition("-")[2]) for id in self._runs), default=0)
+
+
+class Slots:
+    """Room for `count` agents at a time. Waiting ones get it in the order in which they asked."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.taken = 0
+        self._returning: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self) -> None:
+        """Wait for room. Cancelled, it takes none."""
+        await self._take(self._waiting)
+
+    def give_back(self) -> None:
+        """Leave room to the next one."""
+        self.taken -= 1
+        self._pass_on()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Leave one's room to others meanwhile, to wait for them; get the next room that is free again."""
+        self.give_back()
+        try:
+            yield
+        finally:
+            # Whoever is being stopped must not wait for room: it only needs to end.
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self.taken += 1
+            else:
+                try:
+                    await self._take(self._returning)
+                except asyncio.CancelledError:
+                    self.taken += 1
+                    raise
+
+    async def _take(self, line: deque[asyncio.Future[None]]) -> None:
+        if self.taken < self.count and not self._returning and not (line is self._waiting and self._waiting):
+            self.taken += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        line.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()
+            elif turn in line:
+                line.remove(turn)
+            raise
+
+    def _pass_on(self) -> None:
+        while self.taken < self.count and (self._returning or self._waiting):
+            turn = (self._returning or self._waiting).popleft()
+            if not turn.done():
+                self.taken += 1
+                turn.set_result(None)
+
+
+@dataclass(slots=True)
+class FileTurns:
+    """Who changes which path now, and who changed it last. Paths are resolved."""
+
+    locks: dict[Path, asyncio.Lock] = field(default_factory=dict)
+    last: dict[Path, str] = field(default_factory=dict)
+
+
+class FileTurn:
+    """One agent among the writers. `tell` takes a note for its model."""
+
+    def __init__(self, agent: str, writers: FileTurns, tell: Callable[[str], None]) -> None:
+        self._agent = agent
+        self._writers = writers
+        self._tell = tell
+        self._held: dict[str, list[asyncio.Lock]] = {}
+
+    @asynccontextmanager
+    async def during(self, call: str) -> AsyncIterator[None]:
+        """The files that the call changes are its own until this ends."""
+        self._held[call] = []
+        try:
+            yield
+        finally:
+            for lock in self._held.pop(call, ()):
+                lock.release()
+
+    async def acting(self, call: str, action: Action) -> None:
+        """A call is about to do this: wait until nobody else changes the same file."""
+        if not isinstance(action, (WritePath, DeletePath)):
+            return
+        path = action.path
+        lock = self._writers.locks.setdefault(path, asyncio.Lock())
+        # A script numbers its calls below its own, which is the one that is carried out.
+        held = self._held.get(call, self._held.get(call.rpartition(".")[0]))
+        # Who holds one file waits for no other one, so that two never wait for each other.
+        if held is not None and lock not in held and not (held and lock.locked()):
+            await lock.acquire()
+            held.append(lock)
+        known = self._writers.last.get(path)
+        self._writers.last[path] = self._agent
+        if known is not None and known != self._agent:
+            self._tell(
+                f"[{path} was changed by {known} before you, who works in the same folder. "
+                "Read it again before you go on, and keep what the other one did.]"
+            )

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.session.subagents.assignment import first_problem
 from agent.session.subagents.definitions import Catalog, Definitions, is_name
+from agent.session.subagents.delegate_service import first_problem
 from tools.text.safe_text import clean
 
 MOST = 8

@@ -11,7 +11,7 @@ from agent.core.store.nodes import Session
 from agent.events import TurnOutcome
 from agent.model.protocol import Thinking
 from agent.session.spending.budget import Budget
-from agent.session.spending.metered_client import RequestTally
+from agent.session.spending.metering import RequestTally
 
 Isolation = Literal["shared", "readonly", "copy"]
 Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]

@@ -1,35 +1,250 @@
-"""All agents of one session: sent, steered, let go on, and found again after a crash."""
+"""The scheduler of agents: sending, steering, stopping them, and what their senders hear."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from agent.core.event_data import Measure
 from agent.core.store.nodes import Session, title_of
+from agent.core.store.store import Store
 from agent.errors import HermesError
 from agent.model.protocol import ToolSpec
 from agent.model.transport.waits import Pause, Throttle
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.subagents import agent_table
 from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies
-from agent.session.subagents.agent_register import AgentRegister
-from agent.session.subagents.agent_runner import AgentRunner
-from agent.session.subagents.agent_table import StoredAgent
-from agent.session.subagents.live_agent import MAIN_AGENT, LiveAgent
-from agent.session.subagents.progress_publisher import ProgressPublisher
-from agent.session.subagents.records import AgentReport, Task
-from agent.session.subagents.sender_notices import SenderNotices
-from agent.session.subagents.slots import Slots
-from agent.session.subagents.steering import CLOSING, PERSON, Steering
-from agent.session.subagents.stopping import Stopper
+from agent.session.subagents.agent_runner import AgentRunner, ProgressPublisher, Stopper
+from agent.session.subagents.agent_table import StoredAgent, told, unheard
+from agent.session.subagents.live_agent import MAIN_AGENT, AgentRegister, LiveAgent, Slots
+from agent.session.subagents.records import PREVIEW, AgentReport, Task
 from agent.session.subagents.subagent import Services, offered
 from agent.session.turns.turn_queue import TurnQueue
 from tools.context import Delegates
 from tools.results import ToolError
+
+QUOTED = 1_000
+"""Characters of what the person told an agent that its sender reads."""
+
+
+class SenderNotices:
+    """Tells each sender of its own agents. `mailbox` is that of the session's own agent."""
+
+    def __init__(self, register: AgentRegister, turn_queue: TurnQueue) -> None:
+        self._register = register
+        self._turn_queue = turn_queue
+        self._owed: list[tuple[LiveAgent, StoredAgent]] = []
+
+    def goes_on(self, run: LiveAgent, before: AgentReport | None, words: str) -> None:
+        """The person lets an agent go on that had ended; its sender also hears how it ends this time."""
+        turn_queue = self._of_sender(run)
+        if turn_queue is None:
+            return
+        was = "" if before is None else f", which had ended ({before.outcome}),"
+        told = words if len(words) <= QUOTED else f"{words[:QUOTED]}…"
+        said = f"\nThey told it: {told}" if told else ""
+        turn_queue.remember(
+            f"{_lets(run)}{was} go on. What it reported before may not hold any more; "
+            f"you are told when it has ended again.]{said}"
+        )
+        self.when_over(run)
+
+    def owe(self, run: LiveAgent, known: StoredAgent) -> None:
+        """An earlier process may have ended before the session's own agent heard of this one."""
+        if run.parent == MAIN_AGENT and (known.let_go_on or run.task.background):
+            self._owed.append((run, known))
+
+    async def catch_up(self, store: Store, root: str) -> None:
+        """Tell what the notes of the session `root` do not tell yet. Raises `StoreError`."""
+        owed, self._owed = self._owed, []
+        for run, known in owed:
+            if known.let_go_on > await _last_note(store, root, _lets(run)):
+                self._turn_queue.remember(
+                    f"{_lets(run)} go on. What it reported before may not hold any more.]"
+                )
+            ended = run.report is not None and run.report.outcome != "interrupted"
+            if ended and run.report and known.ended > await _last_note(store, root, _ended(run)):
+                self._turn_queue.remember(notice(run, run.report))
+
+    def when_over(self, run: LiveAgent) -> None:
+        """Tell the sender when an agent has ended, unless it was cut off and can go on later."""
+
+        async def tell() -> None:
+            await run.over.wait()
+            turn_queue = self._of_sender(run)
+            if turn_queue is not None and run.report is not None and run.report.outcome != "interrupted":
+                turn_queue.notify(notice(run, run.report))
+
+        task = asyncio.create_task(tell(), name=f"notice of {run.id}")
+        run.notices.add(task)
+        task.add_done_callback(run.notices.discard)
+
+    def _of_sender(self, run: LiveAgent) -> TurnQueue | None:
+        """Where the sender reads its notes; None for one that is not at work."""
+        if run.parent == MAIN_AGENT:
+            return self._turn_queue
+        sender = self._register.get(run.parent)
+        return None if sender is None or sender.child is None else sender.child.turn_queue
+
+
+def notice(run: LiveAgent, report: AgentReport) -> str:
+    """How an agent ended, for the one that sent it. Pure."""
+    why = f" {report.error}" if report.error else ""
+    summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
+    head = f"{_ended(run)} {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
+    return f"{head}\n{summary}".rstrip()
+
+
+def _lets(run: LiveAgent) -> str:
+    """How the note begins that the person lets an agent go on."""
+    return f"[The user lets agent {run.id}"
+
+
+def _ended(run: LiveAgent) -> str:
+    """How the note of an agent's end begins."""
+    return f"[Agent {run.id} has ended:"
+
+
+async def _last_note(store: Store, session: str, begins: str) -> int:
+    """The last note of a session that begins so, by its node; 0 when there is none."""
+    wanted = "SELECT coalesce(max(id), 0) FROM nodes WHERE session = ? AND kind = 'notice' "
+    wanted += "AND substr(content, 1, ?) = ?"
+    values = (session, len(begins), begins)
+    return int(await store.database.read(lambda c: c.execute(wanted, values).fetchone()[0]))
+
+
+PERSON = ""
+"""Who asks for something where no agent does."""
+CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
+CLOSING = "The session is being closed; no agent is sent any more."
+
+
+@dataclass(slots=True, kw_only=True)
+class Steering:
+    """Reaches the agents of a session. In what is asked, `by` is the agent that asks, or `PERSON`."""
+
+    store: Store
+    register: AgentRegister
+    publisher: ProgressPublisher
+    runner: AgentRunner
+    news: SenderNotices
+    closed: bool = False
+    """Whether nobody begins to work any more."""
+
+    async def tell(self, run: LiveAgent, text: str, by: str) -> None:
+        """Tell an agent something, before its next request; one that has ended goes on with it.
+
+        It is written down when this returns: it is read even if the process is killed before.
+        """
+        if not text.strip():
+            raise ToolError("There is nothing to tell the agent; give a text.")
+        async with run.door:
+            if run.is_over:
+                await self._begin_again(run, text, by)
+                return
+            await self._hand_over(run, text)
+        if run.state == "reporting":
+            await self._after_all(run, by)
+
+    def pause(self, run: LiveAgent) -> None:
+        """Hold an agent and all it sent: no request leaves from now on, and what comes in is broken off."""
+        for each in self._with_all_below(run):
+            if not each.is_over:
+                each.pause.begin()
+                self.publisher.stands(each)
+
+    async def go_on(self, run: LiveAgent, text: str, budget: Budget | None, by: str) -> None:
+        """Let an agent go on that is paused, or that has ended; `text` is what it is told then."""
+        if budget is not None:
+            run.account.budget = budget
+        async with run.door:
+            if run.is_over:
+                await self._begin_again(run, text, by)
+                return
+        for each in self._with_all_below(run):
+            each.pause.end()
+            self.publisher.stands(each)
+        if text.strip():
+            await self.tell(run, text, by)
+
+    async def _hand_over(self, run: LiveAgent, text: str) -> None:
+        """Keep what a living agent is told; it reads it as soon as it can. Hold its door."""
+        if run.stop:
+            raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
+        await self._keep(run, text)
+        if run.child is not None and run.state == "running":
+            run.child.turn_queue.steer(text)
+        else:
+            run.inputs.append(text)
+
+    async def _after_all(self, run: LiveAgent, by: str) -> None:
+        """It was told something when its last turn was just over: let it go on with that."""
+        await run.over.wait()
+        async with run.door:
+            if run.is_over and run.inputs and not self.closed:
+                await self._begin_again(run, "", by)
+
+    async def _begin_again(self, run: LiveAgent, text: str, by: str) -> None:
+        """Let one that has ended work again. Hold its door."""
+        if self.closed:
+            raise ToolError(CLOSING)
+        sender = self.register.get(run.parent)
+        if sender is not None and sender.is_over:
+            raise ToolError(f"{run.parent}, which sent {run.id}, has ended; let that one go on first.")
+        # From now on whoever stops its sender stops it too.
+        before, run.report, run.state = run.report, None, "queued"
+        run.over.clear()
+        try:
+            item = await self._prepared(run, text.strip(), by)
+        except BaseException:
+            run.report, run.state = before, "ended"
+            run.over.set()
+            raise
+        run.pause.end()
+        self.publisher.begins(run)
+        self.runner.begin(run, item)
+        if by == PERSON:
+            self.news.goes_on(run, before, text.strip())
+        elif by == MAIN_AGENT:
+            self.news.when_over(run)
+
+    async def _prepared(self, run: LiveAgent, text: str, by: str) -> str:
+        """Put the session of an agent in order that goes on; what it hears before what it was told.
+
+        That is its task, if it was cut off before it heard that.
+        """
+        if run.child is None:
+            await self.store.recover(run.record.id)
+        await agent_table.resumed(self.store, run.record.id, by_person=by == PERSON)
+        if run.child is not None:
+            await run.child.session.catch_up()
+            run.child.turn_queue.take_steering()
+        if text:
+            await self._keep(run, text)
+        path = await self.store.path(run.record.id)
+        run.inputs = unheard(path)
+        if not any(node.kind == "user" for node in path):
+            return run.task.message()
+        return "" if run.inputs else CONTINUE
+
+    async def _keep(self, run: LiveAgent, text: str) -> None:
+        """Write down what an agent is told, before anybody is promised that it will read it.
+
+        Hold its door. Raises `StoreError`: then it was not told.
+        """
+        note = told(text)
+        if run.child is not None:
+            await run.child.session.add("notice", "", note)
+        else:
+            await self.store.append(run.record.id, "notice", "", note)
+
+    def _with_all_below(self, run: LiveAgent) -> Iterator[LiveAgent]:
+        yield run
+        yield from self.register.below(run.id)
+
 
 SETTING = "subagents"
 """The section of the settings that holds the ceilings."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.subagents.delegate_service import DelegateService
-from agent.session.subagents.forecast_question import FirstRequest, Forecaster
+from agent.session.subagents.forecast import FirstRequest, Forecaster
 from agent.session.subagents.live_agent import MAIN_AGENT
 from agent.session.subagents.scheduler import AgentLimits, Scheduler
 from agent.session.subagents.subagent import Services

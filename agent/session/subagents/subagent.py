@@ -22,17 +22,16 @@ from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import apart
 from agent.session.pending_requests import PendingRequests
 from agent.session.spending.budget import BudgetAccount, BudgetReachedError
-from agent.session.spending.ceiling_questions import CeilingQuestions
-from agent.session.spending.metered_client import Reached, RequestTally
-from agent.session.spending.metering import Metering
+from agent.session.spending.decisions import CeilingQuestions
+from agent.session.spending.metering import Metering, Reached, RequestTally
 from agent.session.spending.request_table import agent_name
+from agent.session.subagents.agent_copies import AgentWorkspaces
 from agent.session.subagents.agent_models import AgentModels, Voice
 from agent.session.subagents.definitions import Definitions
-from agent.session.subagents.file_turns import FileTurn, FileTurns
 from agent.session.subagents.foreign_agent import ForeignAgent
 from agent.session.subagents.foreign_program import ForeignProgram, program_named
+from agent.session.subagents.live_agent import FileTurn, FileTurns
 from agent.session.subagents.records import Task
-from agent.session.subagents.workspaces import AgentWorkspaces
 from agent.session.turns.tool_context import Acting, PersonApprover, PersonAsker, acting_in_turn
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.wiring.agent import Agent, AgentServices, AgentSpec, open_agent

@@ -8,6 +8,7 @@ of the calls. A call that repeats itself without any change is stopped.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import time
@@ -25,17 +26,16 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from agent.core.config.hook_list import HookAnswer, HookEvent
 from agent.core.messages import ToolCall
 from agent.core.store.nodes import Node
-from agent.events import Event, StepTaken, ToolFinished, ToolStarted
+from agent.events import Event, Noticed, StepTaken, ToolFinished, ToolStarted
 from agent.knowledge.context.message_history import SHOWN, lines_shown
 from agent.session.conversation.live_session import LiveSession
 from agent.session.further_tools import FurtherTools
-from agent.session.turns.hooked_call import CallHooks, hooked_call
 from agent.session.turns.reached_folders import ReachedFolders
-from agent.session.turns.repeat_guard import RepeatGuard
 from agent.session.turns.shown_call import (
     SMALL_RESULT,
     as_data,
@@ -58,14 +58,179 @@ from agent.session.wiring.absent import (
 )
 from agent.workspace.checkpoints.git_words import step_names
 from tools.context import SeenFile, ToolContext
+from tools.effects import Effect, declare_effect
 from tools.inner_call import CALL
-from tools.registry import Registry, ToolEntry
-from tools.results import Outcome
+from tools.registry import Registry, ToolEntry, call_tool
+from tools.results import DeniedError, Outcome
+from tools.services.actions import Action
 from tools.text.safe_text import clean
 from tools.todo_tool import reminder
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.entries import Step
+
+
+REPEATS_HINT = 3
+REPEATS_STOP = 5
+"""Identical calls with identical results in a row before a hint, and before refusal."""
+ALIKE_HINT = 6
+"""Calls of one tool in a row that look for something and find the same, whatever they ask, before a hint."""
+
+
+@dataclass(slots=True)
+class RepeatGuard:
+    """Counts calls in a row that get no further, over a whole turn: identical ones, and identical results."""
+
+    last: str = ""
+    count: int = 0
+    found: str = ""
+    alike: int = 0
+
+    def reset(self) -> None:
+        """Begin anew, as with another turn."""
+        self.last, self.count, self.found, self.alike = "", 0, "", 0
+
+    def refuses(self, call: ToolCall) -> bool:
+        """Whether the call has been answered alike so often that it is not run again."""
+        return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
+
+    def note(self, call: ToolCall, result: str, *, only_looks: bool = False) -> str:
+        """Record a result; what the model is told of repeats, mostly nothing.
+
+        `only_looks`: the tool changes nothing, so that results alike mean that nothing new was found.
+        """
+        digest = hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
+        seen = _fingerprint(call) + digest
+        self.count = self.count + 1 if seen == self.last else 1
+        self.last = seen
+        found = f"{call.name} {digest}" if only_looks else ""
+        self.alike = self.alike + 1 if found and found == self.found else 1
+        self.found = found
+        if self.count == REPEATS_HINT:
+            return f"[This exact call has given the same result {self.count} times -- change something.]"
+        if self.alike % ALIKE_HINT == 0 and self.count == 1:
+            return (
+                f"[The last {self.alike} calls of {call.name} gave the same result -- "
+                "look in another way, or answer with what you know.]"
+            )
+        return ""
+
+
+def _fingerprint(call: ToolCall) -> str:
+    return hashlib.sha256(f"{call.name}\0{call.arguments}".encode("utf-8", "replace")).hexdigest()
+
+
+class CallHooks(Protocol):
+    """What may have a say in calls and answers."""
+
+    def requires(self, event: HookEvent, tool: str = "") -> bool:
+        """Whether one of them has to be heard: without its answer nothing goes on."""
+        ...
+
+    async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
+        """What is said of a call that is about to be made."""
+        ...
+
+    async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
+        """What is made of the result of a call."""
+        ...
+
+    async def before_response(self, text: str) -> HookAnswer:
+        """What is said of an answer that ends a turn."""
+        ...
+
+
+class NoHooks:
+    """Where there are no hooks."""
+
+    def requires(self, event: HookEvent, tool: str = "") -> bool:
+        return False
+
+    async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
+        return HookAnswer()
+
+    async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
+        return HookAnswer()
+
+    async def before_response(self, text: str) -> HookAnswer:
+        return HookAnswer()
+
+
+HOOKS = "Asking the hooks"
+"""How a notice names that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldByHook(Action):
+    """A call that a hook wants a person to be asked about."""
+
+    reason: str = ""
+
+    def headline(self) -> str:
+        return f"call {self.tool}: {self.reason}" if self.reason else f"call {self.tool}"
+
+
+HeldByHook.effect = declare_effect(
+    Effect(
+        name="hook",
+        why="a hook of yours wants you to be asked",
+        subject=lambda action: action.tool,
+        example=lambda text: HeldByHook(tool=text),
+    )
+)
+
+
+async def hooked_call(
+    hooks: CallHooks,
+    name: str,
+    arguments: dict[str, Any],
+    context: ToolContext,
+    tools: Registry,
+    emit: Callable[[Event], None],
+    helpers: TurnHelpers,
+) -> str:
+    """Run a tool as its hooks let it; its result as JSON text.
+
+    What a hook rewrote is judged by the gate like anything else, as the tool itself asks the gate.
+    """
+    asked = arguments
+    unheard = unheard_answer(hooks, "before_tool", name)
+    answer = await helpers.ask(HOOKS, lambda: hooks.before_tool(name, asked), unheard)
+    if answer.decision == "block":
+        return _blocked(answer.reason or "A hook does not allow this call.")
+    if answer.arguments is not None and answer.arguments != arguments:
+        arguments = answer.arguments
+        emit(Noticed(kind="info", text=f"A hook changed the arguments of a call of {name}."))
+    if answer.decision == "ask":
+        try:
+            await context.permit(HeldByHook(tool=name, reason=answer.reason))
+        except DeniedError as error:
+            return _blocked(str(error))
+    text = await call_tool(name, arguments, context, tools)
+    made, unheard = arguments, unheard_answer(hooks, "transform_result", name)
+    said = await helpers.ask(HOOKS, lambda: hooks.transform_result(name, made, _parsed(text)), unheard)
+    if said.decision == "block":
+        return _blocked(said.reason or "A hook keeps this result back; the call was made.")
+    return text if said.result is None else json.dumps(said.result, ensure_ascii=False)
+
+
+def unheard_answer(hooks: CallHooks, event: HookEvent, tool: str = "") -> HookAnswer:
+    """What counts where hooks cannot be asked: a no if one of them is required."""
+    if not hooks.requires(event, tool):
+        return HookAnswer()
+    return HookAnswer("block", "A hook that is required could not be asked.")
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _blocked(reason: str) -> str:
+    return json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
+
 
 log = logging.getLogger(__name__)
 

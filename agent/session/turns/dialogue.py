@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from agent.core.attachments import AttachmentStore
+from agent.core.messages import Image, Message
 from agent.core.store.nodes import Node
 from agent.errors import HermesError, ModelError
 from agent.events import (
@@ -24,17 +25,18 @@ from agent.events import (
     UsageChanged,
 )
 from agent.knowledge.context.context_table import ContextTable, Sent, build_table
-from agent.knowledge.context.message_history import conversation
-from agent.knowledge.context.prefix_ledger import Break
+from agent.knowledge.context.message_history import MessageHistory, conversation
+from agent.knowledge.context.prefix_ledger import Break, PrefixLedger
 from agent.model.codecs import codec_for
-from agent.model.codecs.native import COUNTED, without_images
-from agent.model.dialect import Dialect
+from agent.model.codecs.native import COUNTED, surplus, with_fitting, without_images
+from agent.model.dialect import Dialect, RoleRules
 from agent.model.protocol import (
     COMPACT,
     SMALL_WINDOW,
     THOUGHT,
     CallFragment,
     Delta,
+    Frame,
     ModelRequest,
     Profile,
     ReasoningDelta,
@@ -46,16 +48,159 @@ from agent.model.protocol import (
 from agent.model.repairs import Repair
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.waits import RetryPolicy
-from agent.model.usage import Meter
-from agent.model.wire_format import Wire, schema_digest
+from agent.model.usage import Meter, request_cost
+from agent.model.wire_format import Framer, Wire, offered, schema_digest
 from agent.session.conversation.live_session import LiveSession
-from agent.session.turns.lanes import Lane, LaneFraming
 from agent.session.turns.request_record import RequestRecorder
-from agent.session.turns.room import ContextRoom, Remember
-from agent.session.turns.server_news import ServerNews
-from agent.session.turns.summarizing import Summarizer
+from agent.session.turns.room import ContextRoom, Remember, Summarizer
 from agent.session.turns.turn_helpers import TurnHelpers
 from tools.text.safe_text import printable
+
+
+@dataclass(slots=True, kw_only=True)
+class Lane:
+    """The conversation in the wire form of one route."""
+
+    system: bytes
+    tools: bytes
+    framer: Framer
+    ledger: PrefixLedger = field(default_factory=PrefixLedger)
+    framed: int = 0
+    """Messages of the session that are in the ledger."""
+    dialect: Dialect
+    """What the frames were made for."""
+    ordered: RoleRules | None = None
+    """How the messages of the last request that was answered were ordered."""
+    surplus: int = 0
+    """Bytes by which the images in the ledger are larger than what they count for."""
+
+    @property
+    def size(self) -> int:
+        """What the next request counts as in estimates, in bytes."""
+        return self.ledger.size + len(self.head) - self.surplus
+
+    @property
+    def head(self) -> bytes:
+        """What precedes the conversation."""
+        return self.tools + self.system
+
+
+class LaneFraming:
+    """Makes lanes and their frames for one session."""
+
+    def __init__(self, session: LiveSession, attachments: AttachmentStore, profile: Profile) -> None:
+        self._session = session
+        self._attachments = attachments
+        self._profile = profile
+
+    def lane(self, route: ModelRoute, dialect: Dialect | None = None) -> Lane:
+        """An empty lane for a route; `dialect` is that of a request in work, where it differs."""
+        dialect = dialect or route.spoken.current
+        node = self._session.system()
+        tools = route.wire.tools(route.tools, dialect)
+        system = route.wire.system(node.content if node is not None else "", offered(route.tools, dialect))
+        framer = route.wire.framer(route.name, tools + system, dialect)
+        return Lane(system=system, tools=tools, framer=framer, dialect=dialect)
+
+    def examples(self, framer: Framer) -> list[Frame]:
+        """Worked examples, which precede the conversation."""
+        return [frame for message in self._profile.examples for frame in framer.frames(message)]
+
+    def left_out(self, dialect: Dialect) -> frozenset[str]:
+        """The SHA-256 of images that the model refused, or that are more than it takes."""
+        rules = dialect.images
+        if not rules.count:
+            return frozenset(rules.without)
+        digests = list(dict.fromkeys(self.image_digests()))
+        kept = [each for each in digests if each not in rules.without]
+        return frozenset((*rules.without, *kept[: -rules.count]))
+
+    def frames(
+        self, framer: Framer, lane: Lane, messages: Sequence[MessageHistory], images: bool
+    ) -> list[Frame]:
+        """Messages in wire form. Reads the files of their images."""
+        frames: list[Frame] = []
+        rules = lane.dialect.images
+        left_out = self.left_out(lane.dialect)
+        for turned in messages:
+            message = turned.message
+            if message.images:
+                message = with_fitting(message, rules, left_out) if images else without_images(message)
+                message = self._loaded(message)
+            lane.surplus += surplus(message)
+            frames += framer.frames(message)
+        return frames
+
+    def _loaded(self, message: Message) -> Message:
+        images = (Image(each.attachment, self._attachments.read(each.attachment)) for each in message.images)
+        return replace(message, images=tuple(images)) if message.images else message
+
+    def image_digests(self) -> list[str]:
+        """The SHA-256 of the images of the conversation, in their order."""
+        messages = self._session.messages()
+        return [image.attachment.sha256 for turned in messages for image in turned.message.images]
+
+
+BLIND = 12
+"""Characters for each token that was counted from which on not everything can have been read."""
+
+
+class ServerNews:
+    """Hears of the servers that the routes of one session lead to; the first route has the meter's window."""
+
+    def __init__(self, meter: Meter, emit: Callable[[Event], None]) -> None:
+        self._meter = meter
+        self._emit = emit
+        self._answered: set[str] = set()
+
+    async def renew(self, routes: Sequence[ModelRoute]) -> list[tuple[ModelRoute, str]]:
+        """Take in what servers say that were started again. The routes whose model is not shown tools
+        any more, each with a reason."""
+        untooled: list[tuple[ModelRoute, str]] = []
+        for at, route in enumerate(routes):
+            now = await route.watched.news() if route.watched is not None else None
+            if now is None:
+                continue
+            if at == 0:
+                self._meter.renew(now.info)
+                if window := now.info.context_window:
+                    route.spoken.forget_window()
+                    words = f"The window of {route.name} has {window:,} tokens, told by the server."
+                    self._emit(Noticed(kind="info", text=words))
+            if now.untooled:
+                untooled.append((route, f"the server of {route.name} says that its template knows no tools"))
+        return untooled
+
+    async def named(self, route: ModelRoute, reply: ModelReply) -> ModelReply:
+        """A reply under the name of the model that gave it, where a gateway let another one answer."""
+        if not reply.answered:
+            return reply
+        other = await route.watched.other(reply.answered) if route.watched is not None else None
+        if other is None:
+            return replace(reply, answered="")
+        self._meter.learn_model(other.label, other.info)
+        if other.label not in self._answered:
+            self._answered.add(other.label)
+            self._emit(Noticed(kind="info", text=f"{other.label} answered in place of {route.name}."))
+        # The price is kept with the message: a later session does not know this model.
+        usage = replace(reply.usage, cost=request_cost(reply.usage, other.info))
+        return replace(reply, answered=other.label, usage=usage)
+
+    def unseen(self, route: ModelRoute, reply: ModelReply, size: int) -> str:
+        """Why the model cannot have seen the tools of its first request; empty where nothing says so.
+
+        Some servers take tools that their template has no place for, and drop them. `size` is that of
+        the request, in bytes.
+        """
+        first = route.name not in self._answered
+        self._answered.add(route.name)
+        if not first or reply.calls or route.watched is None or not route.watched.may_drop_tools:
+            return ""
+        read = reply.usage.input
+        if not read or reply.usage.cached or size < BLIND * read:
+            return ""
+        return f"{route.name} read {read:,} tokens of {size:,} characters, so it was not shown its tools"
+
 
 DRAFT_SECONDS = 1.0
 """How often a message that is being written is kept."""

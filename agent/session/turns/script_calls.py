@@ -20,7 +20,7 @@ from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.script_journal import SHOWN as LINE
 from agent.session.conversation.script_journal import Recorded, ScriptJournals, ScriptReplay, fingerprint
 from agent.session.further_tools import FurtherTools
-from agent.session.turns.hooked_call import CallHooks, hooked_call
+from agent.session.turns.call_runner import CallHooks, hooked_call
 from agent.session.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.session.turns.task_state import ScriptFiles
 from agent.session.turns.tool_context import CallContext

@@ -22,8 +22,7 @@ from agent.model.usage import counted
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.budget import BudgetReachedError
 from agent.session.turns.attaching import Attached, nothing_attached
-from agent.session.turns.call_runner import FinishedCall
-from agent.session.turns.hooked_call import HOOKS, CallHooks, unheard_answer
+from agent.session.turns.call_runner import HOOKS, CallHooks, FinishedCall, unheard_answer
 from agent.session.turns.turn_helpers import TurnHelpers
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.wiring.absent import no_more_steps, nothing_begins, nothing_meant

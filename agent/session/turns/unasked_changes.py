@@ -8,24 +8,348 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.events import Event, Noticed
-from agent.session.turns.guarded_changes import guarded_changes, is_link, named
-from agent.session.turns.settings_changes import SettingsChanges
+from agent.safety.git_programs import file_names_programs, hooks_of_mercurial
+from agent.safety.guarded import known_name, led_to
+from agent.safety.reader.tree import words
 from agent.session.wiring.absent import FileSteps
+from agent.workspace.checkpoints.entries import PathKind, is_outside
+from agent.workspace.checkpoints.git_settings import Settings, is_plain, listed, passes, questioned, take_over
 from tools.context import ToolContext
+from tools.kit.files import create_file, read_bytes
 from tools.results import DeniedError
-from tools.services.actions import KeepChanges
+from tools.services.actions import Action, KeepChanges, RunCommand, RunScript, SendInput, SetGitSettings
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.safety.sandbox.repository import SettingsLender
-    from agent.workspace.checkpoints.entries import Step
+    from agent.safety.sandbox.repository import LentChange, SettingsLender
+    from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
+    from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.git_origins import GitOrigins
+    from tools.terminal.terminals import Terminals
+
+
+T = TypeVar("T")
+
+_PATIENCE = 2.0
+"""Seconds that somebody else's lock on the settings is waited for."""
+_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One file of settings whose copy was written."""
+
+    change: LentChange
+    before: Settings
+    after: Settings
+    asked: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SettledSettings:
+    """What became of the settings that a call wrote."""
+
+    written: tuple[Path, ...] = ()
+    note: str = ""
+    refused: bool = False
+    """Whether something of it was not taken over."""
+
+
+class SettingsChanges:
+    """Looks after the settings that the calls of one agent write.
+
+    `had` gives the addresses of remotes, by name, that a git folder had before the session.
+    """
+
+    def __init__(self, lender: SettingsLender, had: Callable[[Path], Mapping[str, str]]) -> None:
+        self._lender = lender
+        self._had = had
+
+    async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
+        """Take over what may be, ask about the rest."""
+        changes = await asyncio.to_thread(self._lender.changes)
+        if not changes:
+            return SettledSettings()
+        judged: list[_Judged] = []
+        notes: list[str] = []
+        for change in changes:
+            try:
+                judged.append(await asyncio.to_thread(self._judge, change))
+            except (OSError, ValueError):
+                notes.append(f"{_shown(change.path)} was not changed: git cannot read what was written.")
+        keys = tuple(dict.fromkeys(key for each in judged for key in each.asked))
+        refused = bool(notes)
+        try:
+            if keys:
+                await context.permit(SetGitSettings(tool=tool, keys=keys))
+        except DeniedError as denied:
+            refused = True
+            named = ", ".join(f"git-config({key})" for key in keys[:_SHOWN])
+            notes.append(
+                f"{named}: this may run a program or send elsewhere, so it was not taken over into git's "
+                f"settings, whatever the output says; the rest was. {denied}"
+            )
+            judged = [_without(each) for each in judged]
+        written: list[Path] = []
+        for each in judged:
+            try:
+                if await asyncio.to_thread(self._write, each):
+                    written.append(each.change.path)
+            except (OSError, ValueError) as error:
+                refused = True
+                notes.append(f"{_shown(each.change.path)} was not changed: {error}.")
+        await asyncio.to_thread(self._lender.judged)
+        return SettledSettings(tuple(written), " ".join(notes), refused)
+
+    def _judge(self, change: LentChange) -> _Judged:
+        before, after = _listed(change.before), _listed(change.after)
+        had = self._had(change.path.parent)
+        return _Judged(change, before, after, tuple(questioned(before, after, had)))
+
+    def _write(self, judged: _Judged) -> bool:
+        """Whether the file is another one now."""
+        path, change = judged.change.path, judged.change
+        keys = [
+            key
+            for key in dict.fromkeys((*judged.before, *judged.after))
+            if judged.before.get(key) != judged.after.get(key)
+        ]
+        lock = path.with_name(f"{path.name}.lock")
+        descriptor = _locked(lock)
+        try:
+            now = path.read_bytes() if path.exists() else b""
+            is_same = now == change.before and judged.after == _listed(change.after)
+            if is_same and is_plain(change.after, change.before):
+                text = change.after
+            else:
+                text = _renewed(now, [(key, judged.after.get(key, ())) for key in keys])
+            if text == now:
+                return False
+            os.write(descriptor, text)
+            os.fchmod(descriptor, path.stat().st_mode & 0o777 if path.exists() else 0o644)
+            if self._lender.is_lending:
+                # What lies over it in the view of a program that still runs would go away with it.
+                with path.open("r+b") as file:
+                    file.write(text)
+                    file.truncate()
+            else:
+                lock.replace(path)
+            return True
+        finally:
+            os.close(descriptor)
+            with suppress(FileNotFoundError):
+                lock.unlink()
+
+
+def _without(judged: _Judged) -> _Judged:
+    """The same with the keys that were asked about as they were."""
+    after = {key: values for key, values in judged.after.items() if key not in judged.asked}
+    after |= {key: judged.before[key] for key in judged.asked if key in judged.before}
+    return _Judged(judged.change, judged.before, after, ())
+
+
+def _listed(text: bytes) -> Settings:
+    return _in_file(text, listed)
+
+
+def _renewed(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) -> bytes:
+    def changed(file: Path) -> bytes:
+        for key, new in values:
+            take_over(file, key, listed(file).get(key, ()), new)
+        return file.read_bytes()
+
+    return _in_file(text, changed)
+
+
+def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
+    """What `work` makes of a private file with this text."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
+        file = Path(folder) / "config"
+        file.write_bytes(text)
+        return work(file)
+
+
+def _locked(lock: Path) -> int:
+    """The lock that git takes too, opened. Raises `OSError`."""
+    until = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return create_file(lock, 0o644)
+        except FileExistsError:
+            if time.monotonic() > until:
+                raise OSError(f"{lock.name} is there, so another program is writing it") from None
+            time.sleep(0.02)
+
+
+def _shown(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+SHOWN = 5
+"""Paths that are named; the rest is counted."""
+_SHORT = 4_096
+_DEPENDENCIES = words(
+    "node_modules bower_components site-packages dist-packages .venv venv .tox .nox __pycache__ vendor target"
+)
+"""Folders whose programs every program can change anyway, and which package managers fill."""
+_FILLED = frozenset({(".yarn", "cache"), (".yarn", "unplugged"), (".husky", "_")})
+_STATE = frozenset({(".yarn", "install-state.gz"), (".yarn", "build-state.yml")})
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedChanges:
+    """What a step of a program did to guarded places, by paths relative to the workspace, in order."""
+
+    changes: tuple[PathChange, ...] = ()
+    brought: tuple[str, ...] = ()
+    """What came with a repository that was fetched as a whole into a folder of its own: only told."""
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        """To be taken back."""
+        return _paths(self.changes)
+
+    def without(self, known: frozenset[str]) -> GuardedChanges:
+        """The same without what git brought from commits that are not the agent's own."""
+        above = {folder for path in known for folder in _above(path)}
+        rest = tuple(change for change in self.changes if change.path not in known | above)
+        return replace(self, changes=rest if any(not _is_folder(change) for change in rest) else ())
+
+
+def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChanges:
+    """Guarded paths that a program changed in this step. Reads settings of git that are new.
+
+    `allowed` are places that a person said yes to in the same call; a folder stands for all below it.
+    """
+    if step.kind not in ("command", "outside"):
+        return GuardedChanges()
+    root = Path(step.root)
+    fetched = tuple(_fetched(step.changes, root))
+    removed = {each.path for each in step.changes if each.after is None and _is_folder(each)}
+    led = tuple(f"{real}/" for real in led_to(root))
+    made: list[PathChange] = []
+    brought: list[PathChange] = []
+    for change in step.changes:
+        if (
+            is_outside(change.path)
+            or not (_is_guarded(change, root) or f"{root}/{change.path}/".startswith(led))
+            or (change.after is None and _went_along(change.path, removed))
+            or _is_allowed(root / change.path, allowed)
+        ):
+            continue
+        came_along = change.path.startswith(fetched) and ".git" not in change.path.split("/")
+        (brought if came_along else made).append(change)
+    return GuardedChanges(tuple(made), _paths(brought))
+
+
+def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
+    """The paths of the changes, without folders in which nothing else was changed."""
+    used = {folder for change in changes if not _is_folder(change) for folder in _above(change.path)}
+    return tuple(change.path for change in changes if not _is_folder(change) or change.path in used)
+
+
+def _is_folder(change: PathChange) -> bool:
+    return PathKind.FOLDER in (
+        each.kind if each is not None else None for each in (change.before, change.after)
+    )
+
+
+def _above(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _fetched(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
+    """Folders (with a slash) that are repositories of their own and have nothing in them but what is new."""
+    new = {change.path for change in changes if change.before is None}
+    for path in new:
+        folder, _, name = path.rpartition("/")
+        if name == ".git" and folder and (folder in new or _had_nothing(folder, new, root)):
+            yield f"{folder}/"
+
+
+def _had_nothing(folder: str, new: Collection[str], root: Path) -> bool:
+    try:
+        return all(f"{folder}/{each.name}" in new for each in (root / folder).iterdir())
+    except OSError:
+        return False
+
+
+def _is_guarded(change: PathChange, root: Path) -> bool:
+    names = tuple(change.path.split("/"))
+    if not _DEPENDENCIES.isdisjoint(names):
+        return False
+    if ".git" in names:
+        return _runs_programs(names[names.index(".git") + 1 :], change, root)
+    pairs = set(pairwise(names))
+    if pairs & _FILLED or names[-2:] in _STATE:
+        return False
+    if names[-1] == ".gitmodules" and change.after is not None and change.after.kind is PathKind.FILE:
+        return not _runs_nothing(root / change.path)
+    if names[-2:] == (".hg", "hgrc") and change.after is not None and change.after.kind is PathKind.FILE:
+        return hooks_of_mercurial(root / change.path)
+    # A link in place of a folder brings all that the folder holds where it leads.
+    return known_name(change.path, whole=is_link(change.after)) is not None
+
+
+def is_link(entry: PathEntry | None) -> bool:
+    """Whether a link stands there."""
+    return entry is not None and entry.kind is PathKind.LINK
+
+
+def _runs_nothing(modules: Path) -> bool:
+    """Whether all that a file says of submodules is where they are, and of where they come from."""
+    try:
+        return all(passes(key, value) for key, values in listed(modules).items() for value in values)
+    except OSError:
+        return False
+
+
+def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> bool:
+    """Whether a change in git's own folder has it run something: a hook, or settings that name programs."""
+    if change.after is None or change.after.kind is PathKind.FOLDER:
+        return False
+    if "hooks" in inside[:-1]:
+        return not inside[-1].endswith(".sample")
+    if inside[-1:] == ("commondir",):
+        # That of a linked work tree leads to the repository it belongs to, and any other one elsewhere.
+        return inside[-3:-2] != ("worktrees",) or _text(root / change.path) != "../.."
+    return inside[-1:] in (("config",), ("config.worktree",)) and file_names_programs(root / change.path)
+
+
+def _text(path: Path) -> str:
+    try:
+        return os.fsdecode(read_bytes(path, _SHORT)[0]).strip()
+    except OSError:
+        return ""
+
+
+def _went_along(path: str, removed: Collection[str]) -> bool:
+    """Whether it was deleted with a folder around it that does not stand for it."""
+    return any(each in removed and known_name(each, whole=True) is None for each in _above(path))
+
+
+def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:
+    return any(path.is_relative_to(each) or each.is_relative_to(path) for each in allowed)
+
+
+def named(paths: Sequence[str]) -> str:
+    """Some of the paths, for a sentence."""
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return f"{', '.join(paths[:SHOWN])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +504,93 @@ def _with_note(result: str, note: str) -> str:
         data = {"result": data}
     data["note"] = " ".join(filter(None, (str(data.get("note") or ""), clean(note))))
     return json.dumps(data, ensure_ascii=False)
+
+
+_PROGRAMS = (RunCommand, RunScript, SendInput)
+_WHO = "While a program ran in the background, it or somebody else changed what runs something later"
+
+
+class BackgroundChanges:
+    """Looks after the processes that the agents of one workspace have in the background.
+
+    `closed` gives the places that are read-only to programs now; None where nothing can be, and then changes
+    are only told. `tell` receives a sentence for the person and the model.
+    """
+
+    def __init__(
+        self,
+        steps: StepRecorder,
+        terminals: Terminals,
+        closed: Callable[[], Sequence[Path] | None],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._steps = steps
+        self._line = steps.store.line(steps.line)
+        self._terminals = terminals
+        self._closed = closed
+        self._tell = tell
+        self._judged = 0
+        self._looking = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+        terminals.background_ended = self._ended
+
+    async def acting(self, call: str, action: Action) -> None:
+        """A call is about to do this: before a program runs, what others left is taken back."""
+        if isinstance(action, _PROGRAMS):
+            await self.look()
+
+    async def look(self) -> None:
+        """Take back what programs in the background did at guarded places since the last look."""
+        async with self._looking:
+            run = self._terminals.in_background()
+            # While a program of a call runs, whatever changes is put down to that call.
+            if run is None or not await self._steps.catch_up():
+                return
+            steps = await asyncio.to_thread(self._line.steps)
+            fresh = [each for each in steps if each.created > run.since]
+            for number, paths in (await asyncio.to_thread(self._suspects, fresh)).items():
+                await self._take_back(number, paths)
+            self._judged = self._steps.position
+            self._terminals.looked_at(run)
+
+    async def aclose(self) -> None:
+        """Look a last time: once nothing runs any more, and while steps are still kept."""
+        self._terminals.background_ended = lambda: None
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.look()
+
+    def _suspects(self, steps: Sequence[Step]) -> dict[int, list[str]]:
+        """Paths to be taken back, by the number of the first step that changed them."""
+        root, closed = self._steps.root, self._closed()
+        made = {change.path for step in steps for change in step.changes if change.before is None}
+        kept = [each for each in closed or () if not _lies_in(each, root, made)]
+        found: dict[str, int] = {}
+        for step in steps:
+            if step.kind == "outside" and step.number > self._judged:
+                for path in guarded_changes(step).made:
+                    if not any((root / path).is_relative_to(each) for each in kept):
+                        found.setdefault(path, step.number)
+        return {number: [path for path in found if found[path] == number] for number in found.values()}
+
+    async def _take_back(self, number: int, paths: Sequence[str]) -> None:
+        shown = named(paths)
+        if self._closed() is None:
+            self._tell(clean(f"{_WHO}; look at it: {shown}."))
+        elif await self._steps.move_to(number - 1, paths, f"took back {shown}") is None:
+            self._tell(clean(f"{_WHO}, and it could not be taken back; look at it: {shown}."))
+        else:
+            kept = "What was written is kept: /rewind shows it."
+            self._tell(clean(f"{_WHO}; it was taken back: {shown}. {kept}"))
+
+    def _ended(self) -> None:
+        task = asyncio.ensure_future(self.look())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _lies_in(place: Path, root: Path, made: set[str]) -> bool:
+    """Whether a place was made since, itself or a folder around it: then it was open to who ran before."""
+    if not place.is_relative_to(root):
+        return False
+    parts = place.relative_to(root).parts
+    return any("/".join(parts[:count]) in made for count in range(1, len(parts) + 1))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import AttachmentStore
 from agent.core.config.schema import Settings
@@ -22,6 +22,11 @@ from agent.knowledge.context.compaction import still_shown
 from agent.knowledge.context.folder_files import FolderRoom
 from agent.knowledge.context.layer import CHARACTERS_PER_TOKEN
 from agent.knowledge.context.quarantine import allowed_passages
+from agent.knowledge.learnings.at_calls import CallLearnings
+from agent.knowledge.learnings.environment import LearningEnvironment
+from agent.knowledge.learnings.keeper import SessionLearnings
+from agent.knowledge.learnings.store import LearningStore
+from agent.knowledge.memory.scopes import project_id, project_root
 from agent.knowledge.memory.service import MemoryProvider
 from agent.knowledge.recall.recall import Recall
 from agent.knowledge.recall.tool_search import ToolSearch
@@ -34,16 +39,14 @@ from agent.model.transport.reply import ModelRoute
 from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
 from agent.safety.gate import Gate
-from agent.session.conversation.folded_messages import FoldedMessages
-from agent.session.conversation.live_session import LiveSession
+from agent.session.conversation.live_session import FoldedMessages, LiveSession
 from agent.session.conversation.opening import apart
 from agent.session.conversation.script_journal import ScriptJournals
 from agent.session.conversation.session_prompt import ensure_system
 from agent.session.further_tools import FurtherTools
 from agent.session.turns.attaching import Attached, nothing_attached
-from agent.session.turns.call_runner import CallRunner, ContextFor, StepOf
+from agent.session.turns.call_runner import CallHooks, CallRunner, ContextFor, StepOf
 from agent.session.turns.dialogue import Dialogue
-from agent.session.turns.hooked_call import CallHooks
 from agent.session.turns.reached_folders import ReachedFolders
 from agent.session.turns.room import Remember
 from agent.session.turns.script_calls import Scripts
@@ -57,11 +60,14 @@ from agent.session.wiring.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
     NO_JOBS,
+    NO_LEARNINGS,
     NO_MEMORY,
     NO_SENSES,
     NO_SKILLS,
     NO_TRAINING,
     Around,
+    AtCalls,
+    NothingLearned,
     NoWatch,
     no_more_steps,
     no_step,
@@ -69,7 +75,6 @@ from agent.session.wiring.absent import (
     nothing_meant,
     nothing_refused,
 )
-from agent.session.wiring.agent_learnings import open_learnings
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.session.wiring.session_senses import SessionSenses
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
@@ -81,6 +86,92 @@ from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
 from tools.services.training_keeper import TrainingKeeper
 from tools.todo_tool import render
+
+if TYPE_CHECKING:
+    from agent.core.config.schema import LearningSettings
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLearnings:
+    """Learnings of one agent: at its calls, and for its tools."""
+
+    at_calls: AtCalls = NothingLearned()  # noqa: RUF009 - has no state
+    keeper: LearningKeeper = NO_LEARNINGS
+
+
+@dataclass(frozen=True, slots=True)
+class _ShellCaller:
+    """Whose shell tells the folder of the next command."""
+
+    task: str
+    workspace: Path
+    scratch: Path
+    options: Mapping[str, Any]
+
+
+def open_learnings(
+    settings: LearningSettings,
+    session: LiveSession,
+    place: AgentWorkspace,
+    scratch: Path,
+    registry: Registry,
+    options: Mapping[str, Any],
+    search: str,
+) -> AgentLearnings:
+    """Those of an agent that works at `place`. Reads where the root of its project is.
+
+    `search` is the path along which programs are looked for on this machine.
+    """
+    if not settings.enabled:
+        return AgentLearnings()
+    reach = place.reach
+    root = project_root(place.origin or reach.workspace)
+    caller = _ShellCaller(session.id, reach.workspace, scratch, options)
+
+    def cwd() -> Path:
+        return reach.terminals.shell(caller).cwd
+
+    around = LearningEnvironment(
+        workspace=reach.workspace,
+        root=root,
+        cwd=cwd,
+        search=None if reach.terminals.elsewhere else search,
+    )
+    store = LearningStore(
+        session.store.database,
+        project_id(root),
+        promote_after=settings.promote_after,
+        most_candidates=settings.candidates,
+    )
+    at_calls = CallLearnings(
+        store,
+        around,
+        session.id,
+        _newest(session),
+        without_lessons(registry),
+        holds_back=settings.hold_back,
+        secrets=reach.secrets,
+    )
+    return AgentLearnings(
+        at_calls, SessionLearnings(store, at_calls, around, session.id, _newest(session), reach.secrets)
+    )
+
+
+def without_lessons(registry: Registry) -> frozenset[str]:
+    """Tools of whose failures nothing is learned: they act on the session, or ask somebody."""
+    own = frozenset(entry.name for entry in registry.entries() if entry.toolset == "learnings")
+    return own.union(
+        registry.with_trait("asks_person"),
+        registry.with_trait("sends_agents"),
+        registry.with_trait("keeps_notes"),
+        registry.with_trait("whole_session"),
+    )
+
+
+def _newest(session: LiveSession) -> Callable[[], int | None]:
+    """The message at which a session stands."""
+    return lambda: session.path[-1].id if session.path else None
+
 
 MOST_REMEMBERED = 5
 """Facts of one summary that are kept beyond the session."""

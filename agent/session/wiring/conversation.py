@@ -15,9 +15,10 @@ from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import OpenedSession, open_session
 from agent.session.conversation.session_prompt import shown_before
 from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divided
-from agent.session.spending.metering import Metering
+from agent.session.spending.budget import Budget, BudgetAccount
+from agent.session.spending.metering import Metering, day_budget, session_budget, total_budget
+from agent.session.spending.spending import Spending, prices_of, session_ceilings
 from agent.session.wiring.routes import open_routes, open_summary_route
-from agent.session.wiring.session_metering import open_metering
 from agent.session.wiring.shared_services import SharedServices
 from tools.delegate_tool import naming_agents
 from tools.inner_call import CALL, SEARCH
@@ -27,6 +28,23 @@ from tools.toolsets import no_such, resolve
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
     from agent.integrations.mcp.service import McpService
+
+
+def open_metering(base: SharedServices, session: LiveSession) -> Metering:
+    """How the requests of the session are paid for."""
+    infos = {target.label: target.info for target in base.plan.all}
+    settings = base.settings.budget
+    spending = Spending(
+        base.store.database,
+        prices_of(base.settings, base.environ),
+        day_budget(settings),
+        session_ceilings(session_budget(settings), session.id),
+        total_budget(settings),
+    )
+    base.closers.append(spending.settled)
+    # What bounds the session is where all processes see it: in the store.
+    account = BudgetAccount(spending.session.owner, Budget())
+    return Metering(spending, account, session.id, session.record.workspace, infos)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.home import private_folder
 from agent.errors import ConfigError
+from agent.integrations.browser.service import SessionBrowsers
 from agent.integrations.diagnostics.service import LanguageServers, ServerPlace
 from agent.safety.audit.log import AuditLog, AuditRecorder
 from agent.safety.gate import Approver, Gate
@@ -21,15 +22,15 @@ from agent.safety.reach import let_through
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage, ask_remote
 from agent.safety.sandbox.opening import open_boundary
 from agent.safety.verdict import NO_UNDO, UndoCoverage
-from agent.session.conversation.permission_notices import policy_publisher
+from agent.session.conversation.opening_events import policy_publisher
 from agent.session.pending_requests import PendingRequests
 from agent.session.turns.script_calls import warm_up
 from agent.session.turns.tool_context import PersonApprover
 from agent.session.wiring.conversation import Conversation
 from agent.session.wiring.routes import open_adviser
-from agent.session.wiring.session_browsers import open_browsers
 from agent.session.wiring.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.session.wiring.terminal_backend import backend_options
+from tools.browser.host import use_remote
 from tools.browser.session import Browsers
 from tools.code.runner import CodeRunner
 from tools.services.diagnostics import Diagnostics
@@ -39,6 +40,29 @@ from tools.text.redact import secret_values
 if TYPE_CHECKING:
     from agent.safety.sandbox.repository import SettingsLender
     from tools.services.sandbox import Boundary
+
+
+def open_browsers(
+    base: SharedServices,
+    workspace: Path,
+    scratch: Path,
+    gate: Gate,
+    secrets: Mapping[str, str],
+    closers: list[Closer],
+) -> Browsers:
+    """Nothing is started before a tool asks for it."""
+    settings = base.settings.browser
+    host = SessionBrowsers(settings, gate, base.home, workspace, scratch, base.environ, secrets)
+    browsers = Browsers(host, idle=settings.idle)
+    closers.append(browsers.aclose)
+    return browsers
+
+
+def note_settings(base: SharedServices) -> None:
+    """Have the browser tools offered where the settings name a browser that is not on this machine."""
+    settings = base.settings.browser
+    wants = settings.backend in ("auto", "browserbase") and bool(base.environ.get("BROWSERBASE_API_KEY"))
+    use_remote(bool(settings.cdp_url) or bool(settings.program) or wants)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -56,7 +56,7 @@ class SessionSenses:
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats
         from agent.integrations.senses.pictures import Eyes
-        from agent.session.spending.services import ServiceAccount
+        from agent.session.spending.metering import ServiceAccount
 
         base, metering = self._base, self._talk.metering
         sees = bool(routes) and routes[0].images

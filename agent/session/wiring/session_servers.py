@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from agent.core.home import private_folder
@@ -15,14 +16,19 @@ from agent.integrations.mcp.server_requests import FormAsker, Sampling, asked_of
 from agent.integrations.mcp.service import McpService
 from agent.integrations.mcp.tools import register_servers
 from agent.integrations.server_events import ServerLogged
-from agent.session.turns.attaching import ResourceReader
+from agent.session.turns.attaching import TOOL, ReferencedPage, ReferenceReader, ResourceReader
+from agent.session.turns.room import UNKNOWN_WINDOW
 from agent.session.wiring.plugin_servers import plugin_servers
 from agent.session.wiring.shared_services import SharedServices
 from tools.results import ToolError
+from tools.text.outside_text import fenced
 
 if TYPE_CHECKING:
+    from agent.integrations.web.services import WebServices
     from agent.safety.gate import Gate
+    from agent.session.wiring.agent_workspace import AgentWorkspace
     from agent.session.wiring.conversation import Conversation
+    from tools.services.actions import Action
 
 
 FIRST_LOOK = 5.0
@@ -126,3 +132,46 @@ def _is_bounded(base: SharedServices) -> bool:
 
 def _say(base: SharedServices, kind: str, text: str) -> None:
     base.emit(Noticed(kind="info" if kind == "info" else "warning", text=text))
+
+
+def session_references(
+    base: SharedServices, place: AgentWorkspace, servers: McpService, web: WebServices | None
+) -> ReferenceReader:
+    """What reads the references of the person's messages."""
+    meter, share = base.plan.meter, base.settings.context.references_share
+
+    def room() -> int:
+        return meter.characters(int((meter.window or UNKNOWN_WINDOW) * share))
+
+    gate = place.reach.gate
+    reader = ReferenceReader(
+        base.options.workspace, gate, base.tool_options(), base.secrets, room, resource_reader(servers)
+    )
+    if web is not None:
+        reader.pages = partial(_page, web, gate)
+    return reader
+
+
+async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
+    """A page as text, by the gate and the door like a page that the model asks for. Raises `ToolError`."""
+    from agent.integrations.web.extracting import fetch_page
+    from agent.integrations.web.services import CallGate
+
+    async def ask(action: Action) -> None:
+        await gate.permit(action)
+
+    async def agreed(action: Action) -> None:
+        await gate.agreed().permit(action)
+
+    try:
+        found = await fetch_page(web, CallGate(tool=TOOL, ask=ask, agreed=agreed, opens=gate.opens), url)
+    except HermesError as error:
+        raise ToolError(str(error)) from error
+    page = found.page
+    if not page.content.strip():
+        raise ToolError("There is no text on it.")
+    head = f"# {page.title}\n\n" if page.title and not page.content.lstrip().startswith("# ") else ""
+    hidden = f", {page.hidden} hidden pieces left out" if page.hidden else ""
+    return ReferencedPage(
+        partial(fenced, source=found.answer.url), head + page.content, f"the text of a page{hidden}"
+    )

@@ -57,9 +57,9 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
     from agent.core.net.door import Door
     from agent.integrations.senses.hearing import Transcriber
     from agent.integrations.senses.online import Online
+    from agent.session.spending.metering import ServiceAccount
     from agent.session.spending.request_log import request_log_of
     from agent.session.spending.request_table import MAIN, Payer
-    from agent.session.spending.services import ServiceAccount
 
     metering = engine.metering
 

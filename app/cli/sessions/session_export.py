@@ -20,7 +20,7 @@ from tools.text.safe_text import clean
 if TYPE_CHECKING:
     from agent.core.store.nodes import Node, Session
     from agent.core.store.store import Store
-    from agent.session.export.filters import ExportFilter
+    from agent.session.export.trajectories import ExportFilter
 
 TRAJECTORIES = ("sharegpt", "openai", "atif")
 LAYOUTS = ("jsonl", "sharegpt", "openai", "atif", "html", "patch")
@@ -65,7 +65,7 @@ def declare(export: argparse.ArgumentParser) -> None:
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     """Write it. Raises `HermesError`."""
-    from agent.session.export.filters import ExportFilter
+    from agent.session.export.trajectories import ExportFilter
 
     if args.max_tokens is not None and (args.max_tokens < 1 or args.layout not in TRAJECTORIES):
         raise ConfigError(f"--max-tokens takes a number above 0, with --format {' or '.join(TRAJECTORIES)}.")
@@ -110,7 +110,7 @@ def _print_pieces(pieces: Iterable[bytes]) -> None:
 
 def _filter(args: argparse.Namespace) -> ExportFilter:
     """What the options ask for. Blocking. Raises `ConfigError`."""
-    from agent.session.export.filters import ExportFilter
+    from agent.session.export.trajectories import ExportFilter
 
     if args.min_calls < 0:
         raise ConfigError("--min-calls takes 0 or more.")
@@ -183,8 +183,7 @@ async def _lines(
     store: Store, session: Session, path: Sequence[Node], layout: str, most: int | None, *, ascii_only: bool
 ) -> list[bytes]:
     from agent.core.store.export import line, node_record, portable_line
-    from agent.session.export.shortening import shortened, tokens_of
-    from agent.session.export.trajectories import tool_statistics
+    from agent.session.export.trajectories import shortened, tokens_of, tool_statistics
 
     if layout in TRAJECTORIES:
         nodes = await masked_nodes(store, path)

@@ -41,8 +41,7 @@ def declare(replay: argparse.ArgumentParser) -> None:
 async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
     """Replay, and go on if that was asked for. Raises `HermesError`."""
     from agent.core.attachments import AttachmentStore
-    from agent.session.replay.going_live import check_step
-    from agent.session.replay.replaying import replay
+    from agent.session.replay.replaying import check_step, replay
 
     step = args.live_from if args.live_from is not None else args.step
     live = args.live or args.live_from is not None
@@ -100,7 +99,7 @@ def _folder(session: Session) -> Path:
 async def _go_on(store: Store, session: Session, step: int, args: argparse.Namespace) -> ExitCode:
     from agent.api.opening import open_session
     from agent.session.options import Options
-    from agent.session.replay.going_live import branch_before
+    from agent.session.replay.replaying import branch_before
 
     name = await branch_before(store, session.id, args.branch, step)
     options = Options(

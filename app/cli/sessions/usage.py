@@ -66,8 +66,8 @@ def run(args: argparse.Namespace) -> None:
 
 async def _report(home: Home, by: Any, days: int | None) -> UsageReport:
     from agent.core.store.store import Store
-    from agent.session.spending.prices import prices_of
     from agent.session.spending.report import report
+    from agent.session.spending.spending import prices_of
 
     loaded = await asyncio.to_thread(load_settings, home)
     async with await Store.open(home.database) as store:

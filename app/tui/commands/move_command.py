@@ -15,7 +15,7 @@ USAGE = "Write where it goes on: /move telegram, or /move here to take it out of
 
 
 async def _move(app: AppContext, where: str) -> None:
-    from agent.api.service import check_move, move_session
+    from agent.api.remote import check_move, move_session
     from agent.core.home import Home
 
     if not where:

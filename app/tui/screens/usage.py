@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from agent.session.spending.overview import SpendingBound, SpendingOverview
-from agent.session.spending.report import UsageLine
+from agent.session.spending.report import SpendingBound, SpendingOverview, UsageLine
 from agent.session.spending.request_table import MAIN, SENT, SIDE
 from app.tui.screens.context import bar, part
 from app.tui.screens.counted import CountedPage, CountedRows

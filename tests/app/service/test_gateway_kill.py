@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.api.service import check_move
+from agent.api.remote import check_move
 from agent.errors import HermesError
 from tests.support import command
 from tests.support.chat_abilities import ABILITIES

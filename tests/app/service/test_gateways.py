@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.api.service import move_session
+from agent.api.remote import move_session
 from tests.support import command, slack_server
 from tests.support.chat_abilities import ABILITIES, KILLS
 from tests.support.chat_kills import ALL_PLATFORMS, kill_at_any_moment

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from agent.session.spending.overview import SpendingBound, SpendingOverview, overview
-from agent.session.spending.report import UsageLine
+from agent.session.spending.report import SpendingBound, SpendingOverview, UsageLine, overview
 from agent.session.spending.request_table import MAIN, SENT, SIDE
 from app.tui.screens.usage import UsageScreen, rows_of
 from tests.app.tui.pages import PageHost, lines_of, pressing

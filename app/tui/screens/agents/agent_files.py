@@ -75,7 +75,7 @@ def read_kinds(
     Reads files and settings.
     """
     from agent.core.config.loader import load
-    from agent.session.subagents.availability import doubts
+    from agent.session.subagents.definitions import doubts
     from tools.discovery import discover
     from tools.registry import registry
 

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.store.nodes import Node, Session
-from agent.session.export.html_page import SHOWN, page_of
-from agent.session.export.html_text import code, diff, markdown
+from agent.session.export.html_page import SHOWN, code, diff, markdown, page_of
 from tests.support.hostile import KINDS
 from tools.discovery import discover
 from tools.registry import registry

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.session.export.git_form import quoted
-from agent.session.export.patch import Patch, patch_between
+from agent.session.export.patch import Patch, patch_between, quoted
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.state_listings import alike, difference

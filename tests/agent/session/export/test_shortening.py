@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.core.store.nodes import Node
-from agent.session.export.shortening import KEPT, shortened, tokens_of
-from agent.session.export.trajectories import called_tools, openai_messages
+from agent.session.export.trajectories import KEPT, called_tools, openai_messages, shortened, tokens_of
 from tools.discovery import discover
 from tools.registry import registry
 

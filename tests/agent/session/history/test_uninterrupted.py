@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agent.session.history.uninterrupted import RunningOperations, uninterrupted
+from agent.session.history.navigation import RunningOperations, uninterrupted
 
 
 class Mill:

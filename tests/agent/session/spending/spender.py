@@ -19,8 +19,7 @@ from agent.model.catalog import UNKNOWN
 from agent.session.spending.budget import Budget, BudgetReachedError
 from agent.session.spending.request_log import request_log_of
 from agent.session.spending.request_table import Payer
-from agent.session.spending.shared_budgets import session_ceilings
-from agent.session.spending.spending import Spending
+from agent.session.spending.spending import Spending, session_ceilings
 
 
 async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:

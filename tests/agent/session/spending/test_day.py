@@ -17,8 +17,7 @@ from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.session.spending.budget import Budget, BudgetReachedError
 from agent.session.spending.request_log import RequestLog, request_log_of
 from agent.session.spending.request_table import AHEAD, Payer, local_day, sums
-from agent.session.spending.shared_budgets import LEASE, session_ceilings
-from agent.session.spending.spending import Spending
+from agent.session.spending.spending import LEASE, Spending, session_ceilings
 
 DAY = 86_400.0
 NOON = time.mktime((2026, 3, 28, 12, 0, 0, 0, 0, -1))

@@ -23,14 +23,14 @@ from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.waits import PatientPolicy, Pause, RetryPolicy, Throttle
 from agent.model.wire_format import Wire
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError, Charge
-from agent.session.spending.metered_client import (
+from agent.session.spending.metering import (
     LEAST_OUTPUT,
     USUAL_OUTPUT,
     MeteredClient,
     RequestTally,
     most_tokens,
+    never_raised,
 )
-from agent.session.spending.metering import never_raised
 from agent.session.spending.request_log import NoRequestLog
 from tests.support.broken_answers import BROKEN
 from tests.support.faults import FAULTS

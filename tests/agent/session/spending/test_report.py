@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.session.spending.charges import cost_of
 from agent.session.spending.report import UsageLine, UsageReport, folded, report, title
 from agent.session.spending.request_table import (
     GROUPINGS,
@@ -26,6 +25,7 @@ from agent.session.spending.request_table import (
     local_day,
     sums,
 )
+from agent.session.spending.spending import cost_of
 from tests.support.engines import bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Reply, by_step, call, refuse, say, usage_of

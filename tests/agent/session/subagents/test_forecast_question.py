@@ -19,7 +19,7 @@ from agent.events import (
     TurnEnded,
 )
 from agent.session.engine import Engine
-from agent.session.spending.agent_usage import tokens_of_ended
+from agent.session.spending.request_table import tokens_of_ended
 from agent.session.subagents.agent_table import ENDED
 from agent.session.subagents.forecast import FEW
 from tests.agent.session.subagents.test_delegation import asked, results, team, until

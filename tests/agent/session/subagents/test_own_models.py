@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.session.spending.overview import overview
+from agent.session.spending.report import overview
 from agent.session.spending.request_table import SENT
 from tests.agent.session.subagents.test_delegation import asked, team, until
 from tests.agent.session.subagents.test_recovery import killed_while

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.session.spending.budget import Budget
-from agent.session.subagents.file_turns import FileTurn, FileTurns
+from agent.session.subagents.live_agent import FileTurn, FileTurns, Slots
 from agent.session.subagents.records import Task, overall, read_answer
-from agent.session.subagents.slots import Slots
 from tests.support.team import report
 from tools.services.actions import ReadPath, WritePath
 

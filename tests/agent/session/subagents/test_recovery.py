@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.events import AgentEnded, AgentStarted
-from agent.session.spending.metered_client import RequestTally
+from agent.session.spending.metering import RequestTally
 from tests.agent.session.subagents.test_delegation import asked, results, team, until
 from tests.support.command import ROOT
 from tests.support.engines import Bench

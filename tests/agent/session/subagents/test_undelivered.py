@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent.core.store.nodes import Node
 from agent.events import AgentEnded, AgentStarted
-from agent.session.subagents.undelivered import TOLD, unheard
+from agent.session.subagents.agent_table import TOLD, unheard
 from tests.agent.session.subagents.test_delegation import asked, team, until
 from tests.support.engines import Bench
 from tests.support.model_server import call, say

@@ -29,15 +29,13 @@ from agent.session.engine import Engine
 from agent.session.history.navigation import HistoryNavigation
 from agent.session.turns import call_runner
 from agent.session.turns.attaching import ReferenceReader
-from agent.session.turns.background_changes import BackgroundChanges
-from agent.session.turns.dialogue import Dialogue
+from agent.session.turns.call_runner import RepeatGuard
+from agent.session.turns.dialogue import Dialogue, ServerNews
 from agent.session.turns.reached_folders import ReachedFolders
-from agent.session.turns.repeat_guard import RepeatGuard
 from agent.session.turns.request_record import RequestRecorder
 from agent.session.turns.room import ContextRoom
-from agent.session.turns.server_news import ServerNews
 from agent.session.turns.task_state import CallFiles, LiveFiles
-from agent.session.turns.unasked_changes import UnaskedChanges
+from agent.session.turns.unasked_changes import BackgroundChanges, UnaskedChanges
 from agent.session.wiring.absent import NoWatch
 from agent.workspace.checkpoints.recorder import StepRecorder
 from tests.support.engines import Bench, bench
