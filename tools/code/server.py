@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tools.code.data import (
     LINE_LIMIT,
@@ -315,22 +315,10 @@ _LINGER = 0.00006
 """Seconds to look out for the request after a quick one, which costs less than a turn of the event loop."""
 
 
-class ConnectionHost(Protocol):
-    """The server that connections are part of; `tools.code.server` says what each of these is."""
-
-    token: str
-    dispatcher: CallDispatcher | None
-    on_event: Callable[[RpcRequest], None]
-    connections: set[Connection]
-    inlet: memoryview
-
-    def welcomes(self, connection: Connection, peer: socket.socket) -> bool: ...
-
-
 class Connection(asyncio.BufferedProtocol):
     """Takes requests in, has the dispatcher answer them, and sends the answers back."""
 
-    def __init__(self, server: ConnectionHost, *, is_born: bool = False) -> None:
+    def __init__(self, server: ScriptServer, *, is_born: bool = False) -> None:
         self._server = server
         self._is_born = is_born
         self._transport: asyncio.Transport | None = None
