@@ -24,7 +24,7 @@ from agent.workspace.changes import MAX_NAMED
 from agent.workspace.fingerprints import FileFingerprint, KeptTexts, examine
 from agent.workspace.ignore import IgnoreFiles
 from agent.workspace.own_writes import OwnWrites
-from tools.files.threads import Stopped
+from tools.kit.threads import Stopped
 
 T = TypeVar("T")
 

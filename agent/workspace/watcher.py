@@ -20,7 +20,7 @@ from agent.workspace.fs_events import FileEventSource, open_source
 from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, ProjectTree, merged
 from tools.files.access import CredentialGuard
-from tools.files.threads import Stopped
+from tools.kit.threads import Stopped
 
 T = TypeVar("T")
 

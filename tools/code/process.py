@@ -19,12 +19,12 @@ from tools.code.server import Connection, ScriptServer
 from tools.code.stubs import FILE, compiled
 from tools.kit.children import kill_group
 from tools.kit.files import write_new
+from tools.kit.threads import on_thread, to_the_end
 from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal import process_tree
 from tools.terminal.process_tree import KillGuard
-from tools.terminal.threads import on_thread, to_the_end
 from tools.text.redact import redact
 from tools.text.safe_text import clean, printable
 

@@ -18,11 +18,11 @@ from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgres
 from tools.code.process import Capture, ChildHome, Recipe, ScriptChild, choose, threads_of_system
 from tools.code.server import CallDispatcher
 from tools.code.stubs import Offer, generate
+from tools.kit.threads import on_thread, to_the_end
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, PermitHost
 from tools.terminal.environment import child_environment
 from tools.terminal.process_tree import GRACE, KillGuard
-from tools.terminal.threads import on_thread, to_the_end
 
 LIMIT = 4
 """Kernels that live at the same time; the one that has been idle longest goes first."""

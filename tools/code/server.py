@@ -42,8 +42,8 @@ from tools.code.data import (
 )
 from tools.code.stubs import Offer, restrict
 from tools.kit.files import create_file, lock_file
+from tools.kit.threads import on_thread
 from tools.results import ToolError
-from tools.terminal.threads import on_thread
 from tools.text.redact import redact
 from tools.text.safe_text import clean
 from tools.text.words import shorten

@@ -12,10 +12,10 @@ from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgres
 from tools.code.runner import AVAILABLE
 from tools.code.stubs import is_allowed
 from tools.context import ToolContext
+from tools.kit.threads import on_thread
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunScript
-from tools.terminal.threads import on_thread
 from tools.text.safe_text import clean
 from tools.text.words import plural
 

@@ -13,8 +13,8 @@ from tools.context import SeenFile, ToolContext
 from tools.files.access import Access, explain, missing
 from tools.files.editor_text import readable_copy
 from tools.files.scanning import BinaryFile, Window, scan
-from tools.files.threads import in_thread
 from tools.kit.files import NotAFileError
+from tools.kit.threads import in_thread
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.words import plural

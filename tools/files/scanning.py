@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tools.context import FileMemory, SeenFile
 from tools.files.text_files import SAMPLE_BYTES, binary_kind, decode_line, mark_of
-from tools.files.threads import Stopped
 from tools.kit.files import MAX_WHOLE_BYTES, open_file
+from tools.kit.threads import Stopped
 
 
 def digest_of(data: bytes, status: os.stat_result) -> str:

@@ -26,8 +26,8 @@ from tools.files.searching import (
     place,
     records,
 )
-from tools.files.threads import in_thread
 from tools.kit.files import entry_status, require_file
+from tools.kit.threads import in_thread
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.words import plural

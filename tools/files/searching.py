@@ -20,8 +20,8 @@ from typing import Any
 
 from tools.files.access import printable
 from tools.files.text_files import decode_line
-from tools.files.threads import Stopped
 from tools.kit.children import kill_group
+from tools.kit.threads import Stopped
 from tools.results import ToolError
 
 TIMEOUT = 30.0

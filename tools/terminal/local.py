@@ -16,13 +16,13 @@ from signal import SIGTERM
 from typing import Literal
 
 from tools.kit.children import kill_group
+from tools.kit.threads import on_thread, to_the_end
 from tools.kit.umask import person_umask
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, Need, Wrapped
 from tools.terminal.backend import COLUMNS, ROWS, Launch, Pump, ShellEnding, Sink
 from tools.terminal.process_tree import MARK, KillGuard, kill, relatives
 from tools.terminal.shell import folders_file
-from tools.terminal.threads import on_thread, to_the_end
 from tools.text.safe_text import clean
 
 # The command stands on the first line, so that line numbers in errors are those of the command.

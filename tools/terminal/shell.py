@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.terminal.backend import NO_LEAVE, Backend, Launch, Leave, ShellChild, ShellEnding
 from tools.terminal.output import LIMIT, Output, OutputCollector, ScreenRecording, render
-from tools.terminal.threads import on_thread
 from tools.text.redact import redact
 from tools.text.safe_text import truncate
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.services.sandbox import Boundary
 from tools.terminal.backend import Backend, ShellChild, ShellEnding
 from tools.terminal.environment import child_environment, far_environment, missing_hint
 from tools.terminal.output import OutputWatch, RollingText, ScreenRecording, render
 from tools.terminal.shell import Shell
-from tools.terminal.threads import on_thread
 from tools.text.redact import Redactor, redact, secret_values
 from tools.text.safe_text import Cleaner
 

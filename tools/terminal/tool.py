@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from tools.context import ToolContext
+from tools.kit.threads import on_thread
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunCommand
@@ -17,7 +18,6 @@ from tools.terminal.backend import Leave
 from tools.terminal.output import OutputWatch
 from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning, run_command
 from tools.terminal.terminals import BackgroundProcess, nothing_refused
-from tools.terminal.threads import on_thread
 from tools.text.safe_text import clean
 from tools.text.words import plural
 

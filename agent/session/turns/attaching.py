@@ -21,7 +21,7 @@ from agent.workspace.git import GitError, run_git
 from tools.files.access import CredentialGuard, resolve, shown
 from tools.files.scanning import BinaryFile, scan
 from tools.files.searching import SearchEnding, SearchRequest, records
-from tools.files.threads import in_thread
+from tools.kit.threads import in_thread
 from tools.results import ToolError
 from tools.services.actions import CallServer, ReadPath
 from tools.text.redact import redact

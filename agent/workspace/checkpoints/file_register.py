@@ -52,8 +52,8 @@ from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, un
 from agent.workspace.checkpoints.unit_noise import without_noise
 from agent.workspace.checkpoints.units import NO_UNITS, TOP, Units, uncovered, units_among, within
 from agent.workspace.project_tree import in_order
-from tools.files.threads import Stopped
 from tools.kit.files import write_atomically
+from tools.kit.threads import Stopped
 
 FORMAT = 3
 MAX_BYTES = 500_000_000

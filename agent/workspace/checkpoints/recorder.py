@@ -38,7 +38,7 @@ from agent.workspace.checkpoints.root_identity import FollowedRoot
 from agent.workspace.checkpoints.store import CheckpointStore, own_folder
 from agent.workspace.checkpoints.units import Units
 from agent.workspace.project_tree import in_order
-from tools.files.threads import Stopped
+from tools.kit.threads import Stopped
 from tools.services.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.text.safe_text import clean
 

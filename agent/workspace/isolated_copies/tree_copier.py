@@ -18,8 +18,8 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind, Stamp, stamp_of
 from agent.workspace.isolated_copies import git_in_copies
-from tools.files.threads import Stopped
 from tools.kit.files import create_file
+from tools.kit.threads import Stopped
 
 _FICLONE = 0x40049409
 """Linux, `ioctl_ficlone(2)`."""

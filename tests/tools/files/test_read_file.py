@@ -15,7 +15,7 @@ from tools.files import scanning
 from tools.files.access import PROTECTED_OPTION
 from tools.files.read_file_tool import describe
 from tools.files.scanning import BinaryFile, scan
-from tools.files.threads import Stopped
+from tools.kit.threads import Stopped
 from tools.results import Display, TextDetail
 from tools.services.actions import ReadPath
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from tools.kit.threads import on_thread, to_the_end
 from tools.results import ToolError
 from tools.terminal.backend import Launch, ShellEnding, Sink
 from tools.terminal.backends.channel import Channel, Connector
 from tools.terminal.backends.scripts import RemoteScript, anchor_script, call_script
 from tools.terminal.shell import folders_file
-from tools.terminal.threads import on_thread, to_the_end
 from tools.text.safe_text import clean
 
 Kind = Literal["r", "s", "x", "e", "a", "d"]

@@ -1,4 +1,4 @@
-"""Blocking work on threads of its own: the shared pool must not be what a killed command waits for."""
+"""Blocking work beside the event loop: in the shared pool and stoppable, or on a thread of its own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,20 @@ from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Stopped(Exception):  # noqa: N818 - a signal like StopIteration, not a failure
+    """Raised by work that noticed that nobody waits for it any more."""
+
+
+async def in_thread(work: Callable[[threading.Event], R]) -> R:
+    """Run `work(stop)` in a thread. When the caller is cancelled, `stop` is set so that it ends soon."""
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(work, stop)
+    except asyncio.CancelledError:
+        stop.set()
+        raise
 
 
 async def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
