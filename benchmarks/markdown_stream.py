@@ -33,8 +33,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Markdown
 
-from app.tui.terminal.output_filter import speaking
-from app.tui.terminal.tty_output import lasting
+from app.tui.terminal.tty_output import lasting, speaking
 from tests.support import command
 from tests.support.terminal import Terminal
 from widgets.background import Background

@@ -27,7 +27,7 @@ from textual.widgets import Markdown, RichLog
 from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal
-from widgets.transcript.items import AnswerItem
+from widgets.transcript.parts import AnswerItem
 from widgets.transcript.view import Transcript
 
 KINDS = ("transcript", "richlog", "markdown")

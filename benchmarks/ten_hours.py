@@ -55,7 +55,7 @@ from tests.support.model_process import ServerProcess
 from tests.support.sessions import engine_of
 from themes.loader import load_skin
 from tools.results import Display, TextDetail
-from widgets.transcript.earlier_items import KEPT_ITEMS, SLACK
+from widgets.transcript.picture import KEPT_ITEMS, SLACK
 
 SAMPLES = 20
 """Samples of memory in a run."""

@@ -32,7 +32,7 @@ from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal
 from tools.registry import Registry
-from widgets.transcript.earlier_items import KEPT_ITEMS
+from widgets.transcript.picture import KEPT_ITEMS
 from widgets.transcript.view import Transcript
 
 SMALL = 100

@@ -33,7 +33,7 @@ from tools.discovery import discover
 from tools.effects import forget_effect
 from tools.parts import PartKind, searching
 from tools.registry import registry
-from widgets.transcript.items import NoticeItem
+from widgets.transcript.parts import NoticeItem
 
 ROOT = Path(__file__).parents[1]
 
@@ -140,7 +140,7 @@ registry.register(
     "slash command": '''
 """Greets."""
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 
 async def _hello(app, argument):
@@ -219,7 +219,7 @@ class WeatherAsked(Asked):
 
 
 def _dialog(request, spill):
-    from app.tui.screens.confirm import ConfirmDialog
+    from app.tui.screens.dialog import ConfirmDialog
 
     return ConfirmDialog(f"Does the sun shine in {request.place}?", "It does")
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from themes.document import SkinSection, SkinValue, parse
-from themes.skin_problem import nearest
-from themes.skin_text import quoted
+from themes.schema import SkinSection, SkinValue, parse
+from themes.skin import nearest, quoted
 
 _FILE = Path(__file__).with_name("personalities.yaml")
 

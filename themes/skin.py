@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 ROLES: Mapping[str, str] = {
     "background": "behind the conversation",
@@ -87,3 +90,55 @@ class Skin:
     """Shown beside the verb in the status bar while the model works; never in the gutter."""
     banner: str = ""
     """Art for the empty conversation; plain text."""
+
+
+_SEQUENCE = re.compile(
+    "\x1b\\[[0-?]*[ -/]*[@-~]?"
+    "|\x9b[0-?]*[ -/]*[@-~]?"
+    "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"
+    "|\x1b[ -/]*[0-~]?"
+)
+# Private and unassigned characters stay: icon fonts live there, and emoji newer than this Python.
+_DROPPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def plain(text: str, *, lines: bool = False) -> str:
+    """`text` without escape sequences, control characters and invisible marks.
+
+    With `lines`, line feeds stay; otherwise every white space becomes a blank.
+    """
+    text = _SEQUENCE.sub("", text.replace("\r\n", "\n")).expandtabs(4)
+    if not lines:
+        text = " ".join(text.split("\n"))
+    return "".join(
+        character
+        for character in text
+        if character == "\n" or unicodedata.category(character) not in _DROPPED
+    )
+
+
+def quoted(text: str, limit: int = 40) -> str:
+    """`text` as one short, harmless line, to stand in a message."""
+    line = " ".join(plain(text[: limit * 4]).split())
+    return line if len(line) <= limit else line[:limit] + "…"
+
+
+class SkinProblem(NamedTuple):
+    """One thing wrong with a skin file. `str()` is `file:line: sentence`."""
+
+    origin: str
+    """The file's name; for a skin that is nowhere, the name asked for."""
+    message: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = f":{self.line}" if self.line else ""
+        return f"{quoted(self.origin, 120)}{where}: {self.message}"
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """`; did you mean …?` when one of `known` looks like `word`, a full stop otherwise."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
+    return f"; did you mean `{close[0]}`?" if close else "."

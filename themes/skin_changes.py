@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from stat import S_ISREG
 
-from themes.skin_file import SUFFIXES, is_name
+from themes.loader import SUFFIXES, is_name
 
 SkinFileState = tuple[tuple[str, int, int, int], ...]
 """Suffix, inode, size in bytes and time of change in nanoseconds of each file a skin could be read from."""

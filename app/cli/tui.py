@@ -18,8 +18,7 @@ from app.tui.conversation.mentions import agents_of, files_of
 from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.screens.settings.preferences import adopt
-from app.tui.startup.gc_scheduler import collecting
-from app.tui.startup.gil_interval import sharing
+from app.tui.startup.gc_scheduler import collecting, sharing
 from app.tui.startup.preload import bring_engine, bring_surface, warm_up
 from app.tui.startup.resume_preview import ResumedSession, changing, resume_preview
 from app.tui.startup.startup_theme_read import signature

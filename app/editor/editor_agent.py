@@ -18,19 +18,20 @@ from agent.events import TurnEnded
 from agent.model.model_choices import ModelChoice
 from agent.model.providers import NoModelError
 from agent.session.options import Options
-from app.editor import choices, contents
+from app.editor import choices, event_updates
 from app.editor.commands import command_of
 from app.editor.editor_session import EditorSession
 from app.editor.editor_side import EditorOffer
 from app.editor.lookups import (
+    Onlooker,
     folder_of,
+    holder_of,
     kept_images,
     known_models,
     known_skills,
     need_model,
     server_entries,
 )
-from app.editor.onlooker import Onlooker, holder_of
 from app.editor.replay import replayed
 from app.editor.served import service_of
 from app.version import version
@@ -344,7 +345,7 @@ class EditorAgent:
 
     async def _prompted(self, session: EditorSession, blocks: Sequence[Any]) -> schema.PromptResponse:
         cancels = session.cancels
-        message = contents.read(blocks)
+        message = event_updates.read(blocks)
         if not message.text.strip() and not message.images:
             raise ConfigError("The message is empty.")
         if not message.images and (found := command_of(message.text.strip())) is not None:

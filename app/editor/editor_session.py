@@ -24,7 +24,7 @@ from agent.events import (
     TurnEnded,
 )
 from agent.integrations.server_events import FormAsked
-from app.editor import call_updates as calls
+from app.editor import event_updates as calls
 from app.editor.editor_side import EditorOffer, SessionEditor
 from app.editor.event_updates import EventUpdates, said
 from app.editor.live_terminal import LiveTerminal, exit_code_of

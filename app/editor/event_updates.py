@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import binascii
+import json
+import math
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 from acp import schema
 
+from agent.core.attachments import AttachmentStore
+from agent.core.messages import Attachment
+from agent.errors import ConfigError
 from agent.events import (
     AssistantMessageAdded,
     Event,
@@ -21,9 +32,10 @@ from agent.events import (
     TurnEnded,
     UsageChanged,
 )
-from app.editor import call_updates as calls
 from tools.context import Todo
+from tools.results import DiffDetail, Display, Outcome, TextDetail
 from tools.text.safe_text import clean
+from tools.text.words import brief, one_line
 
 LIVE = 8_000
 """Characters at the end of what a running call printed that are shown."""
@@ -88,7 +100,7 @@ class EventUpdates:
         if event.parent:
             return []
         self.running[event.call] = event
-        return [calls.started(event.call, event.tool, event.display, event.arguments, self._workspace)]
+        return [started(event.call, event.tool, event.display, event.arguments, self._workspace)]
 
     def _progressed(self, event: ToolProgressed) -> list[Any]:
         started = self.running.get(event.call)
@@ -98,7 +110,7 @@ class EventUpdates:
         before = "" if started.tool == "terminal" else self._printed.get(event.call, "")
         printed = f"{before}{event.text}"[-LIVE:]
         self._printed[event.call] = printed
-        return [calls.progressed(event.call, printed)]
+        return [progressed(event.call, printed)]
 
     def _finished(self, event: ToolFinished) -> list[Any]:
         if event.parent:
@@ -106,13 +118,13 @@ class EventUpdates:
         self.running.pop(event.call, None)
         self._printed.pop(event.call, None)
         terminal = self.terminals.get(event.call)
-        said_of_it = calls.contents(event.display, event.result)
+        said_of_it = contents(event.display, event.result)
         # A command that failed to run at all printed nothing in its terminal.
         if terminal is not None and event.outcome == "done":
-            said_of_it = [calls.terminal(terminal)]
+            said_of_it = [terminal_content(terminal)]
         shown = [*said_of_it, *self.shown.get(event.call, ())]
         self.shown[event.call] = shown
-        return [calls.finished(event.call, event.display, event.outcome, shown)]
+        return [finished(event.call, event.display, event.outcome, shown)]
 
     def terminal_shown(self, call: str, terminal: str) -> list[Any]:
         """What an editor is sent when a terminal of its own shows what a running call prints."""
@@ -121,14 +133,14 @@ class EventUpdates:
         self.terminals[call] = terminal
         return [
             schema.ToolCallProgress(
-                session_update="tool_call_update", tool_call_id=call, content=[calls.terminal(terminal)]
+                session_update="tool_call_update", tool_call_id=call, content=[terminal_content(terminal)]
             )
         ]
 
     def changed(self, call: str, diffs: Sequence[Any]) -> list[Any]:
         """What an editor is sent when it is known which files a call changed."""
         # The changes themselves stand in for what was said of them, but not for a terminal.
-        kept = [calls.terminal(self.terminals[call])] if call in self.terminals else []
+        kept = [terminal_content(self.terminals[call])] if call in self.terminals else []
         shown = [*kept, *diffs]
         self.shown[call] = list(diffs)
         if call in self.running:
@@ -179,3 +191,259 @@ def _usage(event: UsageChanged) -> list[Any]:
 
 def _text(text: str) -> schema.TextContentBlock:
     return schema.TextContentBlock(type="text", text=clean(text))
+
+
+ToolKind = Literal["read", "edit", "search", "execute", "think", "fetch", "other"]
+
+MOST_TEXT = 60_000
+"""Characters of a call's text that an editor is sent."""
+LONGEST_TITLE = 200
+DEEPEST = 20
+"""Levels of arguments that are sent."""
+KINDS: Mapping[str, ToolKind] = {
+    "read_file": "read",
+    "write_file": "edit",
+    "patch": "edit",
+    "search": "search",
+    "session_search": "search",
+    "search_learnings": "search",
+    "terminal": "execute",
+    "process": "execute",
+    "execute_code": "execute",
+    "todo_write": "think",
+    "todo_read": "think",
+}
+_PATHS = ("path", "file", "file_path")
+
+
+def kind_of(tool: str) -> ToolKind:
+    """What an editor shows a tool as."""
+    return "fetch" if tool.startswith("web_") else KINDS.get(tool, "other")
+
+
+def title_of(display: Display) -> str:
+    """A call in one line."""
+    return brief(f"{display.verb} {display.subject}", LONGEST_TITLE)
+
+
+def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.ToolCallLocation]:
+    """The files that a call names."""
+    found = (arguments.get(name) for name in _PATHS)
+    return [
+        schema.ToolCallLocation(path=str(workspace / clean(each)))
+        for each in found
+        if isinstance(each, str) and each
+    ]
+
+
+def text(words: str) -> schema.ContentToolCallContent:
+    """Text of a call; of a long one the end, where results stand."""
+    shown = clean(words)
+    if len(shown) > MOST_TEXT:
+        shown = f"… {len(shown) - MOST_TEXT:,} characters before\n{shown[-MOST_TEXT:]}"
+    return schema.ContentToolCallContent(
+        type="content", content=schema.TextContentBlock(type="text", text=shown)
+    )
+
+
+def output(words: str) -> schema.ContentToolCallContent:
+    """Output of a command, as it came."""
+    return text(_fence(words))
+
+
+def terminal_content(id: str) -> schema.TerminalToolCallContent:
+    """A terminal of the editor."""
+    return schema.TerminalToolCallContent(type="terminal", terminal_id=id)
+
+
+def _fence(words: str, language: str = "") -> str:
+    fence = "```"
+    while fence in words:
+        fence += "`"
+    return f"{fence}{language}\n{words.rstrip()}\n{fence}"
+
+
+def contents(display: Display, result: str) -> list[Any]:
+    """What is shown of a call that has ended, beside changes of files."""
+    match display.detail:
+        case TextDetail(text=words, language=language) if words.strip():
+            return [text(_fence(words, language))]
+        case DiffDetail(diff=diff) if diff.strip():
+            return [text(_fence(diff, "diff"))]
+        case _:
+            said = _error(result) or display.summary
+            return [text(said)] if said.strip() else []
+
+
+def _error(result: str) -> str:
+    try:
+        found = json.loads(result)
+    except (ValueError, RecursionError):
+        return ""
+    return str(found.get("error") or "") if isinstance(found, dict) else ""
+
+
+def status_of(outcome: Outcome) -> Literal["completed", "failed"]:
+    """How an editor shows what became of a call."""
+    return "completed" if outcome == "done" else "failed"
+
+
+def diff(path: str, before: str | None, after: str) -> schema.FileEditToolCallContent:
+    """A file before and after a call; `before` is None for one that is new."""
+    return schema.FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=after)
+
+
+def portable(value: Any, depth: int = 0) -> Any:
+    """Arguments of a call as every reader of JSON takes them: whole characters, numbers that are some."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case float() if not math.isfinite(value):
+            return str(value)
+        case dict() | list() if depth >= DEEPEST:
+            return "…"
+        case dict():
+            return {portable(str(name)): portable(each, depth + 1) for name, each in value.items()}
+        case list() | tuple():
+            return [portable(each, depth + 1) for each in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return portable(str(value))
+
+
+def started(
+    call: str, tool: str, display: Display, arguments: Mapping[str, Any], workspace: Path
+) -> schema.ToolCallStart:
+    """A call that begins."""
+    return schema.ToolCallStart(
+        session_update="tool_call",
+        tool_call_id=call,
+        title=title_of(display),
+        kind=kind_of(tool),
+        status="in_progress",
+        locations=locations(arguments, workspace),
+        raw_input=portable(dict(arguments)),
+    )
+
+
+def progressed(call: str, words: str) -> schema.ToolCallProgress:
+    """What a running call has printed so far."""
+    return schema.ToolCallProgress(
+        session_update="tool_call_update", tool_call_id=call, content=[output(words)]
+    )
+
+
+def finished(call: str, display: Display, outcome: Outcome, shown: Sequence[Any]) -> schema.ToolCallProgress:
+    """A call that has ended."""
+    return schema.ToolCallProgress(
+        session_update="tool_call_update",
+        tool_call_id=call,
+        title=title_of(display),
+        status=status_of(outcome),
+        content=list(shown),
+    )
+
+
+MOST_CONTEXT = 400_000
+"""Characters of embedded files that go with one message."""
+_FENCES = re.compile(r"`{3,}")
+_ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+
+
+@dataclass(frozen=True, slots=True)
+class EditorMessage:
+    """What the person said in the editor."""
+
+    text: str
+    images: tuple[tuple[str, bytes], ...] = ()
+    """Name and bytes of each."""
+
+
+def read(blocks: Sequence[Any]) -> EditorMessage:
+    """A message put together from its blocks. Raises `ConfigError` for what cannot be taken. Pure."""
+    said: list[str] = []
+    embedded: list[str] = []
+    images: list[tuple[str, bytes]] = []
+    room = MOST_CONTEXT
+    for block in blocks:
+        match block:
+            case schema.TextContentBlock():
+                said.append(block.text)
+            case schema.ImageContentBlock():
+                images.append((_image_name(block), _decoded(block.data)))
+            case schema.ResourceContentBlock():
+                said.append(_link(block.uri, block.title or block.name))
+            case schema.EmbeddedResourceContentBlock():
+                resource = block.resource
+                said.append(_link(resource.uri, ""))
+                if isinstance(resource, schema.TextResourceContents):
+                    text = resource.text
+                    room -= len(text)
+                    if room < 0:
+                        raise ConfigError(
+                            f"The files in this message have more than {MOST_CONTEXT:,} characters; name "
+                            "them instead, and the agent reads what it needs."
+                        )
+                    embedded.append(_fenced(resource.uri, text))
+                elif (resource.mime_type or "") in _ENDINGS:
+                    images.append((_named(resource.uri), _decoded(resource.blob)))
+                else:
+                    embedded.append(f"`{_named(resource.uri)}` holds bytes that are no text.")
+            case _:
+                raise ConfigError("Hermes takes text, images and files; sound was not announced.")
+    text = "".join(said)
+    if embedded:
+        text = "\n\n".join([text, *embedded])
+    return EditorMessage(text, tuple(images))
+
+
+def kept(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
+    """Images taken into the home. Writes files; raises `AttachmentError` for what is no image."""
+    found: list[Attachment] = []
+    with tempfile.TemporaryDirectory(prefix="hermes-acp-") as folder:
+        for number, (name, data) in enumerate(images):
+            path = Path(folder) / str(number) / Path(name).name
+            path.parent.mkdir()
+            path.write_bytes(data)
+            found.append(store.take(path))
+    return tuple(found)
+
+
+def _decoded(data: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError):
+        raise ConfigError("An image of the message is not encoded as base64.") from None
+
+
+def _image_name(block: schema.ImageContentBlock) -> str:
+    if block.uri:
+        return _named(block.uri)
+    return f"image{_ENDINGS.get(block.mime_type, '')}"
+
+
+def _named(uri: str) -> str:
+    path = clean(unquote(urlsplit(uri).path)) if _is_address(uri) else clean(uri)
+    return path.rstrip("/").rsplit("/", 1)[-1][:120] or "file"
+
+
+def _is_address(uri: str) -> bool:
+    try:
+        return bool(urlsplit(uri).scheme)
+    except ValueError:
+        return False
+
+
+def _link(uri: str, name: str) -> str:
+    """A mention that a person and a model can read: the path of a file, any other address as it is."""
+    shown = one_line(name) or _named(uri)
+    where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
+    return f"[{shown}]({where})"
+
+
+def _fenced(uri: str, text: str) -> str:
+    longest = max((len(each) for each in _FENCES.findall(text)), default=2)
+    fence = "`" * (longest + 1)
+    where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
+    return f"Contents of {where}:\n{fence}\n{text}\n{fence}"

@@ -10,7 +10,7 @@ from typing import Any, cast
 from acp import schema
 
 from agent.core.store.nodes import Node
-from app.editor import call_updates as calls
+from app.editor import event_updates as calls
 from app.editor.event_updates import asked, plan, said, thought
 from app.tui.conversation.replay import OUTCOMES, display_of
 from tools.context import Todo

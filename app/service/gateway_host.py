@@ -21,9 +21,8 @@ from agent.integrations.gateways.running_gateway import AllGateways
 from agent.session.wiring.voice_messages import transcribed
 from app.service.bodies import ATTACHMENTS, body_of
 from app.service.doors import HeadIdentity, TurnedAwayError
-from app.service.head_commands import word_kind
-from app.service.hosted_session import HostedSession
-from app.service.session_hub import SessionHub
+from app.service.hosted_session import HostedSession, SessionHub
+from app.service.socket_head import word_kind
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import gzip
+import hashlib
+import json
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,12 @@ from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.knowledge.canvas.documents import FENCES, CanvasDocuments, shown
 from app.service.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
-from app.service.credentials import Credentials, Scope, WrongCodeError
+from app.service.credentials import Credentials, Lockout, Scope, WrongCodeError
 from app.service.doors import Address, HeadIdentity, TurnedAwayError
-from app.service.head_commands import listed_commands, run_command
-from app.service.hosted_session import HostedSession
-from app.service.lockout import Lockout
+from app.service.hosted_session import HostedSession, SessionHub
 from app.service.retelling import retold
-from app.service.session_hub import SessionHub
-from app.service.socket_head import SocketHead
+from app.service.socket_head import SocketHead, listed_commands, run_command
+from themes.loader import builtin_names, load_skin
 from tools.text.safe_text import clean
 
 PAGE = 5_000
@@ -332,3 +334,110 @@ async def _as_stream(session: HostedSession, after: int) -> AsyncIterator[str]:
             continue
         yield "".join(f"id: {number}\ndata: {line}\n\n" for number, line in lines)
         after = lines[-1][0]
+
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".webmanifest": "application/manifest+json",
+}
+_DARK, _LIGHT = "night", "paper"
+"""What `auto` wears, as the system has it."""
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; frame-src 'self'; manifest-src 'self'; worker-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What the page may do: run and fetch its own files, and nothing else."""
+
+
+class PageFiles:
+    """Routes of the page. It holds no secret: without a token it shows how to pair."""
+
+    def routes(self) -> list[Route]:
+        """For the application."""
+        return [
+            Route("/", self._page),
+            Route("/sw.js", self._asset),
+            Route("/manifest.webmanifest", self._asset),
+            Route("/skins.css", self._skins),
+            Route("/page.json", self._facts),
+            Route("/assets/{name}", self._asset),
+        ]
+
+    async def _page(self, request: Request) -> Response:
+        return self._answer(request, contents()["index.html"], ".html")
+
+    async def _asset(self, request: Request) -> Response:
+        name = request.url.path.rpartition("/")[2]
+        data = contents().get(name)
+        if data is None or name == "index.html":
+            return Response('{"error": "There is nothing here."}', 404, media_type="application/json")
+        return self._answer(request, data, name[name.rindex(".") :])
+
+    async def _skins(self, request: Request) -> Response:
+        return self._answer(request, skins(), ".css")
+
+    async def _facts(self, _request: Request) -> Response:
+        found = {"skins": [name for name in builtin_names() if name not in _TERMINAL]}
+        headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+        return Response(json.dumps(found), media_type="application/json", headers=headers)
+
+    def _answer(self, request: Request, data: bytes, ending: str) -> Response:
+        tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+        headers = {
+            "Content-Security-Policy": POLICY,
+            "X-Content-Type-Options": "nosniff",
+            "X-Frame-Options": "DENY",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+            "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+            "Cache-Control": "no-cache",
+            "Vary": "Accept-Encoding",
+            "ETag": tag,
+        }
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            data = _packed(data)
+        return Response(data, media_type=_TYPES[ending], headers=headers)
+
+
+_TERMINAL = frozenset({"ansi"})
+"""Skins of the terminal's own colours, which a page does not know."""
+
+
+@lru_cache(1)
+def contents() -> Mapping[str, bytes]:
+    """The files of the page, by name."""
+    folder = files("app.service") / "page"
+    return {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(tuple(_TYPES))}
+
+
+@lru_cache(32)
+def _packed(data: bytes) -> bytes:
+    return gzip.compress(data, 9, mtime=0)
+
+
+@lru_cache(1)
+def skins() -> bytes:
+    """The skins of the terminal as variables of style sheets."""
+    found = {name: load_skin(name).skin.colors for name in builtin_names() if name not in _TERMINAL}
+    return "\n".join(_rules(found)).encode()
+
+
+def _rules(found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    yield f":root{{{_variables(found[_DARK])}}}"
+    yield f"@media (prefers-color-scheme:light){{:root{{{_variables(found[_LIGHT])}}}}}"
+    for name, colors in found.items():
+        yield f':root[data-skin="{name}"]{{{_variables(colors)}}}'
+
+
+def _variables(colors: Mapping[str, str]) -> str:
+    return "".join(f"--{role}:{color};" for role, color in sorted(colors.items()) if color.startswith("#"))

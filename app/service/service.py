@@ -27,15 +27,12 @@ from agent.core.home import Home, private_folder
 from agent.errors import ConfigError
 from agent.integrations.gateways.running_gateway import AllGateways
 from app.running_service import ServicePlace
-from app.service.connection import GuardedProtocol
 from app.service.credentials import Credentials
-from app.service.doors import Address, Doors, TurnedAwayError
+from app.service.doors import Address, Doors, GuardedProtocol, TurnedAwayError
 from app.service.gateway_host import CALLS, Messengers, call_routes
-from app.service.openai_api import OpenAiApi
-from app.service.openai_forms import refusal_of
-from app.service.page_files import PageFiles
-from app.service.routes import Routes, refused
-from app.service.session_hub import SessionHub
+from app.service.hosted_session import SessionHub
+from app.service.openai_api import OpenAiApi, refusal_of
+from app.service.routes import PageFiles, Routes, refused
 from app.service.socket_head import FRAME
 from app.service.terminal_heads import TerminalHeads
 

@@ -21,8 +21,7 @@ from agent.core.messages import Attachment
 from agent.errors import HermesError
 from agent.events import EffortChanged, Event, Noticed, Reply, TurnEnded, TurnStarted
 from app.service.doors import HeadIdentity, TurnedAwayError
-from app.service.hosted_session import HostedSession
-from app.service.session_hub import SessionHub
+from app.service.hosted_session import HostedSession, SessionHub
 
 log = logging.getLogger(__name__)
 

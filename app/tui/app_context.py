@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from agent.session.subagents.agents import AgentConversation
     from app.tui.commands.keys import Keys
     from app.tui.conversation.bridge import Bridge
-    from app.tui.conversation.sender import MessageSender
-    from app.tui.conversation.session_host import SessionHost, SessionRequest
+    from app.tui.conversation.session_host import MessageSender, SessionHost, SessionRequest
     from app.tui.conversation.session_screen import SessionScreen
     from app.tui.terminal.answers import TerminalAnswers
-    from app.tui.terminal.output_filter import TerminalAttention
+    from app.tui.terminal.tty_output import TerminalAttention
 
 Outcome = TypeVar("Outcome")
 

@@ -22,12 +22,10 @@ from textual.widget import MountError
 from agent.errors import HermesError
 from app.tui.commands.actions import CommandActions
 from app.tui.commands.registry import BY_ID, all_commands
-from app.tui.commands.skill_names import SkillNames
-from app.tui.commands.slash_menu import add_found_commands, offer_commands
+from app.tui.commands.slash_menu import SkillNames, add_found_commands, offer_commands
 from app.tui.conversation import active_conversation
 from app.tui.conversation.saved_layout import SavedLayout
-from app.tui.conversation.sender import MessageSender
-from app.tui.conversation.session_host import Opener, SessionHost, SessionRequest
+from app.tui.conversation.session_host import MessageSender, Opener, SessionHost, SessionRequest
 from app.tui.conversation.session_screen import PANES_MODULE, SessionScreen
 from app.tui.conversation.shown_history import ShownHistory
 from app.tui.conversation.typed_text import lead
@@ -39,9 +37,8 @@ from app.tui.startup.crash import CrashLog
 from app.tui.startup.handover import Startup, taking_over
 from app.tui.startup.preload import bring
 from app.tui.terminal.answers import TerminalAnswers
-from app.tui.terminal.keyboard import tell_apart
-from app.tui.terminal.output_filter import ControlFilter, TerminalAttention, speaking
-from app.tui.terminal.tty_output import lasting
+from app.tui.terminal.tty_input import tell_apart
+from app.tui.terminal.tty_output import ControlFilter, TerminalAttention, lasting, speaking
 from themes.skin import Skin
 from tools.text.safe_text import clean
 from widgets.palette import css_variables
@@ -63,7 +60,7 @@ if TYPE_CHECKING:
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
     from widgets.panes.workbench import Workbench
-    from widgets.prompt.dropped import FoundFile
+    from widgets.prompt.draft import FoundFile
     from widgets.transcript.view import Transcript
 
     # What reads a protocol takes a property for what it returns, but not a `cached_property`.
@@ -333,7 +330,7 @@ class HermesApp(App[None], inherit_bindings=False):
                 raise
 
     async def _watch_jobs(self) -> None:
-        watch = (await bring("app.tui.conversation.job_watch")).watch_jobs
+        watch = (await bring("app.tui.conversation.git_branch")).watch_jobs
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     async def open_session(self, wish: SessionRequest) -> None:
@@ -438,12 +435,12 @@ class HermesApp(App[None], inherit_bindings=False):
         self.say("Copied.")
 
     def _show_in_full(self, title: str, text: str) -> None:
-        from app.tui.screens.detail import DetailScreen
+        from app.tui.screens.entry_page import DetailScreen
 
         self.push_screen(DetailScreen(title, text))
 
     def on_transcript_opened(self, event: Transcript.Opened) -> None:
-        from widgets.transcript.items import source_of
+        from widgets.transcript.parts import source_of
 
         self._show_in_full("In full", source_of(event.item))
 

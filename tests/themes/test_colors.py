@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, blend, contrast, is_terminal, normalized, rgb
+from themes.colors import (
+    DEFAULT,
+    RGB,
+    TERMINAL_COLORS,
+    adapted,
+    blend,
+    contrast,
+    detect,
+    is_terminal,
+    normalized,
+    rgb,
+)
 from themes.contrast import ContrastFinding, check, is_dark, mended, pairs
-from themes.depth import adapted, detect
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES, Skin
 

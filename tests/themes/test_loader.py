@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from themes.colors import normalized
-from themes.loader import LoadedSkin, builtin_names, list_skins, load_file, load_skin, new_skin
+from themes.loader import MAX_BYTES, LoadedSkin, builtin_names, list_skins, load_file, load_skin, new_skin
 from themes.skin import ROLES, Skin
-from themes.skin_file import MAX_BYTES
 
 Write = Callable[..., LoadedSkin]
 

@@ -9,8 +9,8 @@ from rich.style import Style
 
 from tools.text.safe_text import clean
 from widgets.diff_tones import diff_tones
-from widgets.rows.reader_rows import PIECE, ReaderRows
-from widgets.transcript.wide_rows import WideRows
+from widgets.rows.reader import PIECE, ReaderRows
+from widgets.transcript.wrap import WideRows
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@ def f():\n a\n-b\n+c\n+d"
 INKS = {"added": Style(color="green"), "removed": Style(color="red"), "dim": Style(dim=True)}

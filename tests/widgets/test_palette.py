@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.widgets import Button, Input, OptionList, Static
 
-from themes.depth import adapted
+from themes.colors import adapted
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES, Skin
 from widgets.palette import Palette, css_variables, textual_theme

@@ -22,7 +22,7 @@ from widgets.pictures import kitty, sixel
 from widgets.pictures.graphics import Graphics, graphics_of
 from widgets.pictures.half_blocks import half_blocks
 from widgets.pictures.shelf import KEPT
-from widgets.transcript.items import AnswerItem, CallItem, Fold, UserItem
+from widgets.transcript.parts import AnswerItem, CallItem, Fold, UserItem
 from widgets.transcript.view import Transcript
 
 KITTY = {"TERM": "xterm-kitty"}

@@ -15,9 +15,8 @@ from textual.selection import Selection
 
 from tests.support.hostile import KINDS
 from tools.text.safe_text import clean, reveal
-from widgets.rows.reader import Reader
-from widgets.rows.reader_rows import PIECE, ReaderRows, cut
-from widgets.transcript.wide_rows import Row, WideRows
+from widgets.rows.reader import PIECE, Reader, ReaderRows, cut
+from widgets.transcript.wrap import Row, WideRows
 
 PLAIN, RED, DIM = Style(), Style(bold=True), Style(dim=True)
 STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")

@@ -13,8 +13,8 @@ from rich.segment import ControlType, Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from widgets.painting import row_encoder
-from widgets.painting.row_encoder import RowEncoder
+from widgets.painting import direct_rows
+from widgets.painting.direct_rows import RowEncoder
 
 WIDTH = 60
 Runs = Sequence[tuple[str, Style | None]]
@@ -113,8 +113,8 @@ def test_what_is_more_than_colour_is_left_to_textual(run: Segment) -> None:
 
 
 def test_a_row_is_written_anew_when_more_were_kept_than_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_encoder, "ROWS", 2)
-    monkeypatch.setattr(row_encoder, "STYLES", 2)
+    monkeypatch.setattr(direct_rows, "ROWS", 2)
+    monkeypatch.setattr(direct_rows, "STYLES", 2)
     used = RowEncoder(console("standard"))
     rows = [row_of((str(number), f"color({number})")) for number in range(1, 7)]
     first = [used.written(row) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.rows.row_filter import RowFilter
+from widgets.rows.row_list import RowFilter
 from widgets.rows.row_view import RowView
 
 

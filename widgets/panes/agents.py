@@ -1,22 +1,272 @@
-"""The agents at work for the session: a row for each, and the keys that steer it."""
+"""The pane of agents: rows, header, and how busy each is."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
 from textual.timer import Timer
 
-from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentRowStyle, AgentState, drawn, height, unmerged
+from themes.skin import Skin
+from tools.text.words import plural
+from widgets.painting.filtered_rows import DrawnRow
+from widgets.palette import Palette
+from widgets.panes import status
 from widgets.panes.pane import Pane, Summary
-from widgets.panes.sparkline import draws_ascii_only
 from widgets.rows.row_list import RowList
-from widgets.rows.row_text import one_line
+from widgets.rows.row_text import fit, one_line, spread, to_strip
+
+BARS = 8
+"""How many samples are shown."""
+WINDOW = 4.0
+"""Seconds of one sample."""
+KEPT = 16
+"""Counts that are remembered; the oldest ones go."""
+BLOCKS = "▁▂▃▄▅▆▇█"
+ASCII = "_.-=+*%#"
+_POOR_TERMINALS = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"})
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How much had been counted when, oldest first: seconds of a clock, and the sum until then."""
+
+    counts: tuple[tuple[float, int], ...] = ()
+
+    def counted(self, now: float, total: int) -> Pulse:
+        """The same with one more count. A sum that did not grow says nothing new."""
+        if self.counts and total <= self.counts[-1][1]:
+            return self
+        return Pulse((*self.counts, (now, total))[-KEPT:])
+
+    def rates(self, now: float) -> tuple[float, ...]:
+        """Units per second in each of the last windows, oldest first; empty before anything is known.
+
+        What came between two counts is spread evenly over the time between them.
+        """
+        if len(self.counts) < 2:
+            return ()
+        ends = [now - WINDOW * back for back in range(BARS - 1, -1, -1)]
+        began = self.counts[0][0]
+        return tuple(self._within(end - WINDOW, end) / WINDOW for end in ends if end > began)
+
+    def _within(self, start: float, end: float) -> float:
+        """How much came between two moments."""
+        came = 0.0
+        for (since, before), (until, after) in zip(self.counts, self.counts[1:], strict=False):
+            shared = min(end, until) - max(start, since)
+            if until <= since:
+                came += (after - before) if start < until <= end else 0
+            elif shared > 0:
+                came += (after - before) * shared / (until - since)
+        return came
+
+
+def bars(rates: Sequence[float], *, ascii_only: bool = False) -> str:
+    """`rates` as `BARS` cells, the highest in full height and the newest at the right end. Pure."""
+    steps = ASCII if ascii_only else BLOCKS
+    top = max(rates, default=0.0)
+    drawn = "".join(steps[0 if top <= 0 else round(rate / top * (len(steps) - 1))] for rate in rates)
+    return drawn.rjust(BARS)
+
+
+def pace(rates: Sequence[float]) -> float:
+    """Units per second over all of `rates`. Pure."""
+    return sum(rates) / len(rates) if rates else 0.0
+
+
+def draws_ascii_only(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal is one whose font has no blocks of different heights. Pure."""
+    return environ.get("TERM", "") in _POOR_TERMINALS
+
+
+AgentState = Literal[
+    "pending", "running", "waiting", "paused", "stopping", "done", "failed", "denied", "interrupted", "budget"
+]
+"""`waiting`: it asks the person something; `stopping`: it was told to stop and has not ended yet."""
+
+LOOKS: Mapping[AgentState, tuple[str, str]] = {
+    "pending": ("○", "dim"),
+    "running": ("▶", "accent"),
+    "waiting": ("◆", "warning"),
+    "paused": ("‖", "warning"),
+    "stopping": ("■", "warning"),
+    "done": ("✓", "success"),
+    "failed": ("✗", "error"),
+    "denied": ("⊘", "warning"),
+    "interrupted": ("■", "warning"),
+    "budget": ("■", "warning"),
+}
+WORDS: Mapping[AgentState, str] = {
+    "pending": "waits for room",
+    "running": "works",
+    "waiting": "asks you",
+    "paused": "paused",
+    "stopping": "stopping…",
+    "done": "done",
+    "failed": "failed",
+    "denied": "denied",
+    "interrupted": "stopped",
+    "budget": "budget reached",
+}
+"""The state as a person says it."""
+LIVE: frozenset[AgentState] = frozenset({"running", "waiting", "paused", "stopping"})
+UNDER_WAY: frozenset[AgentState] = frozenset({*LIVE, "pending"})
+"""All that are not over."""
+NAME_CELLS = 8
+DEEPEST = 4
+"""Levels below which a row is no longer indented."""
+TIGHT = 0.9
+"""Share of the budget from which the figures change colour."""
+ROOMY = 60
+"""Cells from which on a row of one that is over tells what it took."""
+
+Ink = Callable[..., Style]
+"""The style of text in a role, as `RowList.ink` gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One agent as it stands. None means unknown."""
+
+    agent: str
+    """Its id, as in events."""
+    name: str
+    state: AgentState
+    goal: str = ""
+    action: str = ""
+    """What it does now or, when it is over, what came of it."""
+    seconds: float | None = None
+    """How long it has worked."""
+    since: float | None = None
+    """While it works: when it began, on the clock of the pane (seconds, monotonic), instead of `seconds`."""
+    depth: int = 0
+    """How many agents stand between it and the main one."""
+    calls: int = 0
+    tokens: int | None = None
+    budget: float | None = None
+    """The share of its budget that is used, 0 to 1."""
+    cost: float | None = None
+    """US dollars."""
+    unmerged: int = 0
+    """Paths that it changed in its copy and nobody merged or discarded."""
+    pulse: Pulse = field(default_factory=Pulse)
+    """How its tokens were counted, on the clock of the pane."""
+
+    def worked(self, now: float) -> float | None:
+        """Seconds it has worked."""
+        return self.seconds if self.since is None else now - self.since
+
+
+@dataclass(frozen=True, slots=True)
+class AgentRowStyle:
+    """What decides how rows are drawn, beside the rows. `now` is the clock of the pane."""
+
+    ink: Ink
+    now: float
+    motion: bool = True
+    """Whether anything may move; without it speed is told in words."""
+    ascii_only: bool = False
+
+
+def height(row: AgentRow) -> int:
+    """Lines of a row."""
+    return 1 if row.state not in LIVE else 3 if row.goal else 2
+
+
+def drawn(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
+    """The lines of a row: what it is for, what it does, what it took; one line where it does nothing."""
+    glyph, role = LOOKS[row.state]
+    live = row.state in LIVE
+    ink = look.ink
+    depth = min(row.depth, DEEPEST)
+    indent = "  " * (depth - 1) + "└ " if depth else ""
+    room = max(width // 3 - len(indent), NAME_CELLS)
+    name = fit(Text(one_line(row.name), ink("text" if row.state in UNDER_WAY else "dim", bold=live)), room)
+    name.pad_right(max(NAME_CELLS - name.cell_len, 0))
+    first = Text.assemble(" ", (glyph, ink(role)), " ", (indent, ink("rule")), name, " ")
+    if not live:
+        first.append(_said(row), ink("dim"))
+        end = _took(row, width, ink)
+        if mark := unmerged(row):
+            end = Text.assemble((mark, ink("warning")), "  " if end.plain.strip() else "", end)
+        return [spread(first, end, width)]
+    hint = Text("⏎ ", ink("warning")) if row.state == "waiting" else Text(" ")
+    goal = one_line(row.goal)
+    first.append(goal or doing(row), ink("text"))
+    lines = [spread(first, hint, width)]
+    margin = "   " + " " * len(indent)
+    speed = Text(f"{speed_of(row, look)} ", ink("accent"))
+    if goal:
+        told = Text(margin + doing(row), ink("warning" if row.state != "running" else "dim"))
+        lines.append(spread(told, speed if speed.plain.strip() else Text(" "), width))
+    tight = row.budget is not None and row.budget >= TIGHT
+    lines.append(
+        fit(
+            Text(margin + took(row, width - len(margin), look.now), ink("warning" if tight else "dim")), width
+        )
+    )
+    return lines
+
+
+def doing(row: AgentRow) -> str:
+    """What it does now, in a few words."""
+    return WORDS[row.state] if row.state != "running" else one_line(row.action) or WORDS["running"]
+
+
+def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
+    """How fast it uses tokens: bars, or where nothing may move, words; empty while that is not known."""
+    rates = row.pulse.rates(look.now)
+    if not any(rates):
+        return ""
+    if not look.motion:
+        return f"{status.tokens(round(pace(rates)))} tok/s"
+    return bars(rates, ascii_only=look.ascii_only)
+
+
+def took(row: AgentRow, width: int, now: float) -> str:
+    """Time, calls, tokens, budget and money. Short of room, the gauge goes first, then the calls."""
+    calls = plural(row.calls, "call")
+    gauge = "" if row.budget is None else status.gauge(row.budget, 4)
+    cost = "" if row.cost is None else status.money(row.cost)
+    line = ""
+    for figure, bar in ((calls, gauge), (calls, ""), ("", "")):
+        taken = [status.tokens(row.tokens), cost]
+        if bar:
+            taken = [" ".join(filter(None, (taken[0], bar, cost)))]
+        line = " · ".join(filter(None, (status.elapsed(row.worked(now)), figure, *taken)))
+        if len(line) < width:
+            break
+    return line
+
+
+def unmerged(row: AgentRow) -> str:
+    """The mark of one that is over and whose changes wait to be merged: how many paths."""
+    return f"±{row.unmerged:,}" if row.unmerged and row.state not in LIVE else ""
+
+
+def _said(row: AgentRow) -> str:
+    """What stands in the row of one that does nothing now."""
+    if row.state == "pending":
+        return one_line(row.goal) or WORDS["pending"]
+    return " · ".join(filter(None, (WORDS[row.state], one_line(row.action))))
+
+
+def _took(row: AgentRow, width: int, ink: Ink) -> Text:
+    """What one that is over took, where there is room for it."""
+    if width < ROOMY or row.state == "pending" or row.seconds is None:
+        return Text(" ")
+    cost = f" · {status.money(row.cost)}" if row.cost is not None else ""
+    return Text(f"{status.elapsed(row.seconds)} · {status.tokens(row.tokens)}{cost} ", ink("dim"))
+
 
 __all__ = ["AgentRow", "AgentState", "AgentsPane"]
 
@@ -174,3 +424,90 @@ class AgentsPane(Pane):
     def _row(self, index: int, width: int) -> Sequence[Text]:
         look = AgentRowStyle(self.ink, self._clock(), self.motion, self._ascii_only)
         return drawn(self.agents[index], width, look)
+
+
+class AgentHeader(DrawnRow):
+    """`▶ callers  works · agent-1      0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, below it goal and action.
+
+    Of one that is over, what it changed and nobody has merged stands in place of the action.
+    """
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "AgentHeader { height: 2; }"
+
+    def __init__(
+        self, row: Callable[[], AgentRow | None], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`row` gives the agent as it stands; `clock` seconds, as in its row."""
+        super().__init__()
+        self.palette = Palette(Skin())
+        self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
+        self._ascii_only = draws_ascii_only(os.environ)
+        self._row = row
+        self._clock = clock
+        self._ticker: Timer | None = None
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves."""
+        self.motion = motion
+        self.refresh()
+
+    def tell(self) -> None:
+        """Something about the agent is new."""
+        if self._ticker is not None:
+            row = self._row()
+            works = row is not None and row.since is not None
+            self._ticker.resume() if works else self._ticker.pause()
+        self.refresh()
+
+    def on_mount(self) -> None:
+        self._ticker = self.set_interval(1.0, self.refresh, pause=True)
+        self.tell()
+
+    def render_line(self, y: int) -> Strip:
+        row, width = self._row(), self.size.width
+        base = self.palette.style("text")
+        line = Text()
+        if row is not None and y < 2:
+            line = self._who(row, width) if y == 0 else self._what(row, width)
+        return to_strip(line, width, base, self.app.console)
+
+    def _who(self, row: AgentRow, width: int) -> Text:
+        glyph, role = LOOKS[row.state]
+        style = self.palette.style
+        left = Text.assemble(
+            " ",
+            (glyph, style(role)),
+            " ",
+            (one_line(row.name), style("text", bold=True)),
+            style=style("text"),
+        )
+        left.append(f"  {WORDS[row.state]}", style(role if row.state not in LIVE else "text"))
+        if row.name != row.agent:
+            left.append(f" · {one_line(row.agent)}", style("dim"))
+        tight = row.budget is not None and row.budget >= TIGHT
+        right = Text(
+            f"{took(row, max(width * 3 // 5, 24), self._clock())} ", style("warning" if tight else "dim")
+        )
+        return spread(fit(left, max(width - right.cell_len - 1, 8)), right, width)
+
+    def _what(self, row: AgentRow, width: int) -> Text:
+        style = self.palette.style
+        look = AgentRowStyle(style, self._clock(), self.motion, self._ascii_only)
+        left = Text(f"   {one_line(row.goal)}", style("dim"))
+        if row.state not in LIVE:
+            mark = f"{unmerged(row)} not merged " if unmerged(row) else ""
+            return spread(left, Text(mark, style("warning")), width)
+        share = f"  {status.percent(row.budget)} of its budget" if row.budget is not None else ""
+        right = Text.assemble(
+            fit(Text(doing(row), style("text" if row.state == "running" else "warning")), width // 2),
+            (share, style("dim")),
+            (f" {speed_of(row, look)}".rstrip(), style("accent")),
+            " ",
+        )
+        return spread(left, fit(right, max(width * 2 // 3, 10)), width)

@@ -15,7 +15,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from tools.results import Display, Outcome
-from widgets.panes import figures
+from widgets.panes import status
 from widgets.panes.pane import Pane, Summary
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread
@@ -296,7 +296,7 @@ class LogPane(Pane):
         state = entry.outcome or "running"
         return (
             f"{entry.at:%H:%M:%S} {agent}{entry.verb} {entry.subject} · {entry.summary or state} · {state}"
-            f" · {figures.took(self._seconds(entry))}"
+            f" · {status.took(self._seconds(entry))}"
         )
 
     def _seconds(self, entry: _Entry) -> float | None:
@@ -329,7 +329,7 @@ class LogPane(Pane):
         seconds = self._seconds(entry)
         if seconds is None:
             return Text()
-        text = figures.elapsed(seconds) if entry.outcome is None else figures.took(seconds)
+        text = status.elapsed(seconds) if entry.outcome is None else status.took(seconds)
         return Text(text + " ", self.ink("accent" if entry.outcome is None else "dim"))
 
     def _closes(self, entry: _Entry) -> bool:

@@ -1,18 +1,23 @@
-"""Base of all side panes: a title row, folding, and a summary for narrow screens."""
+"""Panes of the workbench, the bar between them, and rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
+from textual.strip import Strip
 
+from themes.skin import Skin
+from widgets.painting.filtered_rows import DrawnRow
+from widgets.palette import Palette
 from widgets.rows.row_list import Draw, RowList
-from widgets.rows.row_text import spread
+from widgets.rows.row_text import fit, one_line, spread, to_strip
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +143,226 @@ class Pane(RowList):
             self.action_fold()
             event.stop()
             event.prevent_default()
+
+
+GAP = 2
+NOTE_CELLS = 6
+"""The least of a note that is worth showing."""
+
+
+class BarPart(NamedTuple):
+    """One pane in the bar. `name` comes back when it is chosen; `key` is its letter in jump mode."""
+
+    name: str
+    summary: Summary
+    key: str = ""
+
+
+class PaneBar(DrawnRow, can_focus=True):
+    """`TODO 3/5 ▶ Use Decimal…  AGENTS 2 ◆1  LOG 31`; every part opens its pane."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "PaneBar { height: 1; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "move(-1)", "Left", show=False, id="bar.left"),
+        Binding("right,l", "move(1)", "Right", show=False, id="bar.right"),
+        Binding("enter", "open", "Open", id="bar.open"),
+    ]
+
+    class Chosen(Message):
+        """The person wants to see the pane `name`."""
+
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.palette = Palette(Skin())
+        self.parts: tuple[BarPart, ...] = ()
+        self._cursor = 0
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def show(self, parts: Sequence[BarPart]) -> None:
+        """Show these panes, in this order."""
+        if (new := tuple(parts)) != self.parts:
+            self.parts = new
+            self._cursor = min(self._cursor, max(len(new) - 1, 0))
+            self.refresh()
+
+    def action_move(self, by: int) -> None:
+        if self.parts:
+            self._cursor = (self._cursor + by) % len(self.parts)
+            self.refresh()
+
+    def action_open(self) -> None:
+        if self.parts:
+            self.post_message(self.Chosen(self.parts[self._cursor].name))
+
+    def on_click(self, event: events.Click) -> None:
+        for index, (part, start, text) in enumerate(self._placed()):
+            if start <= event.x < start + text.cell_len:
+                self._cursor = index
+                self.post_message(self.Chosen(part.name))
+                event.stop()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        base = self.palette.style("text")
+        line = Text(style=base)
+        if y == 0:
+            for _part, start, text in self._placed():
+                line.append(" " * (start - line.cell_len)).append_text(text)
+        return to_strip(line, self.size.width, base, self.app.console)
+
+    def _placed(self) -> list[tuple[BarPart, int, Text]]:
+        """Parts with their first cell. Notes share what the rest leaves; parts without room go."""
+        texts = [self._text(index) for index in range(len(self.parts))]
+        notes = [Text(one_line(part.summary.note, 200), self.palette.style("dim")) for part in self.parts]
+        spare = self.size.width - 2 - sum(text.cell_len for text in texts) - GAP * (len(texts) - 1)
+        placed: list[tuple[BarPart, int, Text]] = []
+        x = 1
+        for part, text, note in zip(self.parts, texts, notes, strict=True):
+            if note.cell_len and spare - 1 >= min(note.cell_len, NOTE_CELLS):
+                note = fit(note, spare - 1)
+                spare -= note.cell_len + 1
+                head, badge = self._split(part, text)
+                text = Text.assemble(head, " ", note, badge)
+            if x + text.cell_len > self.size.width:
+                break
+            placed.append((part, x, text))
+            x += text.cell_len + GAP
+        return placed
+
+    def _split(self, part: BarPart, text: Text) -> tuple[Text, Text]:
+        """The text before its `◆` badge, and the badge."""
+        at = len(text.plain) - len(_badge(part.summary))
+        return text[:at], text[at:]
+
+    def _text(self, index: int) -> Text:
+        part = self.parts[index]
+        lit = self.has_focus and index == self._cursor
+        text = Text()
+        if part.key:
+            text.append(f" {part.key} ", self.palette.style("background", "accent", bold=True)).append(" ")
+        text.append(part.summary.title, self.palette.style("accent" if lit else "dim", bold=True))
+        if part.summary.figure:
+            text.append(f" {part.summary.figure}", self.palette.style("text"))
+        text.append(_badge(part.summary), self.palette.style("warning", bold=True))
+        if lit:
+            text.stylize("reverse")
+        return text
+
+
+def _badge(summary: Summary) -> str:
+    return f" ◆{summary.alerts}" if summary.alerts else ""
+
+
+class RegionRule(DrawnRow):
+    """A line across. `joint` is the column where the line between the regions meets it, or None."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "RegionRule { height: 1; }"
+
+    def __init__(
+        self, *, mark: str = "─", background: str = "background", id: str | None = None, classes: str = ""
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.palette = Palette(Skin())
+        self.joint: int | None = None
+        self.hint = Text()
+        """Words that lie on the line for a while."""
+        self._mark = mark
+        self._background = background
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def join(self, joint: int | None) -> None:
+        """Meet another line at this column."""
+        if joint != self.joint:
+            self.joint = joint
+            self.refresh()
+
+    def say(self, hint: Text) -> None:
+        """Put words on the line; an empty text takes them off."""
+        self.hint = hint
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        style = self.palette.style("rule", self._background)
+        cells = ["─"] * width
+        if self.joint is not None and 0 <= self.joint < width:
+            cells[self.joint] = self._mark
+        line = Text("".join(cells), style)
+        if self.hint and width > 4:
+            hint = fit(self.hint, width - 4)
+            line = Text.assemble(line[:2], hint, line[2 + hint.cell_len :])
+        return to_strip(line, width, style, self.app.console)
+
+
+class Divider(DrawnRow):
+    """The line down between conversation and panes; dragging it moves it."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "Divider { width: 1; height: 1fr; }"
+
+    class Dragged(Message):
+        """The mouse holds the line at `screen_x`; `done` when it lets go."""
+
+        def __init__(self, screen_x: int, done: bool) -> None:
+            super().__init__()
+            self.screen_x = screen_x
+            self.done = done
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.palette = Palette(Skin())
+        self._joints: frozenset[int] = frozenset()
+        self._held = False
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def join(self, joints: Collection[int]) -> None:
+        """Meet lines to the right at these rows."""
+        if (new := frozenset(joints)) != self._joints:
+            self._joints = new
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        style = self.palette.style("accent" if self._held else "rule")
+        return Strip([Segment("├" if y in self._joints else "│", style)], 1)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self.capture_mouse()
+        self._held = True
+        self.refresh()
+        event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._held:
+            self.post_message(self.Dragged(event.screen_x, done=False))
+            event.stop()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._held:
+            self.release_mouse()
+            self._held = False
+            self.refresh()
+            self.post_message(self.Dragged(event.screen_x, done=True))
+            event.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,6 @@ from textual.timer import Timer
 from themes.skin import Skin
 from widgets.painting.filtered_rows import DrawnRow
 from widgets.palette import Palette
-from widgets.panes import figures
 from widgets.rows.row_text import fit, one_line, to_strip
 
 GAUGE_CELLS = 10
@@ -199,9 +199,9 @@ class StatusBar(DrawnRow):
 
     def _busy(self, since: float) -> list[StatusPart]:
         seconds = max(self._clock() - since, 0.0)
-        elapsed = StatusPart("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1)
+        took = StatusPart("elapsed", Text(elapsed(seconds), self.ink("dim")), 1)
         if self.status.questions:
-            return [StatusPart("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(elapsed.text), 3)]
+            return [StatusPart("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(took.text), 3)]
         skin, accent = self.palette.skin, self.ink("accent")
         faces = skin.spinner if self.motion and skin.spinner else ("▶",)
         face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
@@ -211,7 +211,7 @@ class StatusBar(DrawnRow):
             StatusPart("spinner", Text(one_line(face, 12), accent), 3),
             *self._face(seconds),
             StatusPart("verb", Text(one_line(verb, 24), accent), 1),
-            elapsed,
+            took,
         ]
 
     def _face(self, seconds: float) -> list[StatusPart]:
@@ -248,23 +248,23 @@ class StatusBar(DrawnRow):
                 text = Text(f"effort {one_line(status.effort, 20)}", self.ink("dim"))
                 parts.append(StatusPart("effort", text, hugs="model"))
             parts += self._window()
-            parts.append(StatusPart("cost", Text(figures.money(status.cost), self.ink("dim"))))
+            parts.append(StatusPart("cost", Text(money(status.cost), self.ink("dim"))))
         if status.cache is not None:
-            parts.append(StatusPart("cache", Text(f"cache {figures.percent(status.cache)}", self.ink("dim"))))
+            parts.append(StatusPart("cache", Text(f"cache {percent(status.cache)}", self.ink("dim"))))
         return parts
 
     def _window(self) -> list[StatusPart]:
         used, window = self.status.context_used, self.status.context_window
         if used is None or not window:
-            text = f"context {figures.UNKNOWN}" if used is None else f"{figures.tokens(used)} tokens"
+            text = f"context {UNKNOWN}" if used is None else f"{tokens(used)} tokens"
             return [StatusPart("context", Text(text, self.ink("dim")))]
         share = used / window
         role = "dim"
         if share >= CONTEXT_WARNING:
             role = "error" if share >= CONTEXT_ALARM else "warning"
         return [
-            StatusPart("gauge", Text(figures.gauge(share, GAUGE_CELLS), self.ink(role))),
-            StatusPart("context", Text(figures.percent(share), self.ink(role)), hugs="gauge"),
+            StatusPart("gauge", Text(gauge(share, GAUGE_CELLS), self.ink(role))),
+            StatusPart("context", Text(percent(share), self.ink(role)), hugs="gauge"),
         ]
 
 
@@ -327,3 +327,71 @@ def _needed(left: Sequence[StatusPart], right: Sequence[StatusPart]) -> int:
     saved = sum(max(part.text.cell_len - TITLE_CELLS, 0) for part in left if part.name == "title")
     between = 2 if left and right else 0
     return 2 + _length(left) - saved + between + _length(right)
+
+
+UNKNOWN = "–"
+
+
+def elapsed(seconds: float | None) -> str:
+    """A duration that still grows: `0:42`, `12:05`, `3:20:11`."""
+    if seconds is None or not math.isfinite(seconds):
+        return UNKNOWN
+    whole = max(int(seconds), 0)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def took(seconds: float | None) -> str:
+    """How long something took: `0.0 s`, `41 s`, `2:05`."""
+    if seconds is None or not math.isfinite(seconds):
+        return UNKNOWN
+    seconds = max(seconds, 0.0)
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    return f"{round(seconds)} s" if round(seconds) < 60 else elapsed(round(seconds))
+
+
+def tokens(count: int | None) -> str:
+    """An amount of tokens: `812`, `8.1k`, `1.2M`."""
+    if count is None:
+        return UNKNOWN
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M")):
+        # From here on the smaller unit would be rounded up to 1000.
+        if count >= size * 0.9995:
+            return _short(count / size) + unit
+    return _short(count / 1_000) + "k" if count >= 1_000 else str(count)
+
+
+def _short(value: float) -> str:
+    return f"{value:.1f}" if value < 99.95 and round(value, 1) != round(value) else f"{value:.0f}"
+
+
+def money(dollars: float | None) -> str:
+    """US dollars: `$0.42`, unknown `$–`; what is more than nothing never looks like nothing."""
+    if dollars is None or not math.isfinite(dollars):
+        return f"${UNKNOWN}"
+    if 0 < dollars < 0.01:
+        return "<$0.01"
+    return f"${dollars:,.2f}"
+
+
+def percent(share: float | None) -> str:
+    """A share of one, such as 0.61, as `61%`."""
+    if share is None or not math.isfinite(share):
+        return UNKNOWN
+    return f"{round(max(share, 0.0) * 100)}%"
+
+
+def gauge(share: float, cells: int) -> str:
+    """A bar of `cells` cells between two marks: `▕███░░▏`.
+
+    Anything above nothing fills one cell, and only what is full fills all.
+    """
+    share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
+    full = round(share * cells)
+    if share > 0:
+        full = max(full, 1)
+    if share < 1:
+        full = min(full, cells - 1)
+    return "▕" + "█" * full + "░" * (cells - full) + "▏"

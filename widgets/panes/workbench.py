@@ -17,9 +17,7 @@ from themes.skin import Skin
 from widgets.background import Backdrop, BlankContainer
 from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement, Mode, PaneWant, jump_keys, mode_for, share, side_width
-from widgets.panes.bar import BarPart, PaneBar
-from widgets.panes.pane import EVERY_PANE, Pane
-from widgets.panes.rules import Divider, RegionRule
+from widgets.panes.pane import EVERY_PANE, BarPart, Divider, Pane, PaneBar, RegionRule
 from widgets.rows.row_text import fitted, letters
 
 STEP = 2

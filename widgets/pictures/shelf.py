@@ -18,8 +18,8 @@ from widgets.pictures import kitty, sixel
 from widgets.pictures.graphics import Graphics
 from widgets.pictures.half_blocks import half_blocks
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
-from widgets.transcript.part_types import Part, PicturePart
-from widgets.transcript.wide_rows import WideRows
+from widgets.transcript.parts import Part, PicturePart
+from widgets.transcript.wrap import WideRows
 
 if TYPE_CHECKING:
     from tools.senses.pictures import Form, Thumbnail

@@ -1,20 +1,32 @@
-"""Completions at the cursor, and how well each candidate fits.
-
-Pure. Ranking 100,000 paths takes some milliseconds and belongs into a thread.
-"""
+"""Completion in the prompt: commands, files, agents and references, and the menu that offers them."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import lru_cache, partial
 from itertools import accumulate, compress, repeat
 from operator import contains
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from themes.skin import Skin
 from tools.text.safe_text import clean
+from widgets.palette import Palette
+from widgets.prompt.buffer import Buffer, without_tokens
+from widgets.prompt.draft import SUFFIXES, Draft, FoundFile, MentionedFile, names, readings
+from widgets.prompt.grapheme_cells import clusters
+from widgets.prompt.messages import route
 
 LIMIT = 50
 """Candidates a ranking gives at most."""
@@ -237,3 +249,434 @@ def _in_order(wanted: str) -> re.Pattern[str]:
     # Possessive: where the first way through fails, none of the others can succeed.
     first, *rest = map(re.escape, wanted)
     return re.compile(first + "".join(f"[^{letter}]*+{letter}" for letter in rest))
+
+
+Form = Literal["", "file", "folder"]
+"""What a mention begins with that completes paths; empty: it is a plain name."""
+
+
+class ReferenceForm(NamedTuple):
+    """One row. `text` takes the place of the mention; what ends with a colon goes on with a path."""
+
+    name: str
+    text: str
+    hint: str
+    detail: str
+
+
+FORMS = (
+    ReferenceForm("file:", "@file:", "PATH:10-20", "attach a file, or lines of it"),
+    ReferenceForm("folder:", "@folder:", "PATH/", "attach the names of a folder's files"),
+    ReferenceForm("diff", "@diff ", "", "attach the changes that are not staged"),
+    ReferenceForm("staged", "@staged ", "", "attach the changes that are staged"),
+    ReferenceForm("git:", "@git:3 ", "N", "attach the last commits with their changes"),
+    ReferenceForm("url:", "@url:https://", "HOST/PAGE", "attach the text of a page"),
+)
+
+_LINES = re.compile(r"[^:]:\d*-?\d*\Z")
+
+
+def form_choices(query: str) -> list[CompletionChoice]:
+    """The forms whose names begin with a query; all of them for an empty one."""
+    wanted = query.lower()
+    return [
+        CompletionChoice(each.text, each.name, each.hint, each.detail, hits(each.name, query))
+        for each in FORMS
+        if each.name.startswith(wanted)
+    ]
+
+
+def form_of(word: str) -> tuple[Form, str]:
+    """What a mention begins with, and the path behind it, as far as it is written."""
+    kinds: tuple[Form, ...] = ("file", "folder")
+    for form in kinds:
+        if word.startswith(f"{form}:"):
+            return form, word.removeprefix(f"{form}:").removeprefix('"')
+    return "", word.removeprefix('"')
+
+
+def names_lines(form: Form, query: str) -> bool:
+    """Whether the path is written and the lines of the file follow, so that nothing is left to complete."""
+    return form == "file" and _LINES.search(query) is not None
+
+
+def path_choices(form: Form, paths: Iterable[str], query: str) -> list[CompletionChoice]:
+    """Menu rows for ranked paths behind a form. Behind a file its lines may follow, so no blank does."""
+    end = " " if form == "folder" else ""
+    return [CompletionChoice(f"@{form}:{_quoted(path)}{end}", path, hits=hits(path, query)) for path in paths]
+
+
+def _quoted(path: str) -> str:
+    return f'"{path}"' if any(character.isspace() for character in path) else path
+
+
+SHOWN = 8
+"""Rows at most; more choices scroll."""
+
+
+class CompletionMenu(Widget, can_focus=False):
+    """Choices, one selected. Drawn over what lies above its parent, whose layout it leaves alone."""
+
+    DEFAULT_CSS = """
+    CompletionMenu { overlay: screen; display: none; width: 100%; height: 1; }
+    """
+    ALLOW_SELECT = False
+
+    class Picked(Message):
+        """A choice was clicked."""
+
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.palette = Palette(Skin())
+        self.choices: Sequence[CompletionChoice] = ()
+        self.selected = 0
+        self._top = 0
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.choices)
+
+    def use(self, palette: Palette) -> None:
+        """Draw in another palette."""
+        self.palette = palette
+        self.refresh()
+
+    def show(self, choices: Sequence[CompletionChoice]) -> None:
+        """Show these choices with the first one selected; none closes the menu."""
+        if choices == self.choices:
+            return
+        shown = min(len(choices), SHOWN)
+        if shown != min(len(self.choices), SHOWN):
+            # The only layout change: the layer itself appears, goes, or takes another height.
+            self.display = shown > 0
+            self.styles.height = max(shown, 1)
+            self.styles.offset = (0, -shown)
+        self.choices, self.selected, self._top = choices, 0, 0
+        self.refresh()
+
+    def step(self, count: int) -> None:
+        """Select another choice; the ends meet."""
+        if not self.choices:
+            return
+        before, top = self.selected, self._top
+        self.selected = (self.selected + count) % len(self.choices)
+        self._top = min(max(top, self.selected - SHOWN + 1), self.selected)
+        if top != self._top:
+            self.refresh()
+            return
+        # The last row holds the count.
+        for row in {before - top, self.selected - top, SHOWN - 1}:
+            self.refresh(Region(0, row, self.size.width, 1))
+
+    def render_line(self, y: int) -> Strip:
+        at = self._top + y
+        if not 0 <= at < len(self.choices):
+            return Strip.blank(self.size.width, self.palette.style("text", "surface"))
+        last = y == min(len(self.choices), SHOWN) - 1 and len(self.choices) > SHOWN
+        count = f"{self.selected + 1}/{len(self.choices)}" if last else ""
+        label = max(cell_len(choice.label + choice.hint) for choice in self.choices) + 3
+        room = min(label, self.size.width * 2 // 5)
+        return paint_choice(self.choices[at], at == self.selected, self.size.width, room, count, self.palette)
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        at = self._top + event.y
+        if at < len(self.choices):
+            self.post_message(self.Picked(at))
+
+
+def paint_choice(
+    choice: CompletionChoice, chosen: bool, width: int, labels: int, count: str, palette: Palette
+) -> Strip:
+    """One row: the label with what matched in the accent, its hint, its description, a count at the right."""
+    background = "selection" if chosen else "surface"
+    dim = palette.style("dim", background)
+    plain = palette.style("text", background)
+    hit = palette.style("accent", background, bold=True)
+    has_detail = bool(choice.detail)
+    room = max((labels if has_detail else width - 2) - 1, 1)
+    characters = clusters(choice.label)
+    shortened = ""
+    while sum(character.cells for character in characters) + len(shortened) > room and characters:
+        # The end of a path tells more than its start.
+        shortened = "…"
+        characters = characters[1:]
+    segments = [Segment("▸ " if chosen else "  ", palette.style("accent", background))]
+    segments.append(Segment(shortened, plain))
+    for character in characters:
+        matched = not set(range(character.start, character.end)).isdisjoint(choice.hits)
+        segments.append(Segment(character.shown, hit if matched else plain))
+    if choice.hint:
+        segments.append(Segment(" " + clean(choice.hint), dim))
+    if has_detail:
+        blank = 2 + labels - sum(cell_len(segment.text) for segment in segments)
+        detail = clean(choice.detail).replace("\n", " ")
+        segments += [Segment(" " * max(blank, 1), plain), Segment(detail, plain if chosen else dim)]
+    left = Strip(list(Strip(segments).crop(0, max(width - len(count) - 2 if count else width, 0))))
+    gap = max(width - left.cell_length - len(count) - (1 if count else 0), 0)
+    tail = [Segment(" " * gap, plain), Segment(count, dim), Segment(" " if count else "", plain)]
+    return (
+        Strip([*left, *tail], width) if width > len(count) + 2 else Strip([*left]).adjust_cell_length(width)
+    )
+
+
+_COMMAND = re.compile(r"/([\w:.-]*)")
+_FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@((?:file:|folder:)?"[^"\n]*|[^\s"]*)\Z""")
+
+
+class Mention(NamedTuple):
+    """The unfinished word at the cursor: what the menu completes, and where it stands in the text."""
+
+    kind: Literal["command", "file"]
+    start: int
+    end: int
+    query: str
+    form: Form = ""
+    """What stands before the query, where the word attaches something."""
+
+
+class Completer:
+    """Keeps a menu in step with the word at the cursor.
+
+    Files are listed once for each mention and ranked in threads; a ranking that
+    comes in after the word has changed is dropped.
+    """
+
+    def __init__(
+        self,
+        menu: CompletionMenu,
+        commands: Sequence[CommandChoice],
+        files_provider: Callable[[], Iterable[str]] | None,
+    ) -> None:
+        self.menu = menu
+        self.commands = commands
+        self.files_provider = files_provider
+        self.agents_provider: Callable[[], Iterable[CommandChoice]] | None = None
+        self._mention: Mention | None = None
+        self._closed: tuple[str, int] | None = None
+        self._index: tuple[int, asyncio.Future[tuple[PathIndex, Sequence[CommandChoice]]]] | None = None
+
+    def follow(self, text: str, cursor: int) -> Mention | None:
+        """Follow the text. Returns a mention of a file that `rank` is to be called with."""
+        mention = mention_at(text, cursor)
+        if mention == self._mention:
+            return None
+        self._mention = mention
+        if mention is None:
+            self._closed = None
+        if mention is None or mention.kind != "file":
+            self._index = None
+        if mention is None or (mention.kind, mention.start) == self._closed or _is_written(mention):
+            self.menu.show(())
+            return None
+        if mention.kind == "command":
+            self.menu.show(rank_commands(self.commands, mention.query))
+            return None
+        return mention if self.files_provider else None
+
+    async def rank(self, mention: Mention) -> None:
+        """Rank files and agents for a mention and show them, unless the person went on meanwhile."""
+        provider = self.files_provider
+        if provider is None:
+            return
+        if self._index is None or self._index[0] != mention.start:
+            listing = asyncio.to_thread(_listed, provider, self.agents_provider)
+            self._index = mention.start, asyncio.ensure_future(listing)
+        # Shielded: the next key cancels this ranking, but the listing serves all of them.
+        index, agents = await asyncio.shield(self._index[1])
+        if mention.form == "folder":
+            index = await asyncio.to_thread(index.folders)
+        paths = await asyncio.to_thread(index.rank, mention.query)
+        if mention == self._mention:
+            self.menu.show(_choices(mention, paths, agents))
+
+    def close(self) -> bool:
+        """Close the menu until another word is begun. False when it was not open."""
+        if not self.menu.is_open:
+            return False
+        if self._mention is not None:
+            self._closed = self._mention.kind, self._mention.start
+        self.menu.show(())
+        return True
+
+    def fail(self) -> None:
+        """The files cannot be listed: leave this mention alone, try again at the next one."""
+        if self._mention is not None:
+            self._closed = self._mention.kind, self._mention.start
+        self._index = None
+        self.menu.show(())
+
+    def forget(self) -> None:
+        """The text is another one altogether."""
+        self._mention = self._closed = self._index = None
+        self.menu.show(())
+
+    def is_exact(self) -> bool:
+        """Whether the word is already what the selected choice says."""
+        chosen = self._chosen()
+        return (
+            self._mention is not None
+            and chosen is not None
+            and self._mention.query == chosen.label.lstrip("/")
+        )
+
+    def take(self, buffer: Buffer) -> CompletionChoice | None:
+        """Put the selected choice into the text and close the menu. None when it was not open."""
+        mention, chosen = self._mention, self._chosen()
+        if mention is None or chosen is None:
+            return None
+        end = mention.end
+        if buffer.text[end : end + 1] == " ":
+            end += 1
+        buffer.replace(mention.start, end, chosen.text)
+        if not chosen.text.endswith((" ", ":")):
+            # The word goes on, but there is nothing more to choose.
+            self._closed = mention.kind, mention.start
+        self.menu.show(())
+        return chosen
+
+    def _chosen(self) -> CompletionChoice | None:
+        return self.menu.choices[self.menu.selected] if self.menu.is_open else None
+
+
+def mention_at(text: str, cursor: int) -> Mention | None:
+    """The command at the start of the text or the `@file` before the cursor, if the cursor ends one."""
+    if (match := _COMMAND.match(text)) and 1 <= cursor <= match.end() and text[match.end() :][:1] != "/":
+        return Mention("command", 0, match.end(), text[1:cursor])
+    line = text.rfind("\n", 0, cursor) + 1
+    if match := _FILE.search(text[line:cursor]):
+        form, query = form_of(match[1])
+        return Mention("file", line + match.start(), cursor, query, form)
+    return None
+
+
+def _is_written(mention: Mention) -> bool:
+    return names_lines(mention.form, mention.query)
+
+
+def _choices(
+    mention: Mention, paths: Sequence[str], agents: Iterable[CommandChoice]
+) -> list[CompletionChoice]:
+    """What the menu offers for a mention: behind a form only paths, else whatever can be named."""
+    if mention.form:
+        return path_choices(mention.form, paths, mention.query)
+    meant, others = agent_choices(agents, mention.query)
+    return [*form_choices(mention.query), *meant, *file_choices(paths, mention.query), *others]
+
+
+def _listed(
+    files: Callable[[], Iterable[str]], agents: Callable[[], Iterable[CommandChoice]] | None
+) -> tuple[PathIndex, Sequence[CommandChoice]]:
+    """The files, and the kinds of agents that have no file's name."""
+    index = PathIndex(files())
+    return index, [each for each in agents() if each.name not in index] if agents else []
+
+
+class FileMentionsHost(Protocol):
+    """What is asked of the prompt."""
+
+    def insert(self, text: str) -> None:
+        """Put a text in at the cursor."""
+
+    def draft_changed(self, *, typed: bool = True) -> None:
+        """The text is another one; `typed` False: no menu belongs over it."""
+
+    def files_settled(self) -> None:
+        """All pastes of paths are looked at."""
+
+    def say(self, sentence: str) -> None:
+        """Tell the person."""
+
+    def look_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a look at files beside everything else."""
+
+
+class FileMentions:
+    """Takes files into a draft, after a look at each on the disk.
+
+    Until it is known what a paste of paths is, one token stands for it; where the look fails, the paste
+    is the text it was.
+    """
+
+    def __init__(self, draft: Draft, host: FileMentionsHost) -> None:
+        self._draft = draft
+        self._host = host
+        self.look: Callable[[Sequence[Sequence[str]]], Sequence[FoundFile] | None] | None = None
+        """Finds the first reading of a paste whose paths are all files, None if there is none.
+        Called in a thread; without it a paste of paths is a paste like any other."""
+
+    def insert(self, files: Sequence[FoundFile]) -> None:
+        """Put files into the text at the cursor: images as their tokens, others as mentions."""
+        self._host.insert(self._pieces(files) + " ")
+
+    def take_paste(self, text: str) -> bool:
+        """Take a paste of paths as one token, and look what they are. False when it is no such paste.
+
+        Paths are files for the message neither in a command, nor where they are a command themselves.
+        """
+        if self.look is None or self._draft.buffer.text.startswith(("!", "/")):
+            return False
+        if route(text, busy=False, steer=False).kind == "command":
+            return False
+        paths = readings(text)
+        if not paths:
+            return False
+        token = self._draft.pastes.hold(text, names(paths[0]))
+        self._host.insert(token)
+        self._host.look_in_background(partial(self._settle, token, text, paths))
+        return True
+
+    def take_choice(self, choice: CompletionChoice) -> None:
+        """A mention was taken from the menu: if it is an image, it becomes its token."""
+        if self.look and choice.label.lower().endswith(SUFFIXES):
+            self._host.look_in_background(partial(self._attach, choice))
+
+    async def _attach(self, choice: CompletionChoice) -> None:
+        files = await self._looked([[choice.label]])
+        if files and files[0].label:
+            self._exchange(choice.text.rstrip(), self._pieces(files))
+
+    async def _settle(self, token: str, text: str, paths: Sequence[Sequence[str]]) -> None:
+        files = await self._looked(paths)
+        pastes = self._draft.pastes
+        if not pastes.settle(token, text):
+            return
+        if files is not None and len(files) == 1 and files[0].label:
+            pastes.add_image(_mentioned(files[0]), files[0].label, token)
+            self._host.draft_changed()
+        else:
+            self._exchange(token, self._pieces(files) if files else pastes.take(text))
+        if not pastes.is_pending:
+            self._host.files_settled()
+
+    async def _looked(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
+        assert self.look is not None
+        try:
+            return await asyncio.to_thread(self.look, paths)
+        except Exception as error:
+            # The provider is not ours: whatever it raises, the paste stays the text it was.
+            self._host.say(f"The files cannot be looked at: {clean(str(error)) or type(error).__name__}.")
+            return None
+
+    def _pieces(self, files: Sequence[FoundFile]) -> str:
+        for file in files:
+            if file.problem:
+                self._host.say(file.problem)
+        return " ".join(
+            self._draft.pastes.add_image(_mentioned(file), file.label)
+            if file.label
+            else without_tokens(mention_of(file.path))
+            for file in files
+        )
+
+    def _exchange(self, old: str, new: str) -> None:
+        if self._draft.exchange(old, new):
+            self._host.draft_changed(typed=False)
+
+
+def _mentioned(file: FoundFile) -> MentionedFile:
+    return MentionedFile(mention_of(file.path.replace('"', "")), file.path)

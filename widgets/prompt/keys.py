@@ -1,20 +1,85 @@
-"""Keys of the prompt carried out: on the text, the menu, the queue and the history."""
+"""Keys of the prompt: what they do, how they are mapped, and the hints below it."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
-from widgets.prompt import keymap
-from widgets.prompt.buffer import without_tokens
-from widgets.prompt.completer import Completer
-from widgets.prompt.completion import CompletionChoice
-from widgets.prompt.draft import Draft
+from widgets.key_names import shown_key
+from widgets.prompt.buffer import Buffer, without_tokens
+from widgets.prompt.completion import Completer, CompletionChoice
+from widgets.prompt.draft import Draft, tidy
 from widgets.prompt.grapheme_cells import width
-from widgets.prompt.hints import KeyHints
 from widgets.prompt.history import History, HistorySearch
-from widgets.prompt.pastes import tidy
+from widgets.prompt.messages import route
 from widgets.prompt.picture import PromptPicture
 from widgets.prompt.queue_view import QueueView
+
+
+class PromptState(NamedTuple):
+    """What decides which keys are worth a word."""
+
+    text: str
+    busy: bool = False
+    queued: int = 0
+    """How many messages wait."""
+    chosen: bool = False
+    """Whether one of them is chosen."""
+    menu: bool = False
+    """Whether the completion menu is open."""
+    token: bool = False
+    """Whether the cursor touches a folded paste."""
+    vi: str | None = None
+    """What was typed of a command of vi; None outside of its normal mode."""
+
+
+class KeyHints:
+    """The commands by key, and the first key of each as it is shown."""
+
+    def __init__(self) -> None:
+        self.commands: Mapping[str, str] = {}
+        """The id of the command of each key."""
+        self._shown: dict[str, str] = {}
+        self.stop_key = "esc"
+        """How the key that stops the turn is shown; it is the application's, not the prompt's."""
+        self.bind({})
+
+    def bind(self, changes: Mapping[str, str]) -> None:
+        """Give commands (ids of `KEYS`) other keys, as `{"prompt.steer": "f2"}`."""
+        self.commands = bound(changes)
+        self._shown = {}
+        for key, command in self.commands.items():
+            self._shown.setdefault(command, shown_key(key))
+
+    def words(self, state: PromptState) -> list[str]:
+        """What the keys do now, most important last."""
+        if state.chosen:
+            return ["x delete", "⏎ take back", "esc back"]
+        hints: list[str] = []
+        if state.vi is not None:
+            hints.append(f"vi {state.vi}".rstrip())
+        if state.menu:
+            return [*hints, *self._hint("prompt.submit", "take"), *self._hint("prompt.dismiss", "close")]
+        if state.token:
+            hints += self._hint("prompt.unfold", "open")
+        if state.text.lstrip("\n").startswith(("/", "!")) and (
+            route(state.text, busy=False, steer=False).kind in ("command", "shell")
+        ):
+            hints += self._hint("prompt.submit", "run")
+        elif state.busy:
+            hints += [f"queued {state.queued}"] if state.queued else []
+            hints += [*self._hint("prompt.submit", "queue"), *self._hint("prompt.steer", "steer")]
+        elif state.queued and not state.text.strip():
+            hints += [f"queued {state.queued}", *self._hint("prompt.queue", "choose")]
+            hints += self._hint("prompt.submit", "send them" if state.queued > 1 else "send it")
+        else:
+            hints += self._hint("prompt.submit", "send")
+        return [*hints, f"{self.stop_key} stop"] if state.busy and self.stop_key else hints
+
+    def _hint(self, command: str, word: str) -> list[str]:
+        """The first key of a command and what it does; nothing for a command without a key."""
+        key = self._shown.get(command)
+        return [] if key is None else [f"{key} {word}"]
 
 
 class PromptKeysHost(Protocol):
@@ -113,7 +178,7 @@ class PromptKeys:
         name = command.removeprefix("prompt.")
         if command == "prompt.delete_right" and not self._draft.buffer.text:
             return False
-        if (edit := keymap.EDITS.get(command)) is not None:
+        if (edit := EDITS.get(command)) is not None:
             if name not in ("undo", "redo") and not name.startswith(("select_", "left", "right")):
                 self._history.leave()
             edit(self._draft.buffer)
@@ -271,3 +336,96 @@ class PromptKeys:
         self._draft.replace(tidy(text))
         self._host.recalled(index, text)
         self._host.draft_changed()
+
+
+class Key(NamedTuple):
+    """A command of the prompt and the keys that run it by default."""
+
+    id: str
+    keys: tuple[str, ...]
+    description: str
+
+
+KEYS: tuple[Key, ...] = (
+    Key("prompt.submit", ("enter",), "Send, or queue while the agent works"),
+    Key("prompt.steer", ("ctrl+s",), "Let the running turn hear it"),
+    Key("prompt.newline", ("ctrl+j", "shift+enter", "alt+enter"), "New line"),
+    Key("prompt.complete", ("tab",), "Take the selected completion"),
+    Key("prompt.dismiss", ("escape", "ctrl+c"), "Close the menu or the search"),
+    Key("prompt.up", ("up",), "Up a row, or an older message"),
+    Key("prompt.down", ("down",), "Down a row, or a newer message"),
+    Key("prompt.select_up", ("shift+up",), "Select up a row"),
+    Key("prompt.select_down", ("shift+down",), "Select down a row"),
+    Key("prompt.search", ("ctrl+r",), "Search what was sent before"),
+    Key("prompt.editor", ("ctrl+g",), "Write in your editor"),
+    Key("prompt.unfold", ("alt+p",), "Open the folded paste at the cursor"),
+    Key("prompt.queue", ("alt+up",), "Choose among queued messages"),
+    Key("prompt.left", ("left", "ctrl+b"), "Left"),
+    Key("prompt.right", ("right", "ctrl+f"), "Right"),
+    Key("prompt.word_left", ("ctrl+left", "alt+left", "alt+b"), "Word left"),
+    Key("prompt.word_right", ("ctrl+right", "alt+right", "alt+f"), "Word right"),
+    Key("prompt.line_start", ("home", "ctrl+a"), "Start of the line"),
+    Key("prompt.line_end", ("end", "ctrl+e"), "End of the line"),
+    Key("prompt.start", ("ctrl+home",), "Start of the text"),
+    Key("prompt.end", ("ctrl+end",), "End of the text"),
+    Key("prompt.select_left", ("shift+left",), "Select left"),
+    Key("prompt.select_right", ("shift+right",), "Select right"),
+    Key("prompt.select_word_left", ("ctrl+shift+left",), "Select word left"),
+    Key("prompt.select_word_right", ("ctrl+shift+right",), "Select word right"),
+    Key("prompt.select_line_start", ("shift+home",), "Select to the start of the line"),
+    Key("prompt.select_line_end", ("shift+end",), "Select to the end of the line"),
+    Key("prompt.delete_left", ("backspace", "ctrl+h"), "Delete left"),
+    Key("prompt.delete_right", ("delete", "ctrl+d"), "Delete right"),
+    Key("prompt.kill_blank_left", ("ctrl+w",), "Cut back to the blank"),
+    Key("prompt.kill_word_left", ("alt+backspace", "ctrl+backspace"), "Cut the word left"),
+    Key("prompt.kill_word_right", ("alt+d", "ctrl+delete"), "Cut the word right"),
+    Key("prompt.kill_line_start", ("ctrl+u",), "Cut to the start of the line"),
+    Key("prompt.kill_line_end", ("ctrl+k",), "Cut to the end of the line"),
+    Key("prompt.yank", ("ctrl+y",), "Insert what was cut"),
+    Key("prompt.undo", ("ctrl+underscore", "ctrl+z"), "Undo"),
+    Key("prompt.redo", ("alt+z", "ctrl+shift+z"), "Redo"),
+)
+"""Every command of the prompt."""
+
+EDITS: Mapping[str, Callable[[Buffer], object]] = {
+    "prompt.left": lambda b: b.move(b.selection[0] if b.selection else b.previous_character()),
+    "prompt.right": lambda b: b.move(b.selection[1] if b.selection else b.next_character()),
+    "prompt.word_left": lambda b: b.move(b.previous_word()),
+    "prompt.word_right": lambda b: b.move(b.next_word()),
+    "prompt.line_start": lambda b: b.move(b.line_start()),
+    "prompt.line_end": lambda b: b.move(b.line_end()),
+    "prompt.start": lambda b: b.move(0),
+    "prompt.end": lambda b: b.move(len(b.text)),
+    "prompt.select_left": lambda b: b.move(b.previous_character(), select=True),
+    "prompt.select_right": lambda b: b.move(b.next_character(), select=True),
+    "prompt.select_word_left": lambda b: b.move(b.previous_word(), select=True),
+    "prompt.select_word_right": lambda b: b.move(b.next_word(), select=True),
+    "prompt.select_line_start": lambda b: b.move(b.line_start(), select=True),
+    "prompt.select_line_end": lambda b: b.move(b.line_end(), select=True),
+    "prompt.delete_left": lambda b: b.delete(b.previous_character()),
+    "prompt.delete_right": lambda b: b.delete(b.next_character()),
+    "prompt.kill_blank_left": lambda b: b.kill(b.previous_blank()),
+    "prompt.kill_word_left": lambda b: b.kill(b.previous_word()),
+    "prompt.kill_word_right": lambda b: b.kill(b.next_word()),
+    "prompt.kill_line_start": lambda b: b.kill_to_line_start(),
+    "prompt.kill_line_end": lambda b: b.kill_to_line_end(),
+    "prompt.yank": lambda b: b.yank(),
+    "prompt.undo": lambda b: b.undo(),
+    "prompt.redo": lambda b: b.redo(),
+    "prompt.newline": lambda b: b.insert("\n"),
+}
+"""The commands that concern the text alone."""
+
+
+def bound(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Command ids by key. `changes` gives ids other keys, as `"ctrl+x,f2"`; an empty text gives it none."""
+    changes = changes or {}
+    table: dict[str, str] = {}
+    for known in KEYS:
+        if known.id not in changes:
+            table.update(dict.fromkeys(known.keys, known.id))
+    for known in KEYS:
+        if known.id in changes:
+            keys = (key.strip() for key in changes[known.id].split(","))
+            table.update(dict.fromkeys(filter(None, keys), known.id))
+    return table

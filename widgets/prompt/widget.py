@@ -16,19 +16,20 @@ from themes.skin import Skin
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.prompt import messages
-from widgets.prompt.completer import Completer, Mention
-from widgets.prompt.completion import CommandChoice, CompletionChoice
-from widgets.prompt.draft import Draft
-from widgets.prompt.dropped import FoundFile
-from widgets.prompt.file_mentions import FileMentions
-from widgets.prompt.hints import KeyHints, PromptState
+from widgets.prompt.completion import (
+    CommandChoice,
+    Completer,
+    CompletionChoice,
+    CompletionMenu,
+    FileMentions,
+    Mention,
+)
+from widgets.prompt.draft import Draft, FoundFile, tidy
 from widgets.prompt.history import History
-from widgets.prompt.keys import PromptKeys
-from widgets.prompt.menu import CompletionMenu
-from widgets.prompt.pastes import tidy
+from widgets.prompt.keys import KeyHints, PromptKeys, PromptState
+from widgets.prompt.messages import route
 from widgets.prompt.picture import PromptPicture
 from widgets.prompt.queue_view import QueueView
-from widgets.prompt.router import route
 
 TIDIED_ASIDE = 20_000
 """Characters from which a paste is cleaned in a thread, after its token is on the screen."""

@@ -1,23 +1,119 @@
-"""The rows of one file's diff, of any length: side by side where there is room, else in one column."""
+"""Differences of files as rows: whole, by hunk, and side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.text import Text
 from textual.binding import Binding, BindingType
+from textual.message import Message
 
 from tools.text.safe_text import clean
 from widgets.rows.row_list import RowList
-from widgets.rows.row_text import fit
-from widgets.timeline.side_by_side import HunkStart, LinePair, Part, old_numbers, side_by_side, unified
-from widgets.transcript.code import CodeLine
-from widgets.transcript.diff import LineDrawer, colored, number_size, without_tabs
-from widgets.transcript.diff_reader import DiffFile, DiffHunk, DiffLine, read_diff
-from widgets.transcript.wide_rows import WideRows
-from widgets.transcript.word_diff import Spans, changed_words
+from widgets.rows.row_text import fit, spread
+from widgets.transcript.diff import (
+    DiffFile,
+    DiffHunk,
+    DiffLine,
+    LineDrawer,
+    Spans,
+    changed_words,
+    colored,
+    number_size,
+    read_diff,
+    without_tabs,
+)
+from widgets.transcript.markdown import CodeLine
+from widgets.transcript.wrap import WideRows
+
+
+@dataclass(frozen=True, slots=True)
+class LinePair:
+    """A row of a diff: what stands left and right, as indices into the lines of a hunk; None is a gap.
+
+    In a unified diff `right` is the line, whatever side it is of. `hunk` counts the parts of the file.
+    """
+
+    hunk: int
+    left: int | None
+    right: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HunkStart:
+    """The row before the lines of a hunk. `hunk` counts as in `LinePair`, `number` only hunks, from 1."""
+
+    hunk: int
+    number: int
+    section: str
+
+
+Part = LinePair | HunkStart | str
+"""A row; text is what the diff says outside of its hunks."""
+
+
+def unified(file: DiffFile) -> list[Part]:
+    """The rows of a diff in one column."""
+    return list(_rows(file, lambda hunk: ((None, at) for at in range(len(hunk.lines)))))
+
+
+def side_by_side(file: DiffFile) -> list[Part]:
+    """The rows of a diff in two columns: lines that stand for one another in the same row."""
+    return list(_rows(file, lambda hunk: _paired(hunk.lines)))
+
+
+def _rows(file: DiffFile, pairs) -> Iterator[Part]:
+    begun = 0
+    for number, part in enumerate(file.parts):
+        if isinstance(part, str):
+            yield part
+            continue
+        begun += 1
+        yield HunkStart(number, begun, part.section)
+        for left, right in pairs(part):
+            yield LinePair(number, left, right)
+
+
+def _paired(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]]:
+    removed: list[int] = []
+    added: list[int] = []
+    for at, line in enumerate([*lines, DiffLine(" ", "")]):
+        if line.sign == "-" and not added:
+            removed.append(at)
+        elif line.sign == "+":
+            added.append(at)
+        elif line.sign == "\\":
+            # The remark belongs to the line before it.
+            (added if added else removed).append(at)
+        else:
+            for row in range(max(len(removed), len(added))):
+                yield (
+                    removed[row] if row < len(removed) else None,
+                    added[row] if row < len(added) else None,
+                )
+            removed, added = ([at], []) if line.sign == "-" else ([], [])
+            if line.sign == " " and at < len(lines):
+                yield at, at
+
+
+def old_numbers(file: DiffFile) -> list[list[int]]:
+    """For each part the numbers its lines have in the old file; 0 for added ones and where none are known."""
+    ahead = 0
+    found: list[list[int]] = []
+    for part in file.parts:
+        numbers: list[int] = []
+        for line in part.lines if isinstance(part, DiffHunk) else ():
+            if line.sign == "-":
+                numbers.append(line.number)
+            else:
+                numbers.append(line.number - ahead if line.sign == " " and line.number else 0)
+            ahead += {"+": 1, "-": -1}.get(line.sign, 0)
+        found.append(numbers)
+    return found
+
 
 TWO_COLUMNS = 120
 """Cells from which on the sides stand beside one another."""
@@ -144,3 +240,101 @@ class DiffRows(RowList):
 def _text(row: Sequence[Segment]) -> Text:
     """A row behind the gutter of the cursor."""
     return Text.assemble(" ", *((run.text, run.style or "") for run in row))
+
+
+class HunkRows(DiffRows):
+    """A diff in which every hunk has a row that says whether it is taken; what is left is dim."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "turn", "Take or leave the hunk", id="hunks.toggle"),
+        Binding("t", "choose(True)", "Take all hunks", id="hunks.all"),
+        Binding("x", "choose(False)", "Leave all hunks", id="hunks.none"),
+        Binding("right_square_bracket", "step(1)", "Next hunk", id="hunks.next"),
+        Binding("left_square_bracket", "step(-1)", "Previous hunk", id="hunks.previous"),
+    ]
+
+    class Chosen(Message):
+        """Other hunks are taken now."""
+
+        def __init__(self, taken: frozenset[int]) -> None:
+            super().__init__()
+            self.taken = taken
+
+    def __init__(self, taken: Collection[int], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.taken = frozenset(taken)
+        """The numbers of the hunks that are taken, from 1."""
+        self._places: dict[int, int] = {}
+        self._counted: DiffFile | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of all hunks."""
+        return list(self._numbers().values())
+
+    def begins(self, start: HunkStart) -> bool:
+        return True
+
+    def start(self, start: HunkStart, width: int) -> Text:
+        taken = start.number in self.taken
+        sign, word = ("✓", "taken") if taken else ("○", "left")
+        left = Text(f" {sign} hunk {start.number:,} of {len(self._numbers()):,} · {word}")
+        left.stylize(self.ink("accent" if taken else "dim", bold=taken))
+        hunk = self.file.parts[start.hunk]
+        lines = hunk.lines if isinstance(hunk, DiffHunk) else ()
+        right = Text()
+        for sign, shown, role in (("+", "+", "added"), ("-", "−", "removed")):
+            if count := sum(line.sign == sign for line in lines):
+                right.append(f" {shown}{count:,}", self.ink(role if taken else "dim"))
+        return spread(left, right.append(" "), width)
+
+    def row(self, number: int, width: int) -> list[Text]:
+        rows = super().row(number, width)
+        part = self.parts[number]
+        if isinstance(part, LinePair) and self._number(number) not in self.taken:
+            for row in rows:
+                row.stylize(self.ink("dim"))
+        return rows
+
+    # Keys
+
+    def action_turn(self) -> None:
+        if self.cursor is not None and (number := self._number(self.cursor)):
+            self._take(self.taken ^ {number})
+
+    def action_choose(self, take: bool) -> None:
+        if self._numbers():
+            self._take(frozenset(self.numbers if take else ()))
+
+    def action_step(self, direction: int) -> None:
+        starts = [at for at, part in enumerate(self.parts) if isinstance(part, HunkStart)]
+        here = -1 if self.cursor is None else self.cursor
+        ahead = [at for at in starts if (at - here) * direction > 0]
+        if ahead:
+            self.move_to(min(ahead, key=lambda at: abs(at - here)))
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        """A click on the row of a hunk, or enter there, is the same as the key."""
+        event.stop()
+        if isinstance(self.parts[event.index], HunkStart):
+            self.action_turn()
+
+    def _take(self, taken: frozenset[int]) -> None:
+        self.taken = taken
+        self.repaint()
+        self.post_message(self.Chosen(taken))
+
+    def _number(self, row: int) -> int:
+        """The number of the hunk that a row belongs to; 0 where it is of none."""
+        part = self.parts[row]
+        if isinstance(part, HunkStart):
+            return part.number
+        return self._numbers().get(part.hunk, 0) if isinstance(part, LinePair) else 0
+
+    def _numbers(self) -> dict[int, int]:
+        """The numbers of hunks by their place in the file."""
+        if self._counted is not self.file:
+            places = (at for at, part in enumerate(self.file.parts) if isinstance(part, DiffHunk))
+            self._places = {at: number for number, at in enumerate(places, 1)}
+            self._counted = self.file
+        return self._places

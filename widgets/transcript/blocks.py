@@ -12,8 +12,142 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from widgets.transcript import markers
-from widgets.transcript.markers import BLANK
+BLANK = " \t\r\v\f\n"
+FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
+HTML_BLOCK = re.compile(
+    r"</?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir"
+    r"|div|dl|dt|fieldset|figcaption|figure|footer|form|frame|frameset|h[1-6]|head|header|hr|html|iframe|legend|li"
+    r"|link|main|menu|menuitem|nav|noframes|ol|optgroup|option|p|param|search|section|summary|table|tbody|td|tfoot"
+    r"|th|thead|title|tr|track|ul)(?=\s|/?>|$)",
+    re.I,
+)
+HTML_TAG = re.compile(
+    r"(?:<[A-Za-z][A-Za-z0-9-]*(?:\s+[A-Za-z_:][\w.:-]*(?:\s*=\s*(?:[^\s\"'=<>`]+|'[^']*'|\"[^\"]*\"))?)*\s*/?>"
+    r"|</[A-Za-z][A-Za-z0-9-]*\s*>)\s*$"
+)
+
+_HTML_UNTIL = (
+    (
+        re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|$)", re.I),
+        re.compile(r"</(?:script|pre|style|textarea)>", re.I),
+    ),
+    (re.compile(r"<!--"), re.compile(r"-->")),
+    (re.compile(r"<\?"), re.compile(r"\?>")),
+    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
+    (re.compile(r"<![A-Za-z]"), re.compile(r">")),
+)
+_HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
+_RULE = re.compile(r"(?:\*[ \t]*){3,}$|(?:-[ \t]*){3,}$|(?:_[ \t]*){3,}$")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_MARKER = re.compile(r"([-*+]|\d{1,9}[.)])([ \t]+|$)")
+_BAR = re.compile(r"(?<!\\)\|")
+_DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+
+Within = Literal["", "paragraph", "other"]
+"""What a line comes after: a blank line, text that could go on, or another open block."""
+
+
+def is_blank(line: str) -> bool:
+    """Whether nothing stands on the line. Blanks of other scripts are text."""
+    return not line.strip(BLANK)
+
+
+def shape(line: str) -> tuple[int, str]:
+    """The columns a line is indented by, tabs counted to stops of four, and the rest of it."""
+    rest = line.lstrip(" \t")
+    lead = line[: len(line) - len(rest)]
+    return len(lead.expandtabs(4)) if "\t" in lead else len(lead), rest
+
+
+def outdent(line: str, columns: int) -> str:
+    """`line` without its first `columns` columns, as far as they are blank."""
+    if len(line) >= columns and not line[:columns].strip(" "):
+        return line[columns:]
+    indent, rest = shape(line)
+    return " " * (indent - min(columns, indent)) + rest
+
+
+def opening(line: str, within: Within = "") -> str:
+    """The kind of block a line opens; `paragraph` where it is just text (or goes on with it)."""
+    indent, rest = shape(line)
+    if indent >= 4:
+        return "paragraph" if within == "paragraph" else "fence"
+    first = rest[:1]
+    if first == ">":
+        return "quote"
+    if first == "#":
+        return "heading" if _HEADING.match(rest) else "paragraph"
+    if first in ("`", "~") and first:
+        return "fence" if FENCE.match(rest) else "paragraph"
+    if first in ("-", "*", "_") and first and _RULE.match(rest):
+        return "rule"
+    if first == "<":
+        return "html" if _opens_html(rest, within) else "paragraph"
+    if marker := _MARKER.match(rest):
+        interrupts = bool(rest[marker.end() :]) and (not first.isdigit() or int(marker[1][:-1]) == 1)
+        return "list" if within != "paragraph" or interrupts else "paragraph"
+    return "paragraph"
+
+
+def _opens_html(rest: str, within: Within) -> bool:
+    if HTML_BLOCK.match(rest) or any(start.match(rest) for start, _ in _HTML_UNTIL):
+        return True
+    return not within and HTML_TAG.match(rest) is not None
+
+
+def html_end(rest: str) -> re.Pattern[str] | None:
+    """What ends the html block that `rest` opens; None stands for a blank line."""
+    return next((end for start, end in _HTML_UNTIL if start.match(rest)), None)
+
+
+def underlines(line: str) -> bool:
+    """Whether the line makes a heading of the paragraph above it."""
+    return _UNDERLINE.match(line) is not None
+
+
+def delimits(line: str, header: str) -> bool:
+    """Whether the line is the row below the header of a table."""
+    is_row = "|" in header and _DELIMITERS.match(line) is not None
+    return is_row and _columns(line) == _columns(header)
+
+
+def _columns(row: str) -> int:
+    row = row.strip()
+    return len(_BAR.findall(row.removeprefix("|").removesuffix("|"))) + 1
+
+
+def closes(line: str, mark: str) -> bool:
+    """Whether the line closes the fence that `mark` opened."""
+    indent, rest = shape(line)
+    rest = rest.rstrip()
+    return indent < 4 and len(rest) >= len(mark) and not rest.strip(mark[0])
+
+
+def item(line: str) -> tuple[str, int, int] | None:
+    """The list marker of a line: its type, its number, and the column where the text of the item starts."""
+    indent, rest = shape(line)
+    marker = _MARKER.match(rest) if indent < 4 else None
+    if marker is None or _RULE.match(rest):
+        return None
+    sign, gap = marker.groups()
+    lead = indent + len(sign)
+    room = len((" " * lead + gap).expandtabs(4)) - lead
+    if room > 4 or marker.end() == len(rest):
+        room = 1
+    number = int(sign[:-1]) if len(sign) > 1 else 0
+    return sign[-1], number, lead + room
+
+
+def ends_in_text(line: str) -> bool:
+    """Whether what stands behind the markers of lists and quotes is text that may go on."""
+    indent, rest = shape(line)
+    while rest.startswith(">") or (_MARKER.match(rest) and not _RULE.match(rest)):
+        marker = _MARKER.match(rest)
+        indent, rest = shape(rest[1:] if marker is None else rest[len(marker[1]) :])
+        if indent > 4:
+            return False
+    return bool(rest) and opening(rest, "other") == "paragraph"
+
 
 BLOCK_CHARS = 16_384
 """Characters after which an open block is closed at its next seam, and a line without end is cut."""
@@ -44,13 +178,13 @@ def split(text: str) -> list[MarkdownBlock]:
 def code_of(block: MarkdownBlock) -> str:
     """The code of a `fence` block: without its fences, its shared indentation, a line feed at its end."""
     lines = block.source.split("\n")
-    indent, rest = markers.shape(lines[0])
-    fence = markers.FENCE.match(rest) if indent < 4 else None
+    indent, rest = shape(lines[0])
+    fence = FENCE.match(rest) if indent < 4 else None
     if fence is None:
-        return "\n".join(markers.outdent(line, 4) for line in lines)
-    if len(lines) > 1 and markers.closes(lines[-1], fence[1] or fence[3]):
+        return "\n".join(outdent(line, 4) for line in lines)
+    if len(lines) > 1 and closes(lines[-1], fence[1] or fence[3]):
         lines.pop()
-    return "\n".join(markers.outdent(line, indent) for line in lines[1:])
+    return "\n".join(outdent(line, indent) for line in lines[1:])
 
 
 class BlockSplitter:
@@ -82,11 +216,7 @@ class BlockSplitter:
         """The block that is still open, as it stands now. Costs its length."""
         partial = "".join(self._pieces)
         if self._kind == "":
-            return (
-                None
-                if markers.is_blank(partial)
-                else MarkdownBlock(markers.opening(partial), partial.rstrip())
-            )
+            return None if is_blank(partial) else MarkdownBlock(opening(partial), partial.rstrip())
         if self._mark and partial and not partial.strip().strip(self._mark[0]):
             partial = ""  # it may become the closing fence, so it is no code yet
         lines = [*self._lines, partial] if partial else self._lines
@@ -96,7 +226,7 @@ class BlockSplitter:
         """The finished lines of the fence that is open, from line `start` on; none outside of a fence."""
         if not self._mark:
             return []
-        return [markers.outdent(line, self._offset) for line in self._lines[start + 1 :]]
+        return [outdent(line, self._offset) for line in self._lines[start + 1 :]]
 
     def _grow(self, piece: str) -> None:
         if not piece:
@@ -160,29 +290,29 @@ class BlockSplitter:
         return self._size >= limit and self._kind in ("paragraph", "quote", "html", "list")
 
     def _open(self, line: str) -> None:
-        if markers.is_blank(line):
+        if is_blank(line):
             return
-        self._begin(markers.opening(line))
+        self._begin(opening(line))
         self._keep(line)
-        indent, rest = markers.shape(line)
+        indent, rest = shape(line)
         if self._kind in ("heading", "rule"):
             self._close()
-        elif self._kind == "fence" and indent < 4 and (fence := markers.FENCE.match(rest)):
+        elif self._kind == "fence" and indent < 4 and (fence := FENCE.match(rest)):
             self._mark = fence[1] or fence[3]
             self._info = (fence[2] or fence[4] or "").strip()
             self._offset = indent
         elif self._kind == "html":
-            self._end = markers.html_end(rest)
+            self._end = html_end(rest)
             if self._end and self._end.search(rest):
                 self._close()
-        elif found := markers.item(line):
+        elif found := item(line):
             self._sign, self._number, self._offset = found
 
     def _step(self, line: str) -> _Step:
         """What to do with a line, given the block that is open."""
         if self._mark:
-            return "keep and close" if markers.closes(line, self._mark) else "keep"
-        blank = markers.is_blank(line)
+            return "keep and close" if closes(line, self._mark) else "keep"
+        blank = is_blank(line)
         match self._kind:
             case "paragraph":
                 return "close" if blank else self._paragraph(line)
@@ -197,29 +327,29 @@ class BlockSplitter:
             case "table":
                 return "close" if blank else self._table(line)
             case _:
-                return "keep" if blank or markers.shape(line)[0] >= 4 else "close"
+                return "keep" if blank or shape(line)[0] >= 4 else "close"
 
     def _paragraph(self, line: str) -> _Step:
-        if markers.delimits(line, self._lines[-1]):
+        if delimits(line, self._lines[-1]):
             self._kind = "table"
             self._header = [self._lines[-1], line]
             return "keep"
-        if markers.underlines(line):
+        if underlines(line):
             self._kind = "heading"
             return "keep and close"
-        return "keep" if markers.opening(line, "paragraph") == "paragraph" else "close"
+        return "keep" if opening(line, "paragraph") == "paragraph" else "close"
 
     def _quote(self, line: str) -> _Step:
-        return "keep" if markers.opening(line) == "quote" or self._is_lazy(line) else "close"
+        return "keep" if opening(line) == "quote" or self._is_lazy(line) else "close"
 
     def _is_lazy(self, line: str) -> bool:
         """Whether the line goes on with text inside of the list or quote without being marked so."""
-        if markers.shape(line)[0] < 4 and markers.opening(line, "other") != "paragraph":
+        if shape(line)[0] < 4 and opening(line, "other") != "paragraph":
             return False
-        return markers.ends_in_text(self._lines[-1])
+        return ends_in_text(self._lines[-1])
 
     def _table(self, line: str) -> _Step:
-        if markers.opening(line, "other") != "paragraph":
+        if opening(line, "other") != "paragraph":
             return "close"
         if self._size >= BLOCK_CHARS > sum(map(len, self._header)):
             header = self._header
@@ -231,10 +361,10 @@ class BlockSplitter:
         return "keep"
 
     def _list(self, line: str) -> _Step:
-        indent, _ = markers.shape(line)
+        indent, _ = shape(line)
         if indent >= self._offset:
             return "keep"
-        found = markers.item(line)
+        found = item(line)
         if found and found[0] == self._sign:
             if self._size >= BLOCK_CHARS:
                 self._go_on_with_list(line, found[2])

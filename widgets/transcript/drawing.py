@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
+from rich.style import Style
 from textual.strip import Strip
 
 from widgets.palette import Palette
-from widgets.transcript.code import render_code
 from widgets.transcript.diff import render_diff
-from widgets.transcript.markdown import render
-from widgets.transcript.part_types import (
+from widgets.transcript.markdown import render, render_code
+from widgets.transcript.parts import (
     CodePart,
     DiffPart,
     GapPart,
@@ -22,8 +22,7 @@ from widgets.transcript.part_types import (
     PicturePart,
     WordsPart,
 )
-from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows
-from widgets.transcript.wrap import TAB, expand_tabs, flat, wrap
+from widgets.transcript.wrap import CUT_AT_EDGE, TAB, Row, WideRows, expand_tabs, flat, wrap
 
 GUTTER = 2
 """Columns of a row before its text: a glyph and a blank."""
@@ -197,3 +196,76 @@ def _head(head: HeadPart, room: int, palette: Palette) -> Strip:
     used = sum(run.cell_length for run in runs)
     runs += [Segment(" " * max(room - used - cell_len(right), 0), text), Segment(right, dim)]
     return Strip(runs)
+
+
+BAR = 1
+"""Columns in front of a row: the bar of the focused item."""
+SCROLLBAR = 1
+"""Columns behind a row."""
+
+LESSON = "Name a file with @ and it comes along: explain @src/main.py"
+"""What the empty conversation teaches."""
+
+Span = tuple[int, int]
+
+
+def painted(
+    strip: Strip,
+    palette: Palette,
+    *,
+    focused: bool = False,
+    thumb: bool | None = None,
+    found: Sequence[Span] = (),
+    selected: Span | None = None,
+) -> Strip:
+    """A whole row of the screen. Spans count characters; `thumb` is None where there is nothing to scroll."""
+    for span in found:
+        strip = _marked(strip, span, Style(bgcolor=palette.style("text", "match").bgcolor))
+    if selected is not None:
+        strip = _marked(strip, selected, Style(bgcolor=palette.style("text", "selection").bgcolor))
+    bar = Segment("▎" if focused else " ", palette.style("accent"))
+    if thumb is None:
+        edge = Segment(" ", palette.style("text"))
+    else:
+        edge = Segment("┃" if thumb else " ", palette.style("dim"))
+    return Strip([bar, *strip, edge], BAR + strip.cell_length + SCROLLBAR)
+
+
+def badge(row: Strip, text: str, palette: Palette) -> Strip:
+    """A row with a short message over its right end."""
+    room = row.cell_length - SCROLLBAR
+    label = f" {fit(flat(text), max(room - 2, 0))} "
+    start = max(room - cell_len(label), 0)
+    body = Segment(label, palette.style("accent", "surface", bold=True))
+    return Strip.join([row.crop(0, start), Strip([body]), row.crop(room)])
+
+
+def thumb_rows(above: int, height: int, total: int) -> range | None:
+    """Which rows of the scrollbar its thumb covers; None where everything is in sight."""
+    if total <= height or height < 1:
+        return None
+    size = max(1, height * height // total)
+    start = min(above * (height - size) // max(total - height, 1), height - size)
+    return range(start, start + size)
+
+
+def hint(height: int, width: int, palette: Palette) -> list[Strip]:
+    """The empty conversation: a banner, a welcome, and one thing to learn."""
+    base = palette.style("text")
+    lines = [[Segment(flat(line), palette.style("dim"))] for line in palette.skin.banner.splitlines()]
+    lines += [[]] if lines else []
+    room = max(width - BAR - GUTTER - 2 * SCROLLBAR, 1)
+    lines += wrap([Segment(flat(palette.skin.welcome), palette.style("text", bold=True))], room)
+    lines += wrap([Segment(LESSON, palette.style("dim"))], room)
+    start = max((height - len(lines)) // 3, 0)
+    blank = Strip([Segment(" " * width, base)])
+    indent = Segment(" " * (BAR + GUTTER), base)
+    drawn = [Strip([indent, *line]).crop_extend(0, width, base) for line in lines]
+    return ([blank] * start + drawn + [blank] * height)[:height]
+
+
+def _marked(strip: Strip, span: Span, style: Style) -> Strip:
+    text = strip.text
+    start, end = cell_len(text[: span[0]]), cell_len(text[: span[1]])
+    inside = Strip([Segment(run.text, (run.style or Style.null()) + style) for run in strip.crop(start, end)])
+    return Strip.join([strip.crop(0, start), inside, strip.crop(end)])

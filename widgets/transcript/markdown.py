@@ -1,12 +1,14 @@
-"""A block of markdown as strips: CommonMark with tables, task lists, strikethrough and bare links."""
+"""Markdown of answers as blocks of rows: text, code, tables."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Any, Literal
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -14,15 +16,394 @@ from textual.strip import Strip
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, MarkdownBlock, code_of
-from widgets.transcript.code import language_of, lexer_for, render_code
-from widgets.transcript.inline import inline
 from widgets.transcript.parsing import NESTING, parse, prepare_links
-from widgets.transcript.tables import Align, Table, render_table
-from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows
-from widgets.transcript.wrap import flat, plain, strips, wrap
+from widgets.transcript.wrap import (
+    CUT_AT_EDGE,
+    Row,
+    WideRows,
+    cells_of,
+    expand_tabs,
+    flat,
+    pad,
+    plain,
+    rows_for,
+    strips,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
+    from pygments.lexer import Lexer
+
+
+COLORED_CHARS = 32_768
+"""Characters of code that get colours; what comes after them is plain."""
+COLORED_LINE = 400
+"""A line of more characters ends the colours: lexers may need quadratic time for it."""
+TAB = 4
+
+CodeLine = list[tuple[str, str]]
+"""A line of code as pieces of text and their roles."""
+
+_ROLES = {
+    "Comment": "comment",
+    "Generic.Deleted": "removed",
+    "Generic.Error": "error",
+    "Generic.Heading": "function",
+    "Generic.Inserted": "added",
+    "Generic.Prompt": "comment",
+    "Generic.Subheading": "function",
+    "Keyword": "keyword",
+    "Keyword.Constant": "number",
+    "Literal": "number",
+    "Literal.String": "string",
+    "Name.Attribute": "function",
+    "Name.Builtin": "function",
+    "Name.Class": "function",
+    "Name.Constant": "number",
+    "Name.Decorator": "function",
+    "Name.Exception": "function",
+    "Name.Function": "function",
+    "Name.Tag": "keyword",
+    "Operator.Word": "keyword",
+}
+
+
+@lru_cache(maxsize=16)
+def highlight(code: str, language: str) -> list[CodeLine]:
+    """The lines of `code`, each as pieces with roles, to be read only. An unknown `language` is plain text.
+
+    The last ones are kept: code that is scrolled sideways is painted again and again.
+    """
+    lines = code.split("\n")
+    colored = _colored_lines(lines)
+    done = _lex("\n".join(lines[:colored]), language) if colored else []
+    return done + [[(line, "text")] for line in lines[len(done) :]]
+
+
+def _colored_lines(lines: list[str]) -> int:
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line) + 1
+        if len(line) > COLORED_LINE or size > COLORED_CHARS:
+            return number
+    return len(lines)
+
+
+def _lex(code: str, language: str) -> list[CodeLine]:
+    lexer = lexer_for(language)
+    if lexer is None:
+        return []
+    try:
+        pieces = [(text, role_of(kind)) for kind, text in lexer.get_tokens(code)]
+    except Exception:  # a lexer is a bag of regular expressions; its faults must not cost the text
+        return []
+    lines = _lines(pieces)
+    wanted = code.split("\n")
+    del lines[len(wanted) :]
+    if ["".join(text for text, _ in line) for line in lines] != wanted:
+        return []
+    return lines
+
+
+def _lines(pieces: Iterable[tuple[str, str]]) -> list[CodeLine]:
+    """Pieces of code cut into lines; neighbours of one role become one piece."""
+    line: CodeLine = []
+    lines = [line]
+    for text, role in pieces:
+        first, *rest = text.split("\n") if "\n" in text else (text,)
+        if line and line[-1][1] == role:
+            line[-1] = (line[-1][0] + first, role)
+        elif first:
+            line.append((first, role))
+        for part in rest:
+            line = [(part, role)] if part else []
+            lines.append(line)
+    return lines
+
+
+@lru_cache(maxsize=64)
+def lexer_for(language: str) -> Lexer | None:
+    """The lexer of a language name or a file name; None where there is none."""
+    from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        if "." in language or "/" in language:
+            found = find_lexer_class_for_filename(language.replace("\\", "/").rsplit("/", 1)[-1])
+            return found(stripnl=False) if found else None
+        name = language.lower()
+        return get_lexer_by_name(name, stripnl=False) if name in _languages() else None
+    except ClassNotFound:
+        return None
+
+
+@cache
+def _languages() -> frozenset[str]:
+    """All names of languages. Asked for another, Pygments would look through every installed package."""
+    from pygments.lexers import get_all_lexers
+
+    return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)
+
+
+@lru_cache(maxsize=512)
+def role_of(token_type: Any) -> str:
+    """The role of a Pygments token type; `text` where it has no colour of its own."""
+    name = str(token_type).removeprefix("Token.")
+    while name:
+        if role := _ROLES.get(name):
+            return role
+        name = name.rpartition(".")[0]
+    return "text"
+
+
+def language_of(info: str) -> str:
+    """The language in what stands behind the opening of a fence, such as `python title="x"`."""
+    words = info.replace("{", " ").replace(",", " ").split()
+    return words[0].lstrip(".").split(":")[0].rstrip("}") if words else ""
+
+
+def paint(line: CodeLine, palette: Palette, background: str) -> Row:
+    """A line of clean code as runs on the background of a role, tabs expanded."""
+    if any("\t" in text for text, _ in line):
+        line = _expand(line)
+    return [Segment(text, ink(palette, role, background)) for text, role in line if text]
+
+
+def ink(palette: Palette, role: str, background: str) -> Style:
+    """How a role is written in code."""
+    return palette.style(role, background, italic=role == "comment")
+
+
+def _expand(line: CodeLine) -> CodeLine:
+    expanded: CodeLine = []
+    before = ""
+    for text, role in line:
+        whole = expand_tabs(before + text, TAB)
+        expanded.append((whole[len(before) :], role))
+        before = whole
+    return expanded
+
+
+def render_code(
+    code: str, language: str, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE
+) -> list[Strip]:
+    """Code as a block of full rows; `wide` tells what becomes of a line that is too long."""
+    return _rows(highlight(clean(code), language), width, palette, wide)
+
+
+def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: WideRows) -> list[Strip]:
+    blank = palette.style("text", "code_background")
+    mark = palette.style("dim", "code_background")
+    done: list[Strip] = []
+    for line in lines:
+        row = paint(line, palette, "code_background")
+        room = width - cells_of(row)
+        if room >= 0 and not wide.shift:
+            done.append(Strip([*row, Segment(" " * room, blank)] if room else row, width))
+        else:
+            done += strips((pad(part, width, blank) for part in rows_for(row, width, wide, mark)), width)
+    return done
+
+
+class FenceRenderer:
+    """Renders a fence while it streams in: each line is lexed once, with the lines it depends on.
+
+    Lexing starts anew after a line that leaves no text or comment open. What a
+    lexer knows beyond that is lost, so the whole is rendered once more when the
+    fence closes.
+    """
+
+    WINDOW = 40
+    """Lines of an open text or comment that are lexed again with each new line: its first and its last."""
+
+    def __init__(self, info: str, palette: Palette, width: int, wide: WideRows = CUT_AT_EDGE) -> None:
+        self._language = language_of(info)
+        self._palette = palette
+        self._width = width
+        self._wide = wide
+        self._open: list[str] = []
+        self._size = 0
+
+    def feed_lines(self, lines: list[str]) -> list[Strip]:
+        """The strips of further whole lines."""
+        if not lines:
+            return []
+        lines = [clean(line).replace("\n", " ") for line in lines]
+        self._size += sum(len(line) + 1 for line in lines)
+        if self._size > COLORED_CHARS:
+            self._language = ""
+        known = len(self._open)
+        done = highlight("\n".join([*self._open, *lines]), self._language)
+        unsettled = [*self._open, *lines][_settled(done) :]
+        self._open = unsettled[:1] + unsettled[1:][1 - self.WINDOW :]
+        return _rows(done[known:], self._width, self._palette, self._wide)
+
+
+def _settled(lines: list[CodeLine]) -> int:
+    """How many lines from the first on no longer matter to those that come after the last."""
+    open_lines = 0
+    for line in reversed(lines):
+        role = line[-1][1] if line else "text"
+        if line and role not in ("string", "comment"):
+            break
+        open_lines += 1
+    return len(lines) - open_lines
+
+
+_BREAK = re.compile(r"<br\s*/?>", re.I)
+_EMPHASIS = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(strike=True)}
+
+
+def inline(tokens: Iterable[Token], palette: Palette, base: Style) -> Row:
+    """The runs of the children of an inline token, in `base` and what they add to it.
+
+    A line feed stands for a hard break. The address of a link is in the meta data
+    of its style, under `link`; nothing of it reaches the terminal.
+    """
+    runs: Row = []
+    open_styles = [base]
+    for token in tokens:
+        style = open_styles[-1]
+        if token.nesting > 0:
+            open_styles.append(style + _style_of(token, palette))
+        elif token.nesting < 0:
+            if len(open_styles) > 1:
+                open_styles.pop()
+        elif text := _text_of(token):
+            if runs and runs[-1].text == "\n":
+                text = text.lstrip()
+            runs.append(Segment(text, style + _style_of(token, palette)))
+    return runs
+
+
+def _text_of(token: Token) -> str:
+    match token.type:
+        case "softbreak":
+            return " "
+        case "hardbreak":
+            return "\n"
+        case "image":
+            return f"[image {flat(token.content).strip()}]" if token.content.strip() else "[image]"
+        case "html_inline" if _BREAK.fullmatch(token.content):
+            return "\n"
+        case _:
+            return flat(token.content)
+
+
+def _style_of(token: Token, palette: Palette) -> Style:
+    """What a token adds to the style around it."""
+    match token.type:
+        case "code_inline":
+            return palette.style("function", "code_background")
+        case "link_open":
+            return Style(color=palette.style("accent").color, underline=True) + _link(token, "href")
+        case "image":
+            return Style(color=palette.style("dim").color) + _link(token, "src")
+        case _:
+            return _EMPHASIS.get(token.tag, Style.null())
+
+
+def _link(token: Token, name: str) -> Style:
+    return Style.from_meta({"link": flat(str(token.attrGet(name) or ""))})
+
+
+Align = Literal["left", "center", "right"]
+
+WORD = 12
+"""A column is made no narrower than its longest word, or than this many cells."""
+_BAR = " │ "
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells as runs; the first row is the header. Every row has as many cells as `aligns`."""
+
+    rows: Sequence[Sequence[Row]]
+    aligns: Sequence[Align]
+
+
+def render_table(table: Table, width: int, rule: Style, blank: Style) -> list[Row]:
+    """Rows of at most `width` cells. `rule` draws the lines, `blank` the space around the cells."""
+    widths = _column_widths(table, width - len(_BAR) * (len(table.aligns) - 1))
+    if widths is None:
+        return _records(table, width, rule, blank)
+    drawn: list[Row] = []
+    for number, cells in enumerate(table.rows):
+        drawn += _across(cells, widths, table.aligns, rule, blank)
+        if number == 0:
+            drawn.append([Segment("─┼─".join("─" * column for column in widths), rule)])
+    return drawn
+
+
+def _column_widths(table: Table, room: int) -> list[int] | None:
+    """Cells of each column so that they fill no more than `room`; None if they cannot."""
+    columns = range(len(table.aligns))
+    texts = [["".join(run.text for run in cells[column]) for cells in table.rows] for column in columns]
+    natural = [max(1, *(_widest(text.split("\n")) for text in column)) for column in texts]
+    if sum(natural) <= room:
+        return natural
+    least = [
+        min(wide, max(3, min(WORD, _widest(re.split(r"\s+", " ".join(column))))))
+        for wide, column in zip(natural, texts, strict=True)
+    ]
+    if sum(least) > room:
+        return None
+    return _share(natural, least, room)
+
+
+def _widest(texts: list[str]) -> int:
+    return max(map(cell_len, texts))
+
+
+def _share(natural: list[int], least: list[int], room: int) -> list[int]:
+    """`room` given out: narrow columns get all they want, the others even parts of the rest."""
+    widths = list(least)
+    left = room - sum(least)
+    while left > 0:
+        hungry = [column for column, wide in enumerate(widths) if wide < natural[column]]
+        lowest = min(hungry, key=lambda column: widths[column])
+        widths[lowest] += 1
+        left -= 1
+    return widths
+
+
+def _across(
+    cells: Sequence[Row], widths: list[int], aligns: Sequence[Align], rule: Style, blank: Style
+) -> list[Row]:
+    columns = [wrap(cell, wide) for cell, wide in zip(cells, widths, strict=True)]
+    drawn: list[Row] = []
+    for line in range(max(map(len, columns))):
+        row: Row = []
+        for column, (rows, wide) in enumerate(zip(columns, widths, strict=True)):
+            content = rows[line] if line < len(rows) else []
+            if column:
+                row.append(Segment(_BAR, rule))
+            row += _aligned(content, wide, aligns[column], blank)
+        drawn.append(row)
+    return drawn
+
+
+def _aligned(row: Row, width: int, align: Align, blank: Style) -> Row:
+    room = max(width - sum(run.cell_length for run in row), 0)
+    before = {"left": 0, "center": room // 2, "right": room}[align]
+    padded = [Segment(" " * before, blank), *row, Segment(" " * (room - before), blank)]
+    return [run for run in padded if run.text]
+
+
+def _records(table: Table, width: int, rule: Style, blank: Style) -> list[Row]:
+    """Each row as lines of its own: the name of the column, then what the cell says."""
+    header, *rest = table.rows
+    if not rest:
+        return [row for cell in header for row in wrap(cell, width)]
+    drawn: list[Row] = []
+    for number, cells in enumerate(rest):
+        if number:
+            drawn.append([Segment("─" * min(width, WORD), rule)])
+        for name, cell in zip(header, cells, strict=True):
+            drawn += wrap([*name, Segment(": ", blank), *cell], width)
+    return drawn
+
 
 PARSED_CHARS = 5 * BLOCK_CHARS
 """A block of more characters is shown as it is."""

@@ -1,23 +1,423 @@
-"""Parts an item is drawn from, each drawn once and kept."""
+"""Items of the conversation and the parts they are drawn in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
 
+from textual.strip import Strip
+
+from tools.results import DiffDetail, Display, Outcome, TextDetail
 from tools.text.safe_text import clean
-from widgets.transcript.blocks import split
-from widgets.transcript.cards import call_parts
-from widgets.transcript.items import (
-    AnswerItem,
-    CallItem,
-    CutItem,
-    Fold,
-    Item,
-    NoticeItem,
-    ReasoningItem,
-    UserItem,
-)
-from widgets.transcript.part_types import GAP, MarkupPart, Part, PicturePart, WordsPart, chunks
+from widgets.transcript.blocks import MarkdownBlock, split
+from widgets.transcript.wrap import flat
+
+CHUNK_LINES = 64
+CHUNK_CHARS = 8_192
+
+
+@dataclass(frozen=True, slots=True)
+class GapPart:
+    """An empty row."""
+
+
+GAP = GapPart()
+
+
+@dataclass(frozen=True, slots=True)
+class WordsPart:
+    """Plain text in one role, wrapped on words, with a glyph in the gutter and a hint at the right edge."""
+
+    text: str
+    role: str
+    glyph: str = ""
+    glyph_role: str = "dim"
+    right: str = ""
+    rows: int = 0
+    """After so many rows the rest is folded; 0: all is shown."""
+    every_row: bool = False
+    """The glyph stands in front of every row."""
+    label: str = ""
+    """The start of the text that is dim: the name of an argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkupPart:
+    """One block of markdown."""
+
+    block: MarkdownBlock
+
+
+@dataclass(frozen=True, slots=True)
+class CodePart:
+    """Lines of code or output."""
+
+    text: str
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPart:
+    """A unified diff. `rows` as in `WordsPart`."""
+
+    diff: str
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HeadPart:
+    """The one row of a card: state, verb, subject and summary, and at the right edge hint and duration."""
+
+    state: str
+    """`running`, or the outcome."""
+    tool: str
+    verb: str
+    subject: str
+    summary: str
+    right: str = ""
+    spinner: int = -1
+    """Which face of the spinner is shown; -1: the glyph of the state."""
+
+
+@dataclass(frozen=True, slots=True)
+class PicturePart:
+    """A picture, drawn where the terminal can; without rows elsewhere. What it is called stands beside it."""
+
+    source: str
+    """What stands for it at `PictureShelf.load`."""
+
+
+Part = GapPart | WordsPart | MarkupPart | CodePart | DiffPart | HeadPart | PicturePart
+
+
+def size_of(part: Part) -> tuple[int, int]:
+    """Characters and line feeds of a part, from which its height is estimated."""
+    match part:
+        case GapPart() | HeadPart() | PicturePart():
+            return 0, 0
+        case WordsPart(text=text) | CodePart(text=text) | DiffPart(diff=text):
+            return len(text), text.count("\n")
+        case MarkupPart(block=block):
+            return len(block.source), block.source.count("\n")
+
+
+def text_of(part: Part) -> str:
+    """The text of a part, as far as it can be searched."""
+    match part:
+        case GapPart() | PicturePart():
+            return ""
+        case HeadPart():
+            return f"{part.verb} {part.subject} {part.summary}"
+        case WordsPart(text=text) | CodePart(text=text) | DiffPart(diff=text):
+            return text
+        case MarkupPart(block=block):
+            return block.source
+
+
+def chunks(text: str) -> Iterator[str]:
+    """Text cut between lines, or within one that has no end, into pieces that are drawn in little time."""
+    lines: list[str] = []
+    size = 0
+    for line in text.split("\n"):
+        for start in range(0, max(len(line), 1), CHUNK_CHARS):
+            piece = line[start : start + CHUNK_CHARS]
+            if lines and (len(lines) >= CHUNK_LINES or size + len(piece) > CHUNK_CHARS):
+                yield "\n".join(lines)
+                lines, size = [], 0
+            lines.append(piece)
+            size += len(piece)
+    yield "\n".join(lines)
+
+
+class Fold(Enum):
+    """How much of an item is shown."""
+
+    CLOSED = "closed"
+    PEEK = "peek"
+    """It opened itself, and shows the first rows of what it holds."""
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class UserItem:
+    """What the person said. `origin` is `prompt`, `queue` or `steer`."""
+
+    text: str
+    node: int = 0
+    origin: str = "prompt"
+    pictures: Sequence[str] = ()
+    """The images that came with it, by what stands for them at `PictureShelf.load`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReasoningItem:
+    """What the model thought aloud. `seconds` is None where nobody took the time."""
+
+    text: str
+    seconds: float | None = None
+    live: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerItem:
+    """What the model answered, in markdown."""
+
+    text: str
+    node: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CallItem:
+    """A tool call. `outcome` is None while it runs, `live` the end of what it has put out so far."""
+
+    call: str
+    tool: str
+    display: Display
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    seconds: float = 0.0
+    result: str = ""
+    live: str = ""
+    files: int = 0
+    """Files it changed, which can be taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeItem:
+    """Something that neither person nor model said; `kind` as in `agent.events.Noticed`, or `error`."""
+
+    kind: str
+    text: str
+    detail: str = ""
+    """What there is to open behind it, such as what the model reads after a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutItem:
+    """The mark behind a reply that broke off."""
+
+    reason: str
+
+
+Item = UserItem | ReasoningItem | AnswerItem | CallItem | NoticeItem | CutItem
+
+
+def source_of(item: Item) -> str:
+    """The words of an item: what is searched, and what copying takes. Not yet cleaned."""
+    match item:
+        case NoticeItem(text=text, detail=detail) if detail:
+            return f"{text}\n\n{detail}"
+        case NoticeItem(text=text) | UserItem(text=text) | ReasoningItem(text=text) | AnswerItem(text=text):
+            return text
+        case CutItem(reason=reason):
+            return reason
+        case CallItem():
+            display = item.display
+            head = " ".join(part for part in (display.verb, display.subject, display.summary) if part)
+            return "\n".join(part for part in (head, arguments_text(item), detail_text(item)) if part)
+
+
+def arguments_text(item: CallItem) -> str:
+    """The arguments of a call, one `name  value` after the other."""
+    return "\n".join(f"{name}  {value_text(value)}" for name, value in item.arguments.items())
+
+
+def detail_text(item: CallItem) -> str:
+    """What a call gave back, as text: its detail, else its result, else what it has put out so far."""
+    match item.display.detail:
+        case TextDetail(text=text) | DiffDetail(diff=text):
+            return text
+        case _:
+            return item.result or item.live
+
+
+def error_of(item: CallItem) -> str:
+    """The sentence a failed call ended with, empty if it gave none."""
+    if item.outcome in (None, "done"):
+        return ""
+    try:
+        result = json.loads(item.result)
+    except (ValueError, RecursionError):
+        return item.result
+    error = result.get("error") if isinstance(result, dict) else None
+    return error if isinstance(error, str) else ""
+
+
+def first_fold(item: Item) -> Fold:
+    """How an item is shown before anybody touches it: failures, edits and pictures open themselves."""
+    match item:
+        case CallItem(outcome="failed" | "denied"):
+            return Fold.PEEK
+        case CallItem(outcome="done", display=Display(detail=DiffDetail())):
+            return Fold.PEEK
+        case CallItem(outcome="done", display=Display(picture=picture)) if picture:
+            return Fold.PEEK
+        case _:
+            return Fold.CLOSED
+
+
+def folds(item: Item) -> bool:
+    """Whether there is something to open."""
+    if isinstance(item, NoticeItem):
+        return bool(item.detail)
+    return isinstance(item, (UserItem, ReasoningItem, CallItem))
+
+
+def value_text(value: Any) -> str:
+    """The value of an argument as text: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "(nested too deeply to be shown)"
+
+
+PEEK_ROWS = 12
+"""Rows that a card shows which opened itself."""
+LIVE_ROWS = 3
+"""Rows of output below the card of a running call."""
+PRETTY_CHARS = 65_536
+"""A longer result is not laid out anew."""
+LANGUAGE_LINES = 400
+"""A longer text is shown without the colours of its language, in parts."""
+
+
+def call_parts(item: CallItem, fold: Fold, spinner: int = -1) -> list[Part]:
+    """The parts of a card. `spinner` is the face of the spinner, -1 if it does not turn."""
+    parts: list[Part] = [head_of(item, fold, spinner)]
+    if fold is Fold.OPEN:
+        parts += _arguments(item)
+        parts += _error(item)
+        parts += _live(item) if item.outcome is None else _detail(item)
+    elif item.outcome is None:
+        parts += _live(item)
+    elif fold is Fold.PEEK:
+        parts += _error(item)
+        parts += _peek(item)
+    if fold is not Fold.CLOSED and item.outcome == "done" and item.display.picture:
+        parts.append(PicturePart(item.display.picture))
+    return parts
+
+
+def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
+    """The row of a card."""
+    display = item.display
+    state = item.outcome or "running"
+    summary = clean(display.summary)
+    if fold is not Fold.CLOSED and summary and summary.strip() == clean(error_of(item)).strip():
+        # The sentence stands in full below the row.
+        summary = ""
+    return HeadPart(
+        state=state,
+        tool=item.tool,
+        verb=clean(display.verb) or clean(item.tool),
+        subject=clean(display.subject),
+        summary=summary,
+        right=_right(item, fold),
+        spinner=spinner,
+    )
+
+
+def duration(seconds: float) -> str:
+    """A duration as a person reads it: `0.1 s`, `42 s`, `3 min 5 s`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f} s"
+    if seconds < 59.5:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def _right(item: CallItem, fold: Fold) -> str:
+    if item.outcome is None:
+        # Whole seconds: a row that is read holds still.
+        return f"{int(item.seconds)} s" if item.seconds >= 1 else ""
+    kept = f"↺ {item.files:,} {'file' if item.files == 1 else 'files'}   " if item.files else ""
+    hint = "⏎ diff   " if isinstance(item.display.detail, DiffDetail) and fold is Fold.CLOSED else ""
+    return kept + hint + duration(item.seconds)
+
+
+def _arguments(item: CallItem) -> Iterator[Part]:
+    for name, value in item.arguments.items():
+        label = flat(clean(str(name)))
+        text = clean(value_text(value))
+        for number, piece in enumerate(chunks(text)):
+            shown = f"{label}  {piece}" if number == 0 else piece
+            yield WordsPart(shown, "text", label=label if number == 0 else "")
+
+
+def _error(item: CallItem) -> Iterator[Part]:
+    error = clean(error_of(item)).strip()
+    if error:
+        role = "error" if item.outcome == "failed" else "warning"
+        for piece in chunks(error):
+            yield WordsPart(piece, role)
+
+
+def _live(item: CallItem) -> Iterator[Part]:
+    lines = clean(item.live).rstrip("\n").split("\n")[-LIVE_ROWS:]
+    if any(lines):
+        yield CodePart("\n".join(lines))
+
+
+def _detail(item: CallItem) -> Iterator[Part]:
+    match item.display.detail:
+        case DiffDetail(diff=diff):
+            yield from (DiffPart(piece) for piece in hunks(clean(diff)))
+        case TextDetail(text=text, language=language):
+            yield from _code(clean(text).rstrip("\n"), language)
+        case _ if item.result and not error_of(item):
+            yield from _code(_pretty(item.result), "json")
+
+
+def _code(text: str, language: str) -> Iterator[Part]:
+    if not text.strip():
+        yield WordsPart("no output", "dim")
+    elif text.count("\n") <= LANGUAGE_LINES and len(text) <= PRETTY_CHARS:
+        yield CodePart(text, language)
+    else:
+        yield from (CodePart(piece) for piece in chunks(text))
+
+
+def _peek(item: CallItem) -> Iterator[Part]:
+    match item.display.detail:
+        case DiffDetail(diff=diff):
+            yield DiffPart(clean(diff), rows=PEEK_ROWS)
+        case TextDetail(text=text, language=language) if not item.display.picture:
+            # What went wrong stands at the end of an output.
+            lines = clean(text).strip("\n").split("\n")
+            if len(lines) > PEEK_ROWS:
+                yield WordsPart(f"… {len(lines) - PEEK_ROWS:,} more above, ⏎", "dim")
+            if any(lines):
+                yield CodePart("\n".join(lines[-PEEK_ROWS:]), language)
+
+
+def hunks(diff: str) -> Iterator[str]:
+    """A long diff in parts: cut before hunks, so that each keeps its line numbers."""
+    lines: list[str] = []
+    for line in diff.split("\n"):
+        if len(lines) >= 200 and line.startswith(("@@ ", "diff ")):
+            yield "\n".join(lines)
+            lines = []
+        lines.append(line)
+    if any(lines):
+        yield "\n".join(lines)
+
+
+def _pretty(result: str) -> str:
+    if len(result) <= PRETTY_CHARS:
+        try:
+            return clean(json.dumps(json.loads(result), indent=2, ensure_ascii=False))
+        except (ValueError, RecursionError):
+            pass
+    return clean(result)
+
 
 USER_ROWS = 20
 """Rows of a message of the person that are shown before it is unfolded."""
@@ -118,3 +518,94 @@ def _long(text: str, role: str, glyph: str = "", right: str = "") -> Iterator[Pa
     for piece in chunks(text):
         yield WordsPart(piece, role, glyph=glyph, glyph_role=role, right=right)
         glyph = right = ""
+
+
+class DocumentEntry:
+    """An item at its place in the document."""
+
+    __slots__ = ("age", "chosen", "closed", "gap", "heights", "item", "live", "open", "parts", "written")
+
+    def __init__(self, item: Item, gap: bool, age: int = 0) -> None:
+        self.item = item
+        self.gap = gap
+        """Whether an empty row stands above it."""
+        self.age = age
+        """How often everything had been folded or unfolded when this was last brought up to date."""
+        self.chosen: Fold | None = None
+        """How much of it a person wants to see; None: what suits it."""
+        self.parts: list[Part] | None = None
+        """None until somebody looks."""
+        self.heights: list[int] = []
+        """Rows of its parts: as drawn, or estimated."""
+        self.open = False
+        """Whether it is an answer that is still being written."""
+        self.live: Sequence[Strip] = ()
+        """Rows of the last part while it is still being written."""
+        self.closed = 0
+        """How many parts of an answer that is being written are complete."""
+        self.written: tuple[Item, Fold | None, int] | None = None
+        """What the archive holds of it; None: nothing."""
+
+    @property
+    def state(self) -> tuple[Item, Fold | None, int]:
+        """What can change of it and must outlast its being put away."""
+        return self.item, self.chosen, self.age
+
+    @property
+    def fold(self) -> Fold:
+        """How much of it is shown."""
+        return self.chosen or first_fold(self.item)
+
+    def guess(self, room: int) -> int:
+        """Its height as long as nobody has looked at it, by its length; `room` is the columns of a row."""
+        match self.item:
+            case AnswerItem(text=text) | UserItem(text=text):
+                return 2 + len(text) // room
+            case _:
+                return 1 + self.gap
+
+
+Key = Part | tuple[Part, int]
+"""A part, with the cell from which on its code is shown where that is not the first."""
+
+KEPT_ROWS = 6_000
+"""Rows that are kept, in whole parts."""
+
+
+def alike(rows: list[Strip], before: Sequence[Strip]) -> list[Strip]:
+    """`rows`, where one equals its predecessor that itself: all that was made of it serves again."""
+    same = [old if new is old or new == old else new for new, old in zip(rows, before, strict=False)]
+    return [*same, *rows[len(same) :]]
+
+
+class RowCache:
+    """The rows of parts; those that were asked for longest ago are dropped first."""
+
+    def __init__(self, limit: int = KEPT_ROWS) -> None:
+        self._limit = limit
+        self._strips: OrderedDict[Key, list[Strip]] = OrderedDict()
+        self.rows = 0
+        """How many are kept."""
+
+    def get(self, part: Key) -> list[Strip] | None:
+        """The rows of a part, None if they are not kept."""
+        strips = self._strips.get(part)
+        if strips is not None:
+            self._strips.move_to_end(part)
+        return strips
+
+    def put(self, part: Key, strips: list[Strip]) -> None:
+        """Keep the rows of a part that is not kept yet. One part is kept however long it is."""
+        self._strips[part] = strips
+        self.rows += len(strips)
+        while self.rows > self._limit and len(self._strips) > 1:
+            self.rows -= len(self._strips.popitem(last=False)[1])
+
+    def drop(self, part: Part) -> None:
+        """Drop the rows of a part, so that it is drawn anew."""
+        self.rows -= len(self._strips.pop(part, ()))
+
+    def clear(self) -> None:
+        """Drop all."""
+        self._strips.clear()
+        self.rows = 0

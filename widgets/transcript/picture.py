@@ -1,21 +1,310 @@
-"""A document as rows of the screen: those in sight, and which of them are others than before."""
+"""The part of the document in sight, and what is found and selected in it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from operator import neg
+from typing import Any
 
+from textual.geometry import Offset
 from textual.selection import Selection
 from textual.strip import Strip
 
 from tools.text.safe_text import clean
+from widgets.chunked import chunked
 from widgets.palette import Palette
-from widgets.transcript.conversation_search import Finder
-from widgets.transcript.document import Document
-from widgets.transcript.painting import BAR, SCROLLBAR, Span, badge, hint, painted, thumb_rows
-from widgets.transcript.part_types import PicturePart
-from widgets.transcript.row_positions import PlacedRow, RowPosition, RowRun, height
-from widgets.transcript.selection import line_of, span_of
-from widgets.transcript.viewport import Viewport
+from widgets.transcript.document import Document, PlacedRow, RowPosition, RowRun, above, below, height
+from widgets.transcript.drawing import BAR, GUTTER, SCROLLBAR, Span, badge, hint, painted, thumb_rows
+from widgets.transcript.parts import Fold, PicturePart, folds, text_of
+from widgets.transcript.wrap import whole_text
+
+
+class Viewport:
+    """A window of `height` rows on a document.
+
+    It holds on to the place of its first row, so whatever changes above or below
+    moves nothing in sight, or it follows the end. It follows whenever the last
+    row is in sight.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._top = RowPosition(0, 0, 0)
+        self.height = 0
+        self.following = True
+        self.at_start = False
+        """Whether the first row is wanted, while items from before still come in above it."""
+
+    @property
+    def top(self) -> RowPosition:
+        """The place of the first row."""
+        return self._top
+
+    def runs(self) -> list[RowRun]:
+        """The rows in sight, part by part."""
+        document = self._document
+        while not self.following:
+            self._top = document.start if self.at_start else document.valid(self._top)
+            runs = below(document.runs_down(self._top), self.height + 1)
+            if height(runs) > self.height:
+                return below(runs, self.height)
+            if not (self.at_start and document.more()):
+                self.to_end()
+        runs = above(document.runs_up(document.end), self.height)
+        self._top = runs[0].place if runs else document.end
+        return runs
+
+    def rows(self) -> list[PlacedRow]:
+        """The rows in sight."""
+        return [row for run in self.runs() for row in run.rows()]
+
+    def scroll(self, rows: int) -> None:
+        """Move by some rows, down if positive."""
+        document = self._document
+        self.rows()
+        walk = document.down(self._top) if rows > 0 else document.up(self._top)
+        passed = list(islice(walk, rows + 1 if rows > 0 else -rows))
+        if passed:
+            self.to(passed[-1].place)
+
+    def to(self, place: RowPosition) -> None:
+        """Put a place at the top, or as near to it as the end allows."""
+        self._top = place
+        self.following = self.at_start = False
+
+    def to_start(self) -> None:
+        """Go to the first row, and stay there while items from before come in."""
+        self.to(self._document.start)
+        self.at_start = True
+
+    def to_share(self, share: float) -> None:
+        """Go to a share of the whole, from 0 to 1."""
+        if not share:
+            self.to_start()
+            return
+        total = self._document.heights.total
+        self.to(self._document.place_at(int(share * max(total - self.height, 0))))
+
+    def to_end(self) -> None:
+        """Go to the end and follow it."""
+        self.following, self.at_start = True, False
+
+    def reveal(self, place: RowPosition, rows: int = 0) -> None:
+        """Bring a place into sight, with `rows` rows from it on; 0: to the end of its item."""
+        document = self._document
+        shown = self.rows()
+        self.at_start = False
+        wanted = 0
+        for row in islice(document.down(place), self.height):
+            if row.place.item != place.item or (rows and wanted == rows):
+                break
+            wanted += 1
+        at = next((at for at, row in enumerate(shown) if row.place == place), None)
+        if at is not None and at + wanted <= len(shown):
+            return
+        if at is None and place < self._top:
+            self.to(place)
+            return
+        before = list(islice(document.up(place), self.height - wanted))
+        self.to(before[-1].place if before else place)
+
+    def hold(self) -> None:
+        """Stay here while something changes in sight."""
+        self.rows()
+        self.following = self.at_start = False
+
+
+_PART_BITS = 24
+_ROW_BITS = 24
+_ORIGIN = 1 << 32
+"""Added to the index of an item, which can be negative, while a coordinate should not."""
+
+
+def line_of(place: RowPosition) -> int:
+    """A number for a place that keeps the order of places and stays when rows above it change."""
+    return (place.item + _ORIGIN << _PART_BITS | place.part) << _ROW_BITS | place.row
+
+
+def place_of(line: int) -> RowPosition:
+    """The place of a number made by `line_of`."""
+    rest, row = divmod(line, 1 << _ROW_BITS)
+    item, part = divmod(rest, 1 << _PART_BITS)
+    return RowPosition(item - _ORIGIN, part, row)
+
+
+def span_of(selection: Selection, place: RowPosition, length: int) -> tuple[int, int] | None:
+    """Which characters of a row of `length` characters are selected; the gutter never is."""
+    span = selection.get_span(line_of(place))
+    if span is None:
+        return None
+    start, end = span
+    end = length if end == -1 else min(end, length)
+    start = max(start, GUTTER)
+    return (start, end) if start < end else None
+
+
+def whole(document: Document, index: int) -> Selection:
+    """The selection of one item."""
+    return Selection(
+        Offset(0, line_of(document.start_of(index))), Offset(0, line_of(RowPosition(index + 1, 0, 0)))
+    )
+
+
+def selected_text(document: Document, selection: Selection) -> str:
+    """The selected text, without gutter and blanks at the ends of rows; lines of code are whole."""
+    if selection.start is None and selection.end is None:
+        for _ in document.fill():
+            pass
+        return "\n\n".join(clean(document.source(index)) for index in range(document.first, document.stop))
+    start = place_of(selection.start.y) if selection.start is not None else document.start
+    last = selection.end.y if selection.end is not None else line_of(document.end)
+    lines: list[str] = []
+    for row in document.down(start):
+        if line_of(row.place) > last:
+            break
+        span = span_of(selection, row.place, len(row.strip.text))
+        text, joined = whole_text(row.strip, *span) if span else ("", None)
+        if joined is not None and lines:
+            lines[-1] += " " * joined + text.rstrip()
+        else:
+            lines.append(text.rstrip())
+    return "\n".join(lines).strip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchMatch:
+    """The `number`th hit, counted from 0, in the words of an item."""
+
+    item: int
+    number: int
+
+
+class Finder:
+    """A search, without regard to case, and the hit one stands on.
+
+    It goes upwards from the end, step by step, so hits are counted from the last
+    one: their numbers stay while more are found above.
+    """
+
+    def __init__(self) -> None:
+        self.pattern = ""
+        self.searching = False
+        """Whether there is more to be searched."""
+        self._run = 0
+        self._at = -1
+        """The hit one stands on, counted from the last; -1 before the first step."""
+        self._items: list[int] = []
+        """Items with hits, the last first."""
+        self._ends: list[int] = []
+        """How many hits there are from the end up to each of `_items`, that one included."""
+        self._reached = 0
+        """The first item that was searched."""
+        self._expression: re.Pattern[str] | None = None
+
+    @property
+    def count(self) -> int:
+        """Hits so far."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
+    def number(self) -> int:
+        """The hit one stands on, counted from 1 at the first; 0 before the first step."""
+        return self.count - self._at if self._at >= 0 else 0
+
+    def clear(self) -> None:
+        """End the search."""
+        self._begin("")
+
+    def search(self, document: Document, pattern: str) -> Iterator[None]:
+        """Search all items, one with each step, until another search begins. An empty pattern: nothing."""
+        self._begin(pattern)
+        self._reached = document.stop
+        return self._steps(document, self._run)
+
+    def move(self, step: int, start: int) -> SearchMatch | None:
+        """The next hit, or the one before; the first time the one nearest to the item `start`.
+
+        After the last comes the first. None where there is no hit, or none is known yet.
+        """
+        at = self._first(step, start) if self._at < 0 else self._at - step
+        if not 0 <= at < self.count:
+            if self.searching or not self.count:
+                return None
+            at %= self.count
+        self._at = at
+        place = bisect_right(self._ends, at)
+        return SearchMatch(self._items[place], self._ends[place] - 1 - at)
+
+    def _first(self, step: int, start: int) -> int:
+        """The hit to begin with, counted from the last; outside of those known if it is not among them."""
+        if step < 0:
+            below = bisect_left(self._items, -start, key=neg)
+            return self._ends[below - 1] if below else 0
+        if self.searching and self._reached > start:
+            return -1
+        below = bisect_right(self._items, -start, key=neg)
+        return self._ends[below - 1] - 1 if below else -1
+
+    def _begin(self, pattern: str) -> None:
+        self._run += 1
+        self.pattern, self.searching = pattern, bool(pattern)
+        self._at = -1
+        self._items, self._ends = [], []
+        self._expression = re.compile(re.escape(pattern), re.IGNORECASE) if pattern else None
+
+    def _steps(self, document: Document, run: int) -> Iterator[None]:
+        while self.searching and run == self._run:
+            if not document.knows(self._reached - 1) and not document.more():
+                break
+            self._reached -= 1
+            if count := self._hits(document.source(self._reached)):
+                self._items.append(self._reached)
+                self._ends.append(self.count + count)
+            yield
+        if run == self._run:
+            self.searching = False
+
+    def _hits(self, text: str) -> int:
+        return text.lower().count(self.pattern.lower())
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where the hits stand in the text of a row, in characters."""
+        if self._expression is None:
+            return []
+        return [match.span() for match in self._expression.finditer(text, GUTTER)]
+
+    def place(self, document: Document, match: SearchMatch) -> RowPosition:
+        """Where a match is shown. Opens its item if it hides there."""
+        place = self._shown(document, match)
+        item = document.entry(match.item).item
+        if place is None and folds(item):
+            document.fold(match.item, Fold.OPEN)
+            place = self._shown(document, match)
+        return place or document.start_of(match.item)
+
+    def _shown(self, document: Document, match: SearchMatch) -> RowPosition | None:
+        """The row of a match; what is shown can differ from its source, so the nearest hit of the part."""
+        left = match.number
+        found: RowPosition | None = None
+        for part, piece in enumerate(document.parts(match.item)):
+            count = self._hits(text_of(piece))
+            if not count:
+                continue
+            rows = [
+                RowPosition(match.item, part, row)
+                for row, strip in enumerate(document.strips(match.item, part))
+                for _ in self.spans(strip.text)
+            ]
+            if rows and left < count:
+                return rows[min(left, len(rows) - 1)]
+            found = rows[-1] if rows else found
+            left -= count
+        return found if document.entry(match.item).fold is Fold.OPEN else None
+
 
 Marks = tuple[tuple[Span, ...], Span | None]
 """The spans of a row that were found, and the one that is selected."""
@@ -142,3 +431,70 @@ class DocumentPicture:
         if self.unread:
             parts.append(f"↓ {len(self.unread)} new")
         return "   ".join(parts)
+
+
+KEPT_ITEMS = 2_000
+"""Items that stay in memory, those used last, and how many above those in sight are fetched ahead."""
+SLACK = 200
+"""How many more there may be before the first are put away."""
+_ALL = 1 << 60
+
+
+class EarlierItems:
+    """Keeps the part of a document in memory that is looked at, searched or likely to be wanted next."""
+
+    def __init__(
+        self,
+        document: Document,
+        viewport: Viewport,
+        finder: Finder,
+        *,
+        dragging: Callable[[], bool],
+        go_on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
+        paint_soon: Callable[[], None],
+    ) -> None:
+        """`dragging` tells whether the scrollbar is held, which may go anywhere; `go_on` runs the work."""
+        self._document = document
+        self._viewport = viewport
+        self._finder = finder
+        self._dragging = dragging
+        self._go_on = go_on
+        self._paint_soon = paint_soon
+        self._fitting = False
+        """Whether items are being fetched, or put away."""
+
+    def fit(self) -> None:
+        """Fetch what is wanted, and put away what nobody has looked at for long."""
+        document = self._document
+        if self._fitting:
+            return
+        fetches = not document.complete and document.first > self._wanted()
+        if fetches or document.in_memory > KEPT_ITEMS + SLACK:
+            self._fitting = True
+            self._go_on(self._fit)
+
+    def _wanted(self) -> int:
+        """The first item that should have been fetched."""
+        if self._finder.searching:
+            return self._document.first
+        if self._viewport.at_start or self._dragging():
+            return -_ALL
+        top = self._document.stop if self._viewport.following else self._viewport.top.item
+        return top - KEPT_ITEMS
+
+    async def _fit(self) -> None:
+        try:
+            async for _ in chunked(self._steps()):
+                self._paint_soon()
+        finally:
+            self._fitting = False
+
+    def _steps(self) -> Iterator[None]:
+        """Fetch an item from before and put one away, as long as there is something to do."""
+        document = self._document
+        while True:
+            fetched = document.first > self._wanted() and document.more()
+            away = document.in_memory > KEPT_ITEMS and document.put_away()
+            if not fetched and not away:
+                return
+            yield

@@ -23,19 +23,12 @@ from widgets.painting.filtered_rows import FilteredRows, KeptRow
 from widgets.painting.frame_limiter import FrameLimiter
 from widgets.palette import Palette
 from widgets.pictures.shelf import PictureShelf
-from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
-from widgets.transcript.earlier_items import EarlierItems
-from widgets.transcript.items import CallItem, CutItem, Item, NoticeItem, UserItem
-from widgets.transcript.mouse import DocumentMouse
-from widgets.transcript.navigator import Navigator
-from widgets.transcript.painting import BAR, SCROLLBAR
-from widgets.transcript.part_types import Part
-from widgets.transcript.picture import DocumentPicture
-from widgets.transcript.running_calls import RunningCalls
-from widgets.transcript.selection import selected_text, whole
-from widgets.transcript.streamed_reply import StreamedReply
-from widgets.transcript.viewport import Viewport
+from widgets.transcript.drawing import BAR, SCROLLBAR
+from widgets.transcript.navigator import DocumentMouse, Navigator
+from widgets.transcript.parts import CallItem, CutItem, Item, NoticeItem, Part, UserItem
+from widgets.transcript.picture import DocumentPicture, EarlierItems, Finder, Viewport, selected_text, whole
+from widgets.transcript.streamed_reply import RunningCalls, StreamedReply
 
 FRAME = 1 / 30
 """Seconds between two frames while something streams."""

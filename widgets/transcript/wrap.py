@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from typing import Any
 
 from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
@@ -13,7 +16,230 @@ from textual.strip import Strip
 from tools.text.safe_text import clean
 from widgets.palette import Palette
 from widgets.rows.row_text import countable
-from widgets.transcript.wide_rows import Row, cells_of, window
+
+Row = list[Segment]
+
+CUT = "›"
+"""Stands at the right edge of a row that goes on beyond it."""
+CUT_LEFT = "‹"
+"""Stands at the left edge of a row that began before it."""
+
+SLICE = 16
+"""Code points per cell that are looked at; what combines more of them is cut within."""
+
+_WIDE_ROWS_CLOSING = frozenset(",.;:!?)]}%…")
+"""What stands behind a word and never begins a row, if the word can go with it."""
+_WIDE_ROWS_BLANKS = re.compile(" +")
+_LAST_WORD = re.compile(r"\w+$")
+_HIDDEN = "hidden"
+_JOINED = "joined"
+
+
+@dataclass(frozen=True, slots=True)
+class WideRows:
+    """How code is shown that is wider than the view: wrapped, or from the cell `shift` on."""
+
+    wrap: bool = False
+    shift: int = 0
+
+
+CUT_AT_EDGE = WideRows()
+
+
+def rows_for(row: Row, width: int, wide: WideRows, style: Style, lead: Row | None = None) -> list[Row]:
+    """`row` in rows of at most `width` cells, marks in `style`.
+
+    `lead` stands before it, wrapped or not, and is never shifted, as the line
+    numbers of a diff.
+    """
+    lead = lead or []
+    room = width - cells_of(lead)
+    if room < 2:
+        return [window([*lead, *row], width, 0, style)]
+    if not wide.wrap:
+        return [[*lead, *window(row, room, wide.shift, style)]]
+    pieces = list(_pieces(row, room))
+    rows = [[*lead, *pieces[0]]]
+    blanks = 0
+    for before, piece in pairwise(pieces):
+        # What the pieces before end with in blanks cannot be told from the blanks behind a row.
+        text = _text(before)
+        kept = len(text.rstrip())
+        blanks = len(text) - kept + (0 if kept else blanks)
+        rows.append(_continued(lead, piece, blanks))
+    return [(shown if cells_of(shown) <= width else _divide(shown, width)[0]) for shown in rows]
+
+
+def window(row: Row, width: int, shift: int, style: Style) -> Row:
+    """The `width` cells of `row` from the cell `shift` on, with marks in `style` where more is hidden."""
+    if width < 1:
+        return []
+    shift = max(shift, 0)
+    if shift == 0 and cells_of(row) <= width:
+        return row
+    shown: Row = []
+    if shift:
+        hidden, row, gap = _divide(row, shift + 1, whole=True)
+        text = _text(hidden)
+        shown = [_mark(CUT_LEFT if text.strip() else " ", text, style)] if text else []
+        width -= 1
+        if 0 < gap < width:
+            shown.append(_mark(" " * gap, "", style))
+            width -= gap
+    if cells_of(row) <= width:
+        return [*shown, *row]
+    inside, rest, gap = _divide(row, max(width - 1, 0))
+    blank = [_mark(" " * gap, "", style)] if gap else []
+    return [*shown, *inside, *blank, _mark(CUT, _text(rest), style)]
+
+
+def cells_of(row: Row) -> int:
+    """How many cells a row of text fills."""
+    total = 0
+    for text, _, _ in row:
+        # Nearly all text is plain: as many cells as characters.
+        total += len(text) if text.isascii() and text.isprintable() else cell_len(text)
+    return total
+
+
+def beyond(strip: Strip) -> int:
+    """How many cells a strip hides behind its right edge."""
+    return sum(cell_len(_meta(run).get(_HIDDEN, "")) for run in strip if run.text == CUT)
+
+
+def whole_text(strip: Strip, start: int, end: int) -> tuple[str, int | None]:
+    """The characters `start` to `end` of a strip with what marks among them hide.
+
+    With it, if the row goes on with the text of the row before: how many blanks stand between them.
+    """
+    parts: list[str] = []
+    joined: int | None = None
+    at = 0
+    for run in strip:
+        first, last = max(start - at, 0), min(end - at, len(run.text))
+        if first < last:
+            meta = _meta(run)
+            parts.append(meta.get(_HIDDEN, run.text[first:last]))
+            joined = meta.get(_JOINED, joined)
+        at += len(run.text)
+    return "".join(parts), joined
+
+
+def _meta(run: Segment) -> dict[str, Any]:
+    return run.style.meta if run.style is not None else {}
+
+
+def _mark(text: str, hidden: str, style: Style) -> Segment:
+    return Segment(text, style + Style.from_meta({_HIDDEN: hidden}))
+
+
+def _continued(lead: Row, piece: Row, blanks: int) -> Row:
+    """A row that goes on with the row before; the lead is left blank and belongs to no text."""
+    joined = Style.from_meta({_JOINED: blanks})
+    if lead:
+        blank = Style.from_meta({_HIDDEN: "", _JOINED: blanks})
+        blanks_before = (Segment(" " * run.cell_length, (run.style or Style.null()) + blank) for run in lead)
+        return [*blanks_before, *piece]
+    first, *rest = piece
+    return [Segment(first.text, (first.style or Style.null()) + joined), *rest]
+
+
+def _pieces(row: Row, width: int) -> Iterator[Row]:
+    """`row` in pieces of at most `width` cells, cut behind words where there are any; at least one piece."""
+    text = _text(row)
+    at = 0
+    for piece in _lengths(text, width):
+        yield _between(row, at, at + piece)
+        at += piece
+    if not text:
+        yield []
+
+
+def _lengths(text: str, width: int) -> Iterator[int]:
+    """How many characters each piece has."""
+    at = 0
+    while at < len(text):
+        piece = _prefix(text[at : at + SLICE * width], width) or text[at]
+        follows = at + len(piece)
+        if follows < len(text) and text[follows] == " " and not piece.endswith(" "):
+            # Blanks between two words stay behind the first, hidden by the edge if need be.
+            after = _WIDE_ROWS_BLANKS.match(text, follows)
+            assert after is not None
+            if after.end() < len(text):
+                piece += after.group()
+        elif follows < len(text) and not piece.endswith(" "):
+            piece = piece[: _last_break(piece, text[follows])]
+        yield len(piece)
+        at += len(piece)
+
+
+def _last_break(piece: str, follows: str) -> int:
+    """Where a piece that ends within something is better cut: before all of that, or before its last word."""
+    places = [piece.rfind(" ") + 1]
+    if (follows.isalnum() or follows in _WIDE_ROWS_CLOSING) and (word := _LAST_WORD.search(piece)):
+        places.append(word.start())
+    # What fills half of the row is no reason to leave that blank.
+    good = (at for at in places if at > len(piece) // 2 and not piece[:at].isspace())
+    return next(good, len(piece))
+
+
+def _between(row: Row, start: int, end: int) -> Row:
+    """The characters `start` to `end` of `row`."""
+    piece: Row = []
+    at = 0
+    for run in row:
+        if text := run.text[max(start - at, 0) : max(end - at, 0)]:
+            piece.append(Segment(text, run.style))
+        at += len(run.text)
+    return piece
+
+
+def _divide(row: Row, cells: int, *, whole: bool = False) -> tuple[Row, Row, int]:
+    """`row` cut after `cells` cells, and the cells of a wide character that is cut in two.
+
+    The character stays on the right, and the gap is what misses on the left; with
+    `whole` it goes to the left, and the gap is what misses on the right.
+    """
+    left: Row = []
+    room = cells
+    for at, run in enumerate(row):
+        size = run.cell_length
+        if size <= room:
+            left.append(run)
+            room -= size
+            continue
+        kept = _prefix(run.text, room) if room or not left else _marks(run.text)
+        missing = room - cell_len(kept)
+        if missing and whole:
+            kept = _prefix(run.text, room + 1)
+            missing = cell_len(kept) - room
+        rest = run.text[len(kept) :]
+        left += [Segment(kept, run.style)] if kept else []
+        return left, [Segment(rest, run.style), *row[at + 1 :]] if rest else row[at + 1 :], missing
+    return left, [], 0
+
+
+def _prefix(text: str, cells: int) -> str:
+    """The longest start of `text` that fits into `cells`."""
+    if text.isascii():
+        return text[:cells]
+    if cells < 1:
+        return ""
+    # A character of several code points is kept in one piece, within reason.
+    looked = text[: SLICE * cells]
+    # Of text without any cell of its own nothing is chopped off: all of it fits.
+    first = next(iter(chop_cells(looked, cells)), looked)
+    return first if cell_len(first) <= cells else ""
+
+
+def _marks(text: str) -> str:
+    """What a text begins with that belongs to the character before it, such as an accent."""
+    return "".join(takewhile(lambda character: not cell_len(character), text[:SLICE]))
+
+
+def _text(row: Row) -> str:
+    return "".join(run.text for run in row)
+
 
 TAB = 8
 """Columns between the tab stops of outside text that is no code."""

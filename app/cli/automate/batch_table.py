@@ -15,7 +15,7 @@ from rich.text import Text
 
 from app.cli.automate.batch_lines import state_of, told_of
 from tools.text.safe_text import clean
-from widgets.panes.figures import elapsed
+from widgets.panes.status import elapsed
 
 if TYPE_CHECKING:
     from agent.automation.batch.results import TaskResult

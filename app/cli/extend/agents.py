@@ -49,7 +49,7 @@ def _read() -> tuple[list[AgentKind], str]:
 
 def _named(name: str) -> AgentKind:
     """The kind called `name`. Raises `ConfigError` when there is none."""
-    from themes.skin_problem import nearest
+    from themes.skin import nearest
 
     kinds = {kind.name: kind for kind in _read()[0]}
     wanted = name.removeprefix("@")

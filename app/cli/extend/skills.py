@@ -88,7 +88,7 @@ def _declare_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(args: argparse.Namespace) -> None:
     from agent.knowledge.skills.skill import linked_files
-    from themes.skin_problem import nearest
+    from themes.skin import nearest
 
     found = skill_hub.open_catalog(args).load()
     all_of_them = [*found.skills, *(each.skill for each in found.off)]

@@ -48,8 +48,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def _named(name: str) -> LoadedSkin:
     """The skin called `name`. Raises `ConfigError` when there is none."""
     from themes.loader import list_skins, load_skin
-    from themes.skin_problem import nearest
-    from themes.skin_text import quoted
+    from themes.skin import nearest, quoted
 
     folder = Home.locate().skins
     known = [listed.name for listed in list_skins(folder)]
@@ -82,7 +81,7 @@ def _shade(skin: Skin) -> str:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from themes.depth import adapted, detect
+    from themes.colors import adapted, detect
 
     loaded = _named(args.name)
     depth = detect(os.environ) if sys.stdout.isatty() else "none"
@@ -97,7 +96,7 @@ def _show(args: argparse.Namespace) -> None:
 def _draw(skin: Skin) -> None:
     from rich.console import Console
 
-    from app.tui.screens.skins.sample_session import sample
+    from app.tui.screens.skins.skin_files import sample
 
     console = Console(markup=False, highlight=False, emoji=False)
     width = max(min(console.width, 78), 20)
@@ -150,8 +149,7 @@ def _check(args: argparse.Namespace) -> int:
 
 def _file_or_named(skin: str) -> LoadedSkin:
     """A skin file when `skin` is written like one (`./a.yaml`, `a.yml`), else the skin of this name."""
-    from themes.loader import load_file
-    from themes.skin_file import SUFFIXES
+    from themes.loader import SUFFIXES, load_file
 
     path = Path(skin)
     if path.suffix not in SUFFIXES and len(path.parts) < 2:

@@ -80,7 +80,7 @@ def _mentioned_images(text: str) -> tuple[Attachment, ...]:
     from agent.core.attachments import AttachmentStore
     from agent.core.home import Home
     from app.tui.conversation.attachments import take
-    from widgets.prompt.dropped import images_mentioned
+    from widgets.prompt.draft import images_mentioned
 
     images, problems = take(images_mentioned(text), AttachmentStore(Home.locate().attachments), Path.cwd())
     for problem in problems:

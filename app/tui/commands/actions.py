@@ -17,7 +17,7 @@ from tools.text.words import plural
 
 if TYPE_CHECKING:
     from app.tui.commands.history_actions import HistoryPort
-    from app.tui.commands.skill_names import SkillNamesPort
+    from app.tui.commands.slash_menu import SkillNamesPort
     from app.tui.screens.settings.preferences import Preferences
     from app.tui.screens.skins.appearance import AppearancePort
 
@@ -170,7 +170,7 @@ class CommandActions:
     # Conversation
 
     async def find(self, argument: str) -> None:
-        from app.tui.screens.confirm import TextDialog
+        from app.tui.screens.dialog import TextDialog
 
         transcript = active_conversation.transcript(self._app)
         asking = TextDialog("Find in the conversation", enters="find")
@@ -349,8 +349,7 @@ class CommandActions:
             self._app.session.workbench.open("agents")
 
     async def kinds(self, _argument: str) -> None:
-        from app.tui.screens.agents.agent_menu import AgentMenu
-        from app.tui.screens.agents.agents_kinds import KindsScreen
+        from app.tui.screens.agents.agents_kinds import AgentMenu, KindsScreen
 
         chosen = await self._app.push_screen_wait(KindsScreen(AgentMenu(self._app.message_sender.workspace)))
         if chosen is not None:
@@ -437,8 +436,7 @@ class CommandActions:
 
     def logs(self, _argument: str) -> None:
         from agent.core.home import Home
-        from app.tui.screens.log_tail import LogTail
-        from app.tui.screens.logviewer import LogScreen
+        from app.tui.screens.logviewer import LogScreen, LogTail
 
         self._app.push_screen(LogScreen(LogTail(Home.locate().logs / "hermes.log")))
 

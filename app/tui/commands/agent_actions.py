@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.events import CopyChanged
-from widgets.panes.agent_row import UNDER_WAY
+from widgets.panes.agents import UNDER_WAY
 from widgets.rows.row_text import one_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class AgentActions:
 
     async def kill(self, agent: str) -> None:
         """Stop an agent and all it sent for good, after a question. Run it as a worker."""
-        from app.tui.screens.confirm import ConfirmDialog
+        from app.tui.screens.dialog import ConfirmDialog
 
         row = self._app.bridge.team.row(agent)
         if row is None or row.state == "stopping":

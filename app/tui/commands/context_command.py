@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from agent.errors import HermesError
 from app.tui.panes.branch_rows import ignored_files, last_calls, panes_of
-from app.tui.screens.history.plan_words import wants_a_look
-from app.tui.screens.history.said_messages import RewindTarget, SaidMessage, back_with, said
+from app.tui.screens.history.restoring import wants_a_look
+from app.tui.screens.history.rewind import RewindTarget, SaidMessage, back_with, said
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient

@@ -104,7 +104,7 @@ def _commands() -> Iterator[Bindable]:
 
 
 def _prompt() -> Iterator[Bindable]:
-    from widgets.prompt.keymap import KEYS
+    from widgets.prompt.keys import KEYS
 
     for key in KEYS:
         yield Bindable(key.id, key.description, key.keys, "prompt")
@@ -114,9 +114,8 @@ def _widgets() -> Iterator[Bindable]:
     from textual.binding import Binding
 
     from widgets.panes.agents import AgentsPane
-    from widgets.panes.bar import PaneBar
     from widgets.panes.files import FilesPane
-    from widgets.panes.pane import Pane
+    from widgets.panes.pane import Pane, PaneBar
     from widgets.panes.workbench import Workbench
     from widgets.rows.row_list import RowList
     from widgets.transcript.view import Transcript

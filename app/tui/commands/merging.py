@@ -137,7 +137,7 @@ async def _decided(
 
 
 async def _discarded(app: HistoryPort, agents: Agents, agent: str) -> str:
-    from app.tui.screens.confirm import ConfirmDialog
+    from app.tui.screens.dialog import ConfirmDialog
 
     name = clean(app.bridge.team.called(agent))
     question = f"Discard what {name} changed in its copy and is not merged? This cannot be undone."

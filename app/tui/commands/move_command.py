@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 from app.tui.commands.serve_command import bring_service, hand_over
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 if TYPE_CHECKING:
     from agent.core.home import Home

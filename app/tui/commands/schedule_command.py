@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
@@ -16,7 +16,7 @@ async def _schedule(app: AppContext, _argument: str) -> None:
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.home import Home
     from agent.core.store.store import Store
-    from app.tui.conversation.job_watch import RunStarter
+    from app.tui.conversation.git_branch import RunStarter
     from app.tui.screens.schedule import ScheduleScreen
 
     home = Home.locate()

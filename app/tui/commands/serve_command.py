@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 from app.tui.conversation.session_host import SessionRequest
 from tools.extras import is_installed, missing
 from tools.kit.children import start_child

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext
@@ -27,7 +27,7 @@ def skill_market(workspace: Path) -> HubMarket:
 
 
 async def _install(app: AppContext, argument: str) -> None:
-    from app.tui.screens.confirm import TextDialog
+    from app.tui.screens.dialog import TextDialog
     from app.tui.screens.skill_offers import WHAT, SkillOffersScreen
 
     client = app.need_client()

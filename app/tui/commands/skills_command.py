@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 from app.tui.conversation import active_conversation
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillSet
     from agent.knowledge.skills.scanner import SkillScan
     from agent.knowledge.skills.skill import Skill
-    from app.tui.commands.skill_names import SkillNamesPort
+    from app.tui.commands.slash_menu import SkillNamesPort
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,25 @@
-"""Commands in the menu of the prompt: those of the first picture, and those that are found after it."""
+"""Slash commands and skills by name: offered in the prompt and the palette."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from textual.app import SystemCommand
 
 from app.tui.commands.registry import BY_SLASH, COMMANDS, all_commands, find_commands, take_in
+from app.tui.conversation import active_conversation
 from app.tui.startup.preload import yielding_thread
+from widgets.prompt.completion import CommandChoice
 from widgets.prompt.completion import CommandChoice as MenuCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
+    from agent.core.config.schema import Settings
     from app.tui.app_context import AppContext
     from widgets.prompt.widget import Prompt
 
@@ -31,3 +40,99 @@ async def add_found_commands(app: AppContext) -> None:
             keys = ",".join(command.keys)
             app.bind(keys, f"order('{command.id}')", description=command.name, show=False)
     offer_commands(app.session.prompt)
+
+
+SHOWN = 120
+"""Characters of a description that menus get."""
+
+
+def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
+    """Skills and prompts of servers in a folder, with what may follow them. Reads the disk."""
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.integrations.plugins.skill_catalog import catalog_for
+
+    home = Home.locate()
+    settings = load(home, dict(os.environ), workspace).settings
+    catalog = catalog_for(home, workspace, settings)
+    found = () if catalog is None else catalog.load().skills
+    skills = tuple(CommandChoice(each.name, short(each.description), "[words]") for each in found)
+    return (
+        *skills,
+        *(CommandChoice(name, short(said), hint) for name, said, hint in _prompts(settings, workspace)),
+    )
+
+
+def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
+    """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
+    from agent.core.home import Home
+    from agent.integrations.mcp.catalog import load_catalog
+    from agent.integrations.mcp.declared import declared_servers
+    from agent.integrations.mcp.prompts import listed_prompts, prompt_names
+
+    folder = Home.locate().servers
+    found = []
+    for server in declared_servers(settings, folder, workspace).servers:
+        if server.usable and (kept := load_catalog(folder, server.config)) is not None:
+            found += [(server.config.name, prompt) for prompt in kept.prompts]
+    return listed_prompts(prompt_names(tuple(found)))
+
+
+def short(text: str) -> str:
+    """A description as long as menus show it. Pure."""
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1].rstrip()}…"
+
+
+if TYPE_CHECKING:
+    from app.tui.app_context import AppContext
+
+    class SkillNamesPort(AppContext, Protocol):
+        """The skills that can be run by their names."""
+
+        @property
+        def skills(self) -> SkillNames: ...
+
+
+class SkillNames:
+    """Skills and commands of plugins of the session that is open, as far as the person can name them."""
+
+    def __init__(self, app: AppContext) -> None:
+        self._app = app
+        self.known: Sequence[CommandChoice] = ()
+        self.commands: Sequence[CommandChoice] = ()
+        """Commands that plugins registered."""
+
+    async def look(self) -> None:
+        """Find the skills there are now, aside, and offer them."""
+        client = self._app.host.client
+        if client is not None:
+            said = await client.plugins.commands()
+            self.commands = [CommandChoice(each.name, short(each.description), "[text]") for each in said]
+            self.known = await yielding_thread(partial(words_of, client.workspace))
+            offer_commands(self._app.session.prompt, [*self.known, *self.commands])
+
+    async def run(self, text: str) -> bool:
+        """Send `name words` to the session if there is such a skill, or run the command of a plugin.
+
+        False if there is neither. Raises `HermesError` where a plugin fails.
+        """
+        name, _, argument = text.strip().partition(" ")
+        if all(each.name != name for each in (*self.known, *self.commands)):
+            await self.look()
+        if all(each.name != name for each in self.known):
+            if all(each.name != name for each in self.commands):
+                return False
+            await self._app.need_client().plugins.run(name, argument.strip())
+            return True
+        self._app.message_sender.send(f"/{text}")
+        return True
+
+    def palette(self) -> Iterator[SystemCommand]:
+        """An entry for each; choosing one begins the message."""
+        for each in self.known:
+            if each.name not in BY_SLASH:
+                yield SystemCommand(f"Skill: {each.name}", each.description, partial(self._begin, each.name))
+
+    def _begin(self, name: str) -> None:
+        prompt = active_conversation.prompt(self._app)
+        prompt.set_text(f"/{name} {prompt.text}".rstrip() + " ")

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 
 if TYPE_CHECKING:
     from agent.integrations.senses.hearing import Recording

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.events import AssistantMessageAdded, Event, TextAdded, TurnEnded, TurnStarted
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 from tools.senses.spoken import SentenceStream
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.tui.conversation.conversation_screen import ConversationScreen
+from app.tui.conversation.session_screen import ConversationScreen
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext

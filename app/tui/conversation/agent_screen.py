@@ -22,17 +22,14 @@ from agent.events import (
     TodosChanged,
     TurnStarted,
 )
-from app.tui.commands.command_list import COMMANDS
-from app.tui.commands.registry import CommandCall, bindings, read_slash
-from app.tui.conversation.agent_events import ended, tell
+from app.tui.commands.registry import COMMANDS, CommandCall, bindings, read_slash
 from app.tui.conversation.agent_streams import Flight
-from app.tui.conversation.conversation_screen import ConversationScreen
+from app.tui.conversation.bridge import ended, tell
 from app.tui.conversation.replay import newest_first
-from app.tui.screens.keyline import BETWEEN, KeyLine
-from widgets.panes.agent_header import AgentHeader
-from widgets.panes.agent_row import LIVE, UNDER_WAY, AgentRow
-from widgets.panes.agents import AgentsPane
-from widgets.panes.bar import PaneBar
+from app.tui.conversation.session_screen import ConversationScreen
+from app.tui.screens.page import BETWEEN, KeyLine
+from widgets.panes.agents import LIVE, UNDER_WAY, AgentHeader, AgentRow, AgentsPane
+from widgets.panes.pane import PaneBar
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import CommandChoice as MenuCommand

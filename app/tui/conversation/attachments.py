@@ -15,7 +15,7 @@ from agent.core.attachments import (
 )
 from agent.core.messages import Attachment
 from tools.text.safe_text import clean
-from widgets.prompt.dropped import SUFFIXES, FoundFile, MentionedFile, readings
+from widgets.prompt.draft import SUFFIXES, FoundFile, MentionedFile, readings
 
 KEPT_IMAGE = "sha256:"
 """Before the hash of an image that came with a message, where a conversation speaks of images by path."""

@@ -1,13 +1,27 @@
-"""The git branch that is checked out, looked up whenever it may have changed."""
+"""Watching what happens beside the conversation: the branch of git, and jobs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed, SessionOpened, ToolFinished
 from agent.workspace.git import Checkout, checkout
+from app.tui.startup.preload import yielding_thread
+from tools.kit.umask import person_umask
+
+if TYPE_CHECKING:
+    from agent.automation.schedule.book import JobBook
+
 
 Tell = Callable[[Checkout | None], object]
 
@@ -45,3 +59,104 @@ class GitBranchWatch:
             found = await asyncio.to_thread(checkout, root)
             if root == self._root:
                 self._tell(found)
+
+
+log = logging.getLogger(__name__)
+
+SETTLED = 5.0
+"""Seconds after the start before jobs are looked at."""
+BEAT = 1.0
+"""Seconds that a beat of the heartbeat is waited for before jobs are looked at."""
+LONGEST = 2_000
+"""Characters of an output that are shown; all of it is in the log of the job."""
+
+
+class RunStarter:
+    """Starts a process that does what is due and ends; it goes on when this one ends."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> None:
+        """Start one, unless the last one is still at work."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        self._process = subprocess.Popen(
+            # Without the current folder on the search path: what lies there is not the program.
+            [sys.executable, "-P", "-m", "app.main", "cron", "run", "--once"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            umask=person_umask(),
+        )
+
+    def wait(self) -> None:
+        """Wait until the last one has ended. Blocking."""
+        if self._process is not None:
+            self._process.wait()
+
+
+async def watch_jobs(show: Callable[[str, str], None]) -> None:
+    """Look at the clock as long as the application runs; `show` gets the name of a job and what it said."""
+    await asyncio.sleep(SETTLED)
+    await yielding_thread(_read_parts)
+    from agent.automation.schedule.book import JobBook
+    from agent.automation.schedule.heartbeat import Heartbeats
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.core.store.store import Store
+
+    home = Home.locate()
+    try:
+        settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.home())).settings
+        if not settings.schedule.enabled:
+            return
+        starter = RunStarter()
+        async with await Store.open(home.database) as store:
+            book = JobBook(store.database, home.schedule)
+            beats = Heartbeats(store.database, home, settings.heartbeat)
+            async with _beside(beats.look) as beat:
+                while True:
+                    await beat()
+                    await look(book, starter.begin, show)
+                    await asyncio.sleep(settings.schedule.tick)
+    except HermesError as error:
+        log.warning("jobs are not looked at: %s", error)
+
+
+@asynccontextmanager
+async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Give what begins a beat and waits for it only briefly: its mail command may hang."""
+    under_way: asyncio.Future[object] | None = None
+
+    async def briefly() -> None:
+        nonlocal under_way
+        under_way = under_way or asyncio.ensure_future(beat())
+        if (await asyncio.wait({under_way}, timeout=BEAT))[0]:
+            over, under_way = under_way, None
+            over.result()
+
+    try:
+        yield briefly
+    finally:
+        if under_way is not None:
+            under_way.cancel()
+            await asyncio.wait({under_way})
+
+
+def _read_parts() -> None:
+    """Read what looks at jobs. On the event loop it would make a key wait for 150 ms."""
+    from agent.automation.schedule.book import JobBook  # noqa: F401
+    from agent.core.config.loader import load  # noqa: F401
+    from agent.core.home import Home  # noqa: F401
+    from agent.core.store.store import Store  # noqa: F401
+
+
+async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:
+    """Show what waits to be shown, and begin what is due unless another process does that."""
+    for job, run in await book.notices():
+        show(job.title, (run.output or run.error)[:LONGEST])
+    _, soonest = await book.waits()
+    if soonest is not None and soonest <= time.time() and not await asyncio.to_thread(book.is_watched):
+        await asyncio.to_thread(begin)

@@ -11,7 +11,7 @@ from agent.core.store.search import spans
 from agent.errors import HermesError
 from app.tui.conversation.session_host import SessionRequest
 from tools.text.safe_text import clean
-from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
+from widgets.transcript.parts import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext

@@ -9,13 +9,13 @@ from typing import Any, cast
 from agent.core.attachments import attachments_of
 from agent.core.attachments import shown as shown_with
 from agent.core.store.nodes import Node
-from app.tui.conversation.agent_events import ended
 from app.tui.conversation.attachments import sources
+from app.tui.conversation.bridge import ended
 from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
 from tools.text.safe_text import clean
-from widgets.transcript.items import (
+from widgets.transcript.parts import (
     AnswerItem,
     CallItem,
     Item,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from textual.geometry import Size
 
 from app.tui.panes.pane_kind import pane_kinds
-from widgets.panes.bar import PaneBar
-from widgets.panes.pane import Pane
+from widgets.panes.pane import Pane, PaneBar
 from widgets.panes.workbench import Workbench
 from widgets.transcript.view import Transcript
 

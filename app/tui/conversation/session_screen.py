@@ -2,30 +2,180 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.actions import SkipAction
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.messages import Prune
+from textual.strip import Strip
+from textual.widget import Widget
 
 from app.tui.commands.registry import bindings
-from app.tui.conversation.conversation_screen import ConversationScreen
-from app.tui.conversation.double_press import DoublePress
+from app.tui.screens.closable import ClosableScreen
 from app.tui.startup.preload import bring
-from widgets.panes.arrangement import Arrangement
+from widgets.background import Backdrop, Background
+from widgets.palette import Palette
+from widgets.panes.arrangement import Arrangement, EmptyBench
 from widgets.panes.status import StatusBar
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
+
     from agent.events import Event
-    from app.tui.commands.command_kind import AppCommand
+    from app.tui.commands.registry import AppCommand
     from app.tui.panes.pane_kind import PaneKind
+    from widgets.panes.agents import AgentHeader, AgentsPane
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
     from widgets.panes.pane import Pane
     from widgets.panes.todo import TodoPane
+    from widgets.panes.workbench import Workbench
+    from widgets.transcript.view import Transcript
+
+
+async def bring_in(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
+    """Mount `workbench` out of sight beside `empty`, which keeps its place.
+
+    Raises `MountError` once the screen is closed.
+    """
+    workbench.set_hidden(True)
+    workbench.display = False
+    await screen.mount(workbench, after=empty)
+
+
+async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
+    """Show `workbench` where `empty` stands: conversation and rules first, its panes after them.
+
+    Returns once all of it is painted. To be awaited where messages of the screen do not wait for it.
+    """
+    await _painted(screen)
+    # What it covers stays, out of sight: taking it away would be one more layout.
+    empty.display, workbench.display = False, True
+    await _painted(screen)
+    workbench.set_hidden(False)
+    await _painted(screen)
+
+
+async def _painted(screen: Screen[Any]) -> None:
+    """Wait until everything so far is on the screen."""
+    done = asyncio.Event()
+    screen.call_after_refresh(done.set)
+    await done.wait()
+
+
+class ConversationScreen(ClosableScreen[None]):
+    """The conversation of the session's own agent, or of one that was sent.
+
+    It stands with head and prompt; `place_workbench` brings the workbench in, with conversation and panes.
+    """
+
+    AUTO_FOCUS = "Prompt"
+    PROMPT_ID: ClassVar[str]
+    """What style sheets call the prompt's place."""
+
+    workbench: Workbench
+    transcript: Transcript
+    agents: AgentsPane
+    """The agents below the one whose conversation it is."""
+
+    def __init__(self, head: StatusBar | AgentHeader, prompt: Prompt, agent: str = "") -> None:
+        super().__init__()
+        self.shows_agent = agent
+        """The id of the agent; empty for the session's own."""
+        self.head = head
+        self.prompt = prompt
+        self.panes_mounted = False
+        """Whether conversation and panes are there."""
+        self.is_made = False
+        """Whether they were made, so that skin and motion reach them."""
+        self._empty = EmptyBench()
+        self._ground = Background(self)
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        yield self._empty
+        yield Backdrop(self.prompt, id=self.PROMPT_ID)
+        yield from self.foot()
+
+    def foot(self) -> tuple[Widget, ...]:
+        """What stands below the prompt."""
+        return ()
+
+    def keys_shown(self) -> frozenset[str]:
+        """The characters that are said to be commands where the focus is."""
+        return self.workbench.keys_shown() if self.panes_mounted else frozenset()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return self._ground.rows(crop)
+
+    def made(self, workbench: Workbench, transcript: Transcript, agents: AgentsPane) -> None:
+        """Take the workbench with what is in it; nothing of it is shown yet."""
+        self.workbench, self.transcript, self.agents = workbench, transcript, agents
+        self.is_made = True
+
+    async def place_workbench(self) -> None:
+        """Bring in conversation and panes, without keeping the keys waiting. Raises `MountError`."""
+        await bring_in(self, self.workbench, self._empty)
+        self.panes_mounted = True
+        await put_in_place(self, self.workbench, self._empty)
+
+    def ends_selection_or_search(self) -> bool:
+        """End a selection in the conversation, or else a search; whether there was one."""
+        if self.get_selected_text():
+            self.clear_selection()
+        elif self.transcript.finder.pattern:
+            self.run_worker(partial(self.transcript.navigator.find, ""), group="find")
+        else:
+            return False
+        return True
+
+    def use(self, palette: Palette) -> None:
+        """Draw everything with another skin."""
+        for part in (self.prompt, self.head, self._empty):
+            part.use(palette)
+        if self.is_made:
+            self.workbench.use(palette)
+            self.transcript.use(palette)
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves: what has a spinner, and the speed of agents."""
+        self.head.move(motion)
+        if self.is_made:
+            self.transcript.motion = motion
+            self.agents.move(motion)
+
+
+class DoublePress:
+    """Tells the second press of a key from the first; `window` is the time between them in seconds."""
+
+    def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window = window
+        self._clock = clock
+        self._last = float("-inf")
+        self._held = float("-inf")
+
+    def press(self) -> bool:
+        """Whether this press is the second one; then the next is a first one again."""
+        now = self._clock()
+        if now < self._held:
+            return False
+        second = now - self._last <= self._window
+        self._last = float("-inf") if second else now
+        return second
+
+    def hold(self, seconds: float) -> None:
+        """The key meant something else just now: presses in the next seconds count for nothing."""
+        self._last = float("-inf")
+        self._held = self._clock() + seconds
+
 
 PANES_MODULE = "app.tui.conversation.session_panes"
 ESCAPES = 0.6

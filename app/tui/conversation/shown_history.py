@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient
     from agent.core.store.nodes import Node
     from app.tui.app_context import AppContext
-    from widgets.transcript.items import Item
+    from widgets.transcript.parts import Item
 
 
 class ShownHistory:

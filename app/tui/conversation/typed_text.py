@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from textual import events
 from textual.screen import Screen
 
-from app.tui.conversation.conversation_screen import ConversationScreen
+from app.tui.conversation.session_screen import ConversationScreen
 
 if TYPE_CHECKING:
     from app.tui.app_context import AppContext

@@ -15,8 +15,7 @@ from agent.events import (
     RequestResolved,
     TurnOutcome,
 )
-from widgets.panes.agent_row import UNDER_WAY, AgentRow, AgentState
-from widgets.panes.sparkline import Pulse
+from widgets.panes.agents import UNDER_WAY, AgentRow, AgentState, Pulse
 
 ENDED: Mapping[TurnOutcome, AgentState] = {
     "done": "done",

@@ -10,10 +10,9 @@ from agent.core.store.nodes import Node
 from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.git_words import git_apart
 from app.tui.conversation.replay import call_at
-from app.tui.screens.history.file_changes import FileChanges
-from app.tui.screens.history.timeline_files import diff_of
+from app.tui.screens.history.timeline_files import FileChanges, diff_of
 from widgets.panes.files import PaneFileChange
-from widgets.transcript.items import CallItem
+from widgets.transcript.parts import CallItem
 
 if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from agent.events import Event
-from app.tui.commands.command_kind import AppCommand
+from app.tui.commands.registry import AppCommand
 from tools.parts import PartKind
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class PaneKind:
     hear: Callable[[Any, Event], None] = _hears_nothing
     """Tells the pane such an event. Quick: it runs on the event loop, and the pane draws later."""
     label: str = ""
-    """What palette and help call it; empty if its command is in `app.tui.commands.command_list`."""
+    """What palette and help call it; empty if its command is in `app.tui.commands.registry`."""
     about: str = ""
     """A line for help, ended by a full stop."""
     key: str = ""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from agent.events import AgentStarted, Event, TodosChanged
 from tools.context import Todo
-from widgets.panes.todo_rows import TasksBelow
+from widgets.panes.todo import TasksBelow
 
 
 class TodoTree:

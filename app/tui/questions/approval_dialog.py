@@ -18,10 +18,8 @@ from app.tui.questions.approval_words import (
     reached,
     reasons,
 )
-from app.tui.screens.choices import Choices
-from app.tui.screens.dialog import Dialog, Hints
-from app.tui.screens.field import Field
-from app.tui.screens.wording import LINE_CHARS, Skinned, line, words
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import LINE_CHARS, Field, Skinned, line, words
 from tools.text.safe_text import reveal
 from tools.text.words import shorten
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from agent.events import CeilingAsked, ForecastAsked, Room
-from widgets.panes.figures import elapsed, money, tokens
+from widgets.panes.status import elapsed, money, tokens
 
 if TYPE_CHECKING:
     from agent.core.event_data import Forecast, ForecastSpan, Measure

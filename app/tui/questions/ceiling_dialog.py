@@ -1,19 +1,26 @@
-"""The dialog where a ceiling stands in an agent's way."""
+"""Dialogs about budgets: a ceiling that is reached, and a forecast beyond it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from agent.events import CeilingAsked, CeilingReply
-from app.tui.questions.budget_words import after, example, more, raised_once, reached
-from app.tui.screens.choices import Choices
-from app.tui.screens.dialog import Dialog, Hints
-from app.tui.screens.field import Field
-from app.tui.screens.wording import LINE_CHARS, line, words
+from agent.events import CeilingAsked, CeilingReply, Decision, ForecastAsked
+from app.tui.questions.budget_words import (
+    after,
+    aligned,
+    example,
+    figures,
+    heading,
+    more,
+    raised_once,
+    reached,
+)
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import LINE_CHARS, Field, line, words
 
 BY = "Raise it by …"
 STOP = "Stop here, with what there is"
@@ -67,3 +74,62 @@ class CeilingDialog(Dialog[CeilingReply]):
 
     def decline(self) -> None:
         self.dismiss(CeilingReply("stopped"))
+
+
+SEND = "Send them"
+ALWAYS = "Send them, and do not ask again in this session"
+NO = "Do not send them"
+WHY = "Do not send them, and tell why …"
+CHOICES = (SEND, ALWAYS, NO, WHY)
+
+
+class ForecastDialog(Dialog[Decision]):
+    """Says who wants to send how many agents, what they may take, and what for. No is the default."""
+
+    enters = "do not send, and tell"
+    leaves = "do not send"
+    opens = True
+
+    def __init__(self, request: ForecastAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
+        super().__init__(spill)
+        self.request = request
+
+    def body(self) -> ComposeResult:
+        told = [(name, line(text, LINE_CHARS)) for name, text in figures(self.request)]
+        goals = [line(goal, LINE_CHARS) for goal in self.request.forecast.goals]
+        yield Static(Content(f"◆ {line(heading(self.request), LINE_CHARS)}"), classes="who")
+        yield words(aligned(told), "text figures", gutter=2 + max(len(name) for name, _ in told))
+        yield words(listed(goals), "text goals", role="dim", gutter=2)
+        yield Choices(list(CHOICES), chosen=CHOICES.index(NO))
+        field = Field(placeholder="why not, for the agent to read", compact=True)
+        field.display = False
+        yield field
+        yield Hints()
+
+    def whole(self) -> str:
+        goals = [f"{at}.\n{goal}" for at, goal in enumerate(self.request.forecast.goals, 1)]
+        return "\n\n".join([heading(self.request), aligned(list(figures(self.request))), *goals])
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        chosen = CHOICES[event.option_index]
+        if chosen == WHY:
+            field = self.query_one(Input)
+            field.display = True
+            field.focus()
+        elif chosen == NO:
+            self.decline()
+        else:
+            self.dismiss(Decision("once" if chosen == SEND else "session"))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(Decision("deny", event.value.strip()))
+
+    def decline(self) -> None:
+        self.dismiss(Decision("deny"))
+
+
+def listed(goals: Sequence[str]) -> str:
+    """Goals, a line each. Without numbers: those are the choices'. Pure."""
+    return "\n".join(f"· {goal}" for goal in goals)

@@ -10,10 +10,8 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.events import QuestionAsked
-from app.tui.screens.choices import Choices
-from app.tui.screens.dialog import Dialog, Hints
-from app.tui.screens.field import Field
-from app.tui.screens.wording import LINE_CHARS, line, words
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import LINE_CHARS, Field, line, words
 from tools.context import PersonAnswer
 
 OWN_WORDS = "Something else …"

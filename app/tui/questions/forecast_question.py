@@ -28,9 +28,9 @@ async def _plain(request: ForecastAsked, terminal: PlainTerminal) -> Decision:
 
 
 def _dialog(request: ForecastAsked, spill: Spill) -> Dialog[Any]:
-    from app.tui.questions.forecast_dialog import ForecastDialog
+    from app.tui.questions.ceiling_dialog import ForecastDialog
 
     return ForecastDialog(request, spill)
 
 
-QUESTION = QuestionKind(ForecastAsked, _dialog, _plain, reads=("app.tui.questions.forecast_dialog",))
+QUESTION = QuestionKind(ForecastAsked, _dialog, _plain, reads=("app.tui.questions.ceiling_dialog",))

@@ -17,11 +17,8 @@ from textual.widgets import Input, Static
 from agent.core.event_data import FormReply
 from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
-from app.tui.screens.choices import Choices
-from app.tui.screens.dialog import Dialog, Hints
-from app.tui.screens.field import Field
-from app.tui.screens.keyline import BETWEEN
-from app.tui.screens.wording import LINE_CHARS, line, words
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, line, words
 from widgets.rows.reader import Reader
 
 if TYPE_CHECKING:

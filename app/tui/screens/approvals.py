@@ -12,10 +12,9 @@ from textual.binding import Binding, BindingType
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grant
-from app.tui.screens.confirm import ConfirmDialog
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.page import Page
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import ConfirmDialog
+from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.page import Page, line
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit
 

@@ -13,8 +13,7 @@ from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from app.tui.screens.counted import CountedPage, CountedRows
-from app.tui.screens.wording import line
+from app.tui.screens.page import CountedPage, CountedRows, line
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:

@@ -3,25 +3,100 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
-from textual import events
+from textual import events, work
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.css.scalar import Scalar
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
+from textual.widgets.option_list import Option
 
-from app.tui.screens.choices import MOST_LINES, Choices
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.keyline import BETWEEN, KeyLine
-from app.tui.screens.wording import LINE_CHARS, line
+from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, KeyLine, Skinned, line, words
+from tools.text.safe_text import reveal
 from widgets.rows.reader import Reader
 from widgets.rows.row_text import letters
+
+MOST_LINES = 10
+"""Lines the choices take at most."""
+HANGING = 3
+"""Cells of a choice's number and the blanks behind it."""
+
+
+class Choices(OptionList):
+    """A list of choices: arrows, j and k, digits, enter and the mouse. Other text is for its dialog."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down", "Down"), ("k", "cursor_up", "Up")]
+
+    def __init__(self, choices: list[str], *, chosen: int = 0, id: str | None = None) -> None:
+        self._chosen = chosen
+        self._held: list[events.Key] | None = None
+        self._texts = [Content(line(choice, LINE_CHARS)) for choice in choices]
+        options = [Option(hanging(at, [text]), id=str(at)) for at, text in enumerate(self._texts, 1)]
+        super().__init__(*options, id=id, compact=True)
+
+    def wrap(self, width: int) -> int:
+        """Wrap the choices for a frame with so many cells inside; how many lines they take."""
+        wrapped = [text.wrap(max(width - 2 - HANGING, 1)) for text in self._texts]
+        if sum(map(len, wrapped)) > MOST_LINES:  # there is a scrollbar beside them
+            wrapped = [text.wrap(max(width - 4 - HANGING, 1)) for text in self._texts]
+        for at, lines in enumerate(wrapped):
+            prompt = hanging(at + 1, lines)
+            if prompt != self.get_option_at_index(at).prompt:
+                self.replace_option_prompt_at_index(at, prompt)
+        return min(sum(map(len, wrapped)), MOST_LINES)
+
+    def limit(self, lines: int) -> None:
+        """Take so many lines at most, and keep the chosen one in sight."""
+        if self.styles.max_height != Scalar.from_number(lines):
+            self.styles.max_height = lines
+            self.call_after_refresh(self.scroll_to_highlight)
+
+    def on_mount(self) -> None:
+        self.highlighted = self._chosen
+
+    def action_select(self) -> None:
+        self._held = []
+        super().action_select()
+        self.call_after_refresh(self._hand_on)
+
+    async def on_blur(self) -> None:
+        await self._hand_on()
+
+    async def _hand_on(self) -> None:
+        """Let what was typed right after the choice come again, for whatever has the keys now."""
+        held, self._held = self._held or [], None
+        for event in held:
+            await self.app.on_event(events.Key(event.key, event.character))
+
+    def on_key(self, event: events.Key) -> None:
+        if self._held is not None:
+            # The choice is made, though not carried out: this key is no second one.
+            event.stop()
+            event.prevent_default()
+            self._held.append(event)
+        elif (takes := getattr(self.screen, "takes_typing", None)) is not None and takes(event):
+            return
+        elif event.character and event.character.isascii() and event.character.isdigit():
+            number = int(event.character)
+            if 1 <= number <= self.option_count:
+                event.stop()
+                self.highlighted = number - 1
+                self.action_select()
+
+
+def hanging(number: int, lines: Sequence[Content]) -> Content:
+    """The lines of a choice behind its number. Pure."""
+    return Content(f"{number}".ljust(HANGING)) + Content("\n" + " " * HANGING).join(lines)
+
 
 Outcome = TypeVar("Outcome")
 
@@ -296,3 +371,99 @@ class ProblemLine(Static):
         """Show the sentence; an empty one hides it."""
         self.update(Content(f"✗ {line(problem, LINE_CHARS)}" if problem else ""))
         self.display = bool(problem)
+
+
+class ConfirmDialog(Dialog[bool]):
+    """Asks for a yes; anything else is a no."""
+
+    def __init__(self, question: str, yes: str, no: str = "Cancel") -> None:
+        super().__init__()
+        self._question = question
+        self._yes = yes
+        self._no = no
+
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        yield Choices([self._yes, self._no], chosen=1)
+        yield Hints()
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(event.option_index == 0)
+
+    def decline(self) -> None:
+        self.dismiss(False)
+
+
+class ChangeDialog(ConfirmDialog):
+    """Asks for a yes, and shows the lines that changed since the last one, if any did."""
+
+    opens = True
+
+    def __init__(self, question: str, difference: str, yes: str, no: str = "Cancel") -> None:
+        """`difference` holds unified diffs. Outside text."""
+        super().__init__(question, yes, no)
+        self._difference = difference.rstrip("\n")
+
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        if self._difference:
+            yield Skinned(
+                self._difference.rstrip("\n"), reveal, background="surface", diffs=True, classes="text"
+            )
+        yield Choices([self._yes, self._no], chosen=1)
+        yield Hints()
+
+    def key_o(self) -> None:
+        self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True, diffs=True))
+
+
+async def _no_problem(_text: str) -> str:
+    return ""
+
+
+class TextDialog(Dialog[str | None]):
+    """Asks for one line. What was typed while it opened belongs to it."""
+
+    at_once = True
+
+    def __init__(
+        self,
+        label: str,
+        value: str = "",
+        *,
+        enters: str = "take it",
+        check: Callable[[str], Awaitable[str]] = _no_problem,
+    ) -> None:
+        """`enters` says what enter does; what `check` finds wrong is shown, and the dialog stays."""
+        super().__init__(self._take)
+        self._check = check
+        self.enters = enters
+        self._label = label
+        self._value = value
+
+    def body(self) -> ComposeResult:
+        yield words(self._label)
+        yield Field(line(self._value), compact=True)
+        yield ProblemLine()
+        yield Hints()
+
+    def entry(self) -> Widget:
+        return self.query_one(Input)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._submit(event.value)
+
+    @work(exclusive=True, group="check")
+    async def _submit(self, text: str) -> None:
+        problem = await self._check(text)
+        self.query_one(ProblemLine).say(problem)
+        if not problem:
+            self.dismiss(text)
+
+    def decline(self) -> None:
+        self.dismiss(None)
+
+    def _take(self, text: str) -> None:
+        self.query_one(Input).insert_text_at_cursor(text)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import ClassVar, Generic, TypeVar
 
 from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.notifications import SeverityLevel
@@ -13,9 +16,10 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from agent.errors import HermesError
-from app.tui.screens.page import WAYS_OUT
-from app.tui.screens.split import PointedRows, SplitPage
-from app.tui.screens.wording import line
+from app.tui.screens.closable import ClosableModal
+from app.tui.screens.page import HELP, WAYS_OUT, KeyLine, PointedRows, ScreenHeader, Skinned, SplitPage, line
+from tools.text.safe_text import clean, reveal
+from widgets.diff_tones import diff_tones
 
 Entry = TypeVar("Entry")
 Outcome = TypeVar("Outcome")
@@ -107,3 +111,61 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
     def complain(self, error: HermesError, severity: SeverityLevel = "error") -> None:
         """Say why something could not be done."""
         self.notify(line(str(error)), severity=severity, markup=False)
+
+
+class DetailScreen(ClosableModal[None]):
+    """Scrolls in both directions; text can be selected and copied.
+
+    `spelled` keeps every character and spells out what cannot be seen, for
+    texts that a person decides on; others are shown as a terminal would.
+    `diffs` draws lines of unified diffs in their colours; others do so unless they are spelled.
+    """
+
+    CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
+    AUTO_FOCUS = "Reader"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q", "dismiss", "back"),
+        Binding("y", "copy", "copy"),
+        HELP,
+    ]
+
+    def __init__(self, title: str, text: str, *, spelled: bool = False, diffs: bool = False) -> None:
+        super().__init__()
+        self._title = line(title)
+        show = reveal if spelled else str
+        shown = text if spelled else clean(text)
+        tones = diffs or not spelled
+        self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=tones)
+
+    def compose(self) -> ComposeResult:
+        yield ScreenHeader(self._title)
+        yield self.reader
+        yield KeyLine("↑↓←→ move · w wrap · y copy · esc back")
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))
+        self.notify("Copied.")
+
+
+MOST_LINES = 60
+"""Lines that are shown; the whole difference has a screen of its own."""
+LONGEST = 300
+"""Characters of a line that are shown."""
+_TONES = {"added": "$added", "removed": "$removed", "dim": "$text-muted"}
+
+
+def difference_parts(text: str, more: str) -> list[tuple[str, str]]:
+    """The first lines, each with its colour; `more` says where the others are. Outside text. Pure."""
+    lines = text.splitlines()
+    tones = diff_tones(lines)
+    parts = [
+        (f"{_cut(each)}\n", _TONES.get(tones.get(number, ""), ""))
+        for number, each in enumerate(lines[:MOST_LINES])
+    ]
+    if len(lines) > MOST_LINES:
+        parts.append((f"… {len(lines) - MOST_LINES:,} more lines; {more}\n", "$text-muted"))
+    return parts
+
+
+def _cut(line: str) -> str:
+    return reveal(line if len(line) <= LONGEST else f"{line[:LONGEST]}…")

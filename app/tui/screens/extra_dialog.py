@@ -12,9 +12,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from agent.integrations.extras import ExtrasChange
-from app.tui.screens.choices import Choices
-from app.tui.screens.dialog import Dialog, Hints, ProblemLine
-from app.tui.screens.wording import line, words
+from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine
+from app.tui.screens.page import line, words
 from app.tui.terminal.pip_progress import run as run_pip
 from app.tui.terminal.pip_progress import with_raw_progress
 from tools.extras import EXTRAS, is_installed

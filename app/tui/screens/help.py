@@ -19,7 +19,7 @@ from app.tui.commands.registry import NO_KEY, all_commands, grouped
 from app.tui.screens.page import Page
 from widgets.key_names import shown_key
 from widgets.panes.pane import Pane
-from widgets.prompt.keymap import KEYS as PROMPT_KEYS
+from widgets.prompt.keys import KEYS as PROMPT_KEYS
 from widgets.prompt.widget import Prompt
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line

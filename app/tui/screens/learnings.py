@@ -13,10 +13,10 @@ from textual.content import Content
 
 from agent.errors import HermesError
 from agent.knowledge.learnings.learning import standing
-from app.tui.screens.confirm import TextDialog
+from app.tui.screens.dialog import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
-from app.tui.screens.wording import line
 from tools.services.learning_notes import LearningNote
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread

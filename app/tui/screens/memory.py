@@ -18,10 +18,10 @@ from agent.errors import HermesError
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage
 from agent.knowledge.memory.scopes import SCOPES
 from agent.knowledge.memory.service import vetted
-from app.tui.screens.confirm import TextDialog
+from app.tui.screens.dialog import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
-from app.tui.screens.wording import line
 from app.tui.terminal.editor import edit
 from tools.text.safe_text import clean
 from widgets.rows.row_list import RowList

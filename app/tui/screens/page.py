@@ -1,19 +1,173 @@
-"""Base of screens of rows: a title with a state, the rows, the keys that work there."""
+"""Parts of screens: head, key line, list, counted words, detail."""
 
 from __future__ import annotations
 
+import re
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
+from rich.segment import Segment
+from rich.text import Text
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input, OptionList, Static
 
+from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
-from app.tui.screens.skin_of import palette_of
-from widgets.rows.row_list import RowList
+from themes.skin import Skin
+from tools.text.safe_text import left_out, reveal
+from widgets.palette import Palette
+from widgets.rows.reader import Gutter, Reader
+from widgets.rows.row_list import Draw, RowList
+from widgets.rows.row_text import BETWEEN, fitted
+
+
+@runtime_checkable
+class SkinPort(Protocol):
+    """The skin in use."""
+
+    @property
+    def skin(self) -> Skin: ...
+
+
+def palette_of(app: object) -> Palette:
+    """The palette of the application's skin; that of the default one where it has none."""
+    return Palette(app.skin if isinstance(app, SkinPort) else Skin())
+
+
+LINE_CHARS = 400
+"""Characters of a name or a choice that a dialog shows; `o` opens all of them."""
+
+
+class Skinned(Reader):
+    """A text in the skin of the application."""
+
+    def on_mount(self) -> None:
+        self._wear_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
+
+    def _wear_skin(self) -> None:
+        self.use(palette_of(self.app))
+
+
+def line(text: str, limit: int = 4_000) -> str:
+    """Outside text as one line, with what cannot be seen spelled out; of a huge one, start and end."""
+    if len(text) > limit:
+        half = limit // 2
+        text = text[:half] + left_out(len(text) - 2 * half, len(text)) + text[-half:]
+    return " ".join(reveal(text).split())
+
+
+def words(
+    text: str,
+    classes: str = "",
+    *,
+    role: str = "text",
+    marks: re.Pattern[str] | None = None,
+    gutter: int | Gutter = 0,
+) -> Skinned:
+    """Outside text in full, never read as markup, with what cannot be seen spelled out."""
+    return Skinned(text, reveal, marks=marks, role=role, background="surface", gutter=gutter, classes=classes)
+
+
+class ScreenHeader(Horizontal):
+    """A title at the left edge and a state at the right one, each one line, cut where room is short.
+
+    Its colours are those every application has, as dialogs open such screens too.
+    Where the terminal is low (class `-low` of the screen) the rule gives its line to what is below it.
+    """
+
+    DEFAULT_CSS = """
+    ScreenHeader {
+        height: 2;
+        padding: 0 1;
+        border-bottom: solid $border-blurred;
+    }
+    .-low ScreenHeader {
+        height: 1;
+        border-bottom: none;
+    }
+    ScreenHeader > Static {
+        height: 1;
+        text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
+    ScreenHeader > #page-title {
+        width: auto;
+        max-width: 60%;
+        margin-right: 2;
+        color: $accent;
+        text-style: bold;
+    }
+    ScreenHeader > #page-state {
+        width: 1fr;
+        text-align: right;
+        color: $text-muted;
+    }
+    ScreenHeader > #page-state:ansi {
+        text-style: dim;
+    }
+    """
+
+    def __init__(self, title: str, state: str = "") -> None:
+        """Both are shown as they are, on one line."""
+        super().__init__()
+        # Held, because what is to be said may arrive when the screen is being taken down.
+        self._title = Static(Content(line(title)), id="page-title")
+        self._state = Static(Content(line(state)), id="page-state")
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._state
+
+    def retitle(self, title: str) -> None:
+        """Another title."""
+        self._title.update(Content(line(title)))
+
+    def say(self, state: str) -> None:
+        """How things stand now."""
+        self._state.update(Content(line(state)), layout=False)
+
+
+__all__ = ["BETWEEN", "KeyLine", "fitted"]
+
+
+class KeyLine(Widget):
+    """Says as many of the keys as have room: the way back always, of the others the first ones."""
+
+    DEFAULT_CSS = """
+    KeyLine {
+        width: 100%;
+        height: 1;
+        padding: 0 1;
+        color: $text-muted;
+    }
+    KeyLine:ansi {
+        text-style: dim;
+    }
+    """
+
+    def __init__(self, keys: str = "", *, id: str | None = None, classes: str | None = None) -> None:
+        """`keys` are parted by ` · `, the most important first and the way back last."""
+        super().__init__(id=id, classes=classes)
+        self._keys = keys
+
+    def say(self, keys: str) -> None:
+        """Other keys work now."""
+        self._keys = keys
+        self.refresh()
+
+    def render(self) -> Content:
+        return Content(fitted(self._keys, self.content_size.width))
+
 
 Outcome = TypeVar("Outcome")
 
@@ -73,3 +227,157 @@ class Page(ClosableModal[Outcome]):
 
     def _wear_skin(self) -> None:
         self.rows.use(palette_of(self.app))
+
+
+class Field(Input):
+    """Its cursor blinks only where things may move."""
+
+    def on_mount(self) -> None:
+        self.cursor_blink = self.app.animation_level != "none"
+
+
+BESIDE = 100
+"""Columns from which on the rows have what is to be seen of them beside them."""
+PAUSE = 0.08
+"""Seconds the cursor rests on a row before it is looked at."""
+
+
+class PointedRows(RowList):
+    """Rows that tell where the cursor is."""
+
+    class Pointed(Message):
+        """The cursor is on another row, or the row has changed; None: there is none."""
+
+        def __init__(self, index: int | None) -> None:
+            super().__init__()
+            self.index = index
+
+    def __init__(self, draw: Draw, *, search_text: Callable[[int], str] | None = None, empty: str) -> None:
+        super().__init__(draw, search_text=search_text, empty=empty)
+        self._told: int | None = -1
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        if self._told != self.cursor:
+            self._told = self.cursor
+            self.post_message(self.Pointed(self.cursor))
+
+    def repaint(self) -> None:
+        super().repaint()
+        if self.is_running:
+            self.cursor_moved()
+
+
+class SplitPage(Page[Outcome]):
+    """Rows on one side; `beside` gives the widgets of the other."""
+
+    CSS_PATH: ClassVar = [PAGE_STYLE, Path(__file__).with_name("split.tcss")]
+
+    def compose(self) -> ComposeResult:
+        yield self.head
+        with Container(id="split"):
+            yield self.rows
+            with Vertical(id="split-beside"):
+                yield from self.beside()
+        yield self.foot
+
+    def beside(self) -> Iterable[Widget]:
+        """What is to be seen of the row under the cursor."""
+        raise NotImplementedError
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < BESIDE, "narrow")
+
+
+MARK = "▌"
+
+
+class MarkedList(OptionList):
+    """An option list that says by a glyph, not by a colour alone, which row is chosen.
+
+    The mark takes the first cell of each line of the chosen option; the prompts leave it blank.
+    """
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"marked-list--mark"}
+    DEFAULT_CSS = """
+    MarkedList > .marked-list--mark {
+        color: $accent;
+    }
+    """
+
+    def render_line(self, y: int) -> Strip:
+        strip = super().render_line(y)
+        first = next(iter(strip), None)
+        if first is None or first.style is None or not first.text.startswith(" "):
+            return strip
+        # Each option's number stands in the style of its cells, where clicks are looked up too.
+        if self.highlighted is None or first.style.meta.get("option") != self.highlighted:
+            return strip
+        color = self.get_component_rich_style("marked-list--mark", partial=True)
+        return Strip.join([Strip([Segment(MARK, first.style + color)]), strip.crop(1)])
+
+
+Counted = TypeVar("Counted")
+
+
+class Worded(Protocol):
+    """A row that can be searched and copied."""
+
+    @property
+    def text(self) -> str: ...
+
+
+Row = TypeVar("Row", bound=Worded)
+
+
+class CountedRows(RowList, Generic[Row]):
+    """Rows that come when they are counted."""
+
+    def __init__(self) -> None:
+        super().__init__(self.lines, search_text=lambda index: self.entries[index].text, empty="Counting …")
+        self.entries: Sequence[Row] = ()
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show these rows; the cursor stays where it was."""
+        if rows == self.entries:
+            return
+        cursor, self.entries = self.cursor, rows
+        self.reset(len(rows))
+        if cursor:
+            self.move_to(min(cursor, len(rows) - 1))
+
+    @abstractmethod
+    def lines(self, index: int, width: int) -> list[Text]:
+        """The lines of one row."""
+
+
+class CountedPage(Page[None], Generic[Counted, Row]):
+    """Counts when it opens, and again when it is told to."""
+
+    keys = "r count again · / filter · y copy · ? help · esc back"
+
+    def __init__(self, count: Callable[[], Awaitable[Counted]], table: CountedRows[Row]) -> None:
+        """`count` may take a while. Raises `HermesError`."""
+        super().__init__(table)
+        self._count = count
+        self.listed = table
+
+    @abstractmethod
+    def told(self, found: Counted) -> tuple[Sequence[Row], str]:
+        """What was counted, as rows and in a few words for the title."""
+
+    def on_mount(self) -> None:
+        self.action_count()
+
+    @work(exclusive=True)
+    async def action_count(self, quiet: bool = False) -> None:
+        """Count, and show what there is; `quiet` says nothing of it meanwhile."""
+        if not quiet:
+            self.state("counting …")
+        try:
+            rows, state = self.told(await self._count())
+        except HermesError as error:
+            self.state(str(error))
+            return
+        self.listed.show(rows)
+        self.state(state)

@@ -16,11 +16,9 @@ from textual.content import Content
 
 from agent.core.home import from_home
 from agent.errors import HermesError
-from app.tui.screens.confirm import ChangeDialog, ConfirmDialog
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.difference import difference_parts
-from app.tui.screens.entry_page import EntryPage, EntryRows
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
+from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows, difference_parts
+from app.tui.screens.page import line
 from tools.text.safe_text import clean
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread

@@ -14,10 +14,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from app.tui.screens.confirm import TextDialog
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.entry_page import EntryPage, EntryRows
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import TextDialog
+from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows
+from app.tui.screens.page import line
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 

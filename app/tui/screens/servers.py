@@ -11,12 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from app.tui.screens.confirm import ChangeDialog, ConfirmDialog
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.difference import difference_parts
-from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
+from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows, difference_parts
+from app.tui.screens.page import line
 from app.tui.screens.sign_in_dialog import SignInDialog
-from app.tui.screens.wording import line
 from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread

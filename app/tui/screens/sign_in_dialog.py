@@ -16,11 +16,8 @@ from textual.app import ComposeResult
 from textual.widgets import Input
 
 from agent.errors import HermesError
-from app.tui.screens.choices import Choices
-from app.tui.screens.dialog import Dialog, Hints
-from app.tui.screens.field import Field
-from app.tui.screens.keyline import BETWEEN
-from app.tui.screens.wording import line, words
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import BETWEEN, Field, line, words
 from widgets.rows.reader import Reader
 
 if TYPE_CHECKING:

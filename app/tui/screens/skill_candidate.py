@@ -9,12 +9,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.confirm import ConfirmDialog
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
-from app.tui.screens.page import HELP
+from app.tui.screens.dialog import ConfirmDialog
+from app.tui.screens.page import HELP, KeyLine, ScreenHeader, Skinned, line
 from app.tui.screens.skill_report import candidate_lines, content_lines, hanging
-from app.tui.screens.wording import Skinned, line
 from tools.text.safe_text import reveal
 from tools.text.words import plural
 

@@ -13,10 +13,10 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from app.tui.screens.confirm import TextDialog
+from app.tui.screens.dialog import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.page import line
 from app.tui.screens.skill_candidate import CandidateScreen
-from app.tui.screens.wording import line
 from tools.text.safe_text import clean
 from tools.text.words import plural
 from widgets.rows.row_list import RowList

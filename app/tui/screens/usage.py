@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 from agent.session.spending.report import SpendingBound, SpendingOverview, UsageLine
 from agent.session.spending.request_table import MAIN, SENT, SIDE
 from app.tui.screens.context import bar, part
-from app.tui.screens.counted import CountedPage, CountedRows
-from widgets.panes.figures import UNKNOWN, money, tokens
+from app.tui.screens.page import CountedPage, CountedRows
+from widgets.panes.status import UNKNOWN, money, tokens
 from widgets.rows.row_text import fit
 
 NAME_CELLS = 22

@@ -1,17 +1,13 @@
-"""Schedule of garbage collections: while nobody types, never between a key and its picture.
-
-A full collection of this program takes 60 to 160 ms, in which no key is drawn. So only
-young objects are collected on the way, and the full collection waits until no key has
-come for a while. What survives it is set aside (`gc.freeze`) and makes the next one short.
-"""
+"""The interpreter while somebody types: garbage collection and threads give way."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 QUIET = 2.0
 """Seconds without a key after which a collection is not felt."""
@@ -73,3 +69,18 @@ async def collecting(last_key: Callable[[], float]) -> AsyncIterator[None]:
     finally:
         task.cancel()
         collector.stop()
+
+
+SWITCH = 0.001
+"""Seconds after which another thread may run."""
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Threads give way to the event loop soon, as long as the block runs."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)

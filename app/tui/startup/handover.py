@@ -20,7 +20,7 @@ from textual.message import Message
 
 from app.tui.conversation.typed_text import is_text
 from app.tui.startup.skeleton import Skeleton
-from app.tui.terminal.sequences import SequenceKind, pieces, unfinished
+from app.tui.terminal.tty_input import SequenceKind, pieces, unfinished
 from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:

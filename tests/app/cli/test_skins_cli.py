@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.main import main
-from app.tui.screens.skins.sample_session import sample
+from app.tui.screens.skins.skin_files import sample
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES
 from widgets.palette import Palette

@@ -19,8 +19,7 @@ from agent.errors import HermesError
 from agent.events import Decision, Event
 from agent.session.options import Options
 from app.service.doors import TurnedAwayError
-from app.service.hosted_session import HostedSession
-from app.service.session_hub import SessionHub
+from app.service.hosted_session import HostedSession, SessionHub
 from app.tui.commands.move_command import COMMAND as MOVE
 from tests.app.service.conftest import SCRIPT
 from tests.support import command

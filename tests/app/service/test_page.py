@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from app.service.page_files import POLICY, contents, skins
+from app.service.routes import POLICY, contents, skins
 from tests.support.chat_platform import until
 from tests.support.chromium import Browser
 from tests.support.hostile import KINDS

@@ -19,7 +19,7 @@ from websockets.sync.client import connect
 
 from agent.core.store.locks import SessionLock
 from agent.core.store.store import Store
-from app.service import connection
+from app.service import doors
 from app.service.credentials import Credentials
 from tests.agent.core.net.test_door_tls import signed
 from tests.app.service.conftest import SCRIPT
@@ -331,8 +331,8 @@ def test_what_was_stored_and_never_told_is_told_when_the_service_is_back(
 
 @pytest.mark.thorough
 async def test_a_slow_head_of_a_request_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (connection.HEAD_SECONDS, connection.HEAD_BYTES) == (10.0, 16 * 1024)
-    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.05)
+    assert (doors.HEAD_SECONDS, doors.HEAD_BYTES) == (10.0, 16 * 1024)
+    monkeypatch.setattr(doors, "HEAD_SECONDS", 0.05)
 
     async def nothing(_scope: object, _receive: object, _send: object) -> None:
         raise AssertionError("a request without an end came in")
@@ -342,7 +342,7 @@ async def test_a_slow_head_of_a_request_is_not_waited_for(monkeypatch: pytest.Mo
     state = uvicorn.server.ServerState()
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: connection.GuardedProtocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
+        lambda: doors.GuardedProtocol(config=config, server_state=state, app_state={}), "127.0.0.1", 0
     )
     async with server:
         port = server.sockets[0].getsockname()[1]

@@ -31,12 +31,10 @@ from agent.session.pending_requests import Approvals
 from agent.session.subagents.agents import AgentConversation
 from app.tui.commands.keys import resolve
 from app.tui.conversation.agent_screen import AgentScreen
-from app.tui.conversation.conversation_screen import ConversationScreen
-from app.tui.conversation.session_screen import SessionScreen
+from app.tui.conversation.session_screen import ConversationScreen, SessionScreen
 from app.tui.questions.approval_dialog import ApprovalDialog
-from app.tui.questions.ceiling_dialog import CeilingDialog
+from app.tui.questions.ceiling_dialog import CeilingDialog, ForecastDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
-from app.tui.questions.forecast_dialog import ForecastDialog
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.screens.agents.agents_kinds import KindsScreen
 from app.tui.screens.agents.merge import MergeScreen
@@ -44,48 +42,38 @@ from app.tui.screens.approvals import ApprovalsScreen
 from app.tui.screens.audit import AuditScreen
 from app.tui.screens.browser import BrowserScreen
 from app.tui.screens.closable import ClosableModal, ClosableScreen
-from app.tui.screens.confirm import ChangeDialog, ConfirmDialog, TextDialog
 from app.tui.screens.context import ContextScreen
-from app.tui.screens.counted import CountedPage
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import Dialog
-from app.tui.screens.entry_page import EntryPage
+from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, Dialog, TextDialog
+from app.tui.screens.entry_page import DetailScreen, EntryPage
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.help import HelpScreen, here
 from app.tui.screens.history.branches import BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
-from app.tui.screens.history.hunks import HunkScreen
-from app.tui.screens.history.restoring import RestoringScreen
+from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
 from app.tui.screens.history.rewind import RewindScreen
-from app.tui.screens.history.timeline import TimelineScreen
-from app.tui.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
+from app.tui.screens.history.timeline import BRING_BACK, TimelinePick, TimelineScreen
 from app.tui.screens.history.timeline_files import FileScreen, FilesScreen
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.learnings import LearningsScreen
-from app.tui.screens.log_tail import LogTail
-from app.tui.screens.logviewer import LogScreen
+from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.memory import MemoryScreen
-from app.tui.screens.models.fetch import FetchDialog
-from app.tui.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
-from app.tui.screens.page import Page
+from app.tui.screens.page import CountedPage, Page, SplitPage
 from app.tui.screens.palette import StyledCommandPalette
 from app.tui.screens.plugins import PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
 from app.tui.screens.servers import ServersScreen
 from app.tui.screens.sessions.search import SearchScreen
 from app.tui.screens.sessions.sessions import SessionsScreen
-from app.tui.screens.settings.settings import SettingsScreen
-from app.tui.screens.settings.settings_edit import ChoiceEditor, LineEditor
-from app.tui.screens.settings.settings_rows import SettingRow
+from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
 from app.tui.screens.sign_in_dialog import SignInDialog
 from app.tui.screens.skill_candidate import CandidateScreen
 from app.tui.screens.skill_offers import SkillOffersScreen
 from app.tui.screens.skills import SkillsScreen
 from app.tui.screens.skins.skin_editor import SkinEditorScreen
 from app.tui.screens.skins.skins import SkinsScreen
-from app.tui.screens.split import SplitPage
 from app.tui.screens.usage import UsageScreen
 from tests.app.tui.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.tui.setup_stage import PROVIDER, Doubtful, Halfway

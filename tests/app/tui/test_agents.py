@@ -19,14 +19,14 @@ from app.tui.conversation.session_host import SessionRequest
 from app.tui.questions import request_queue
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.dialog import ConfirmDialog
 from app.tui.terminal.tty_input import Keyboard
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of
 from tests.support.team import by_task, report, task_of
-from widgets.panes.agent_row import AgentRow
-from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
+from widgets.panes.agents import AgentRow
+from widgets.transcript.parts import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 SLOW: dict[str, Any] = {"piece": 4, "pace": 0.05}
 WHICH = call("clarify", question="Which one?", choices=["a", "b"])

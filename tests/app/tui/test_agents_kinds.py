@@ -12,8 +12,7 @@ from agent.session.spending.budget import Budget
 from agent.session.subagents.definitions import UNTRUSTED, Definition
 from app.tui.conversation.mentions import agents_of
 from app.tui.screens.agents.agent_files import AgentKind
-from app.tui.screens.agents.agent_menu import AgentMenu
-from app.tui.screens.agents.agents_kinds import KindsScreen
+from app.tui.screens.agents.agents_kinds import AgentMenu, KindsScreen
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 from widgets.prompt.completion import CommandChoice, PathIndex, agent_choices

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from app.tui.terminal.output_filter import ControlFilter, TerminalAttention, notification
+from app.tui.terminal.tty_output import ControlFilter, TerminalAttention, notification
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 

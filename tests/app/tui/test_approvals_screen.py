@@ -16,8 +16,8 @@ from agent.session.pending_requests import Approvals
 from app.tui.screens import approvals as screens
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen, about
-from app.tui.screens.confirm import ConfirmDialog
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import ConfirmDialog
+from app.tui.screens.entry_page import DetailScreen
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
 from tools.services.actions import RunCommand, WritePath

@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.confirm import TextDialog
-from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import TextDialog
+from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.history.branches import BranchesScreen, BranchRows
-from app.tui.screens.history.compare import CompareScreen
-from app.tui.screens.history.compare_rows import CompareRows
+from app.tui.screens.history.compare import CompareRows, CompareScreen
 from app.tui.screens.history.timeline import TimelineScreen
 from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.tui.test_going_back import drawn, files, history_actions, notices, said, screen, worked
-from widgets.transcript.items import UserItem
+from widgets.transcript.parts import UserItem
 
 
 @pytest.fixture(autouse=True)

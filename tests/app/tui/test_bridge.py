@@ -34,9 +34,8 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from app.tui.conversation.agent_events import ending
-from app.tui.conversation.bridge import KEPT_RESULTS, Bridge, changed_files
-from app.tui.terminal.output_filter import TerminalAttention
+from app.tui.conversation.bridge import KEPT_RESULTS, Bridge, changed_files, ending
+from app.tui.terminal.tty_output import TerminalAttention
 from tools.context import PersonAnswer, Todo
 from tools.results import DiffDetail, Display
 

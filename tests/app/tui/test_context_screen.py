@@ -12,8 +12,8 @@ from agent.errors import HermesError
 from agent.knowledge.context.context_table import ContextLayer, ContextTable, Totals
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage
-from app.tui.screens.confirm import ConfirmDialog
 from app.tui.screens.context import ContextScreen, bar, filled, part, rows_of
+from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 

@@ -15,7 +15,7 @@ from agent.events import AgentEnded, TurnEnded
 from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.agents.merge import MergeScreen
-from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.test_agents import attached, row
 from tests.app.tui.test_application import Stage, stage
 from tests.app.tui.test_going_back import notices, screen

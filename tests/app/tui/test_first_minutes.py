@@ -29,15 +29,14 @@ from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.questions import request_queue
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.models import model_menu
-from app.tui.screens.models.fetch import FetchDialog
-from app.tui.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.agent.model.local.hub import Hub, serving
 from tests.support.model_server import ModelServer
 from tests.support.replies import say
 from tests.support.waiting import until
-from widgets.transcript.items import AnswerItem, UserItem
+from widgets.transcript.parts import AnswerItem, UserItem
 
 WEIGHTS = b"GGUF" + random.Random(5).randbytes(400_000)
 KEY = "right-key-0123456789"

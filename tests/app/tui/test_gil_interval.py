@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from app.cli import tui
-from app.tui.startup.gil_interval import SWITCH, sharing
+from app.tui.startup.gc_scheduler import SWITCH, sharing
 
 
 def test_threads_give_way_sooner_for_as_long_as_it_is_asked_for() -> None:

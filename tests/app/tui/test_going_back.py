@@ -12,18 +12,17 @@ from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
 from app.tui.conversation import session_screen
-from app.tui.conversation.double_press import DoublePress
+from app.tui.conversation.session_screen import DoublePress
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.history.hunks import HunkScreen
-from app.tui.screens.history.restoring import RestoringScreen
+from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
 from app.tui.screens.history.rewind import RewindScreen, SaidRows
-from app.tui.screens.history.timeline_dialogs import TimelinePick
+from app.tui.screens.history.timeline import TimelinePick
 from tests.agent.session.history.test_navigation import Engineer
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of
-from widgets.timeline.hunk_rows import HunkRows
-from widgets.transcript.items import CallItem, NoticeItem, UserItem
+from widgets.timeline.diff_rows import HunkRows
+from widgets.transcript.parts import CallItem, NoticeItem, UserItem
 
 
 @pytest.fixture(autouse=True)

@@ -31,7 +31,7 @@ from tests.app.tui.test_application import stage
 from tests.support.sessions import engine_of
 from tests.support.waiting import until
 from widgets.key_names import shown_key
-from widgets.prompt.keymap import KEYS
+from widgets.prompt.keys import KEYS
 from widgets.prompt.widget import Prompt
 
 pytestmark = pytest.mark.usefixtures("_quick")

@@ -17,7 +17,7 @@ from tools.results import DiffDetail, Display, TextDetail
 from tools.text.safe_text import Cleaner, clean, printable, reveal, steers
 from widgets.palette import Palette
 from widgets.transcript.document import Document, PlacedRow
-from widgets.transcript.items import (
+from widgets.transcript.parts import (
     AnswerItem,
     CallItem,
     CutItem,
@@ -28,7 +28,7 @@ from widgets.transcript.items import (
     UserItem,
     source_of,
 )
-from widgets.transcript.selection import selected_text, whole
+from widgets.transcript.picture import selected_text, whole
 from widgets.transcript.streamed_reply import StreamedReply
 
 PALETTE = Palette(Skin())

@@ -22,8 +22,7 @@ from app.tui.screens import dialog as dialogs
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.history.branches import BranchEntry, BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
-from app.tui.screens.history.rewind import RewindScreen
-from app.tui.screens.history.said_messages import SaidMessage
+from app.tui.screens.history.rewind import RewindScreen, SaidMessage
 from app.tui.screens.models.onboarding import OnboardingScreen
 from app.tui.screens.page import Page
 from app.tui.screens.sessions import sessions

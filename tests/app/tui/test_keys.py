@@ -20,8 +20,7 @@ from agent.core.config.schema import Settings
 from app.tui.commands.keys import ALIASES, NEVER_WITHOUT, Keys, bindables, resolve
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.settings.preferences import adopt
-from app.tui.terminal.keyboard import tell_apart
-from app.tui.terminal.tty_input import InputDecoder, Keyboard
+from app.tui.terminal.tty_input import InputDecoder, Keyboard, tell_apart
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import say
 from widgets.key_names import read_key, shown_key, types_text

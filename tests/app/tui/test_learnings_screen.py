@@ -15,7 +15,7 @@ from agent.core.store.store import Store
 from agent.knowledge.learnings.learning import Learning
 from agent.knowledge.learnings.store import LearningBook, learning_book
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.confirm import TextDialog
+from app.tui.screens.dialog import TextDialog
 from app.tui.screens.learnings import LearningSource, LearningsScreen
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until

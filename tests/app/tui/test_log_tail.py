@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.tui.screens.log_tail import LINE_CHARS, TAIL_BYTES, LogTail, UnreadableLogError
+from app.tui.screens.logviewer import LINE_CHARS, TAIL_BYTES, LogTail, UnreadableLogError
 
 
 def record(message: str, level: str = "INFO") -> str:

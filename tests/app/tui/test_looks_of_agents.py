@@ -13,7 +13,7 @@ from agent.session.subagents.agents import AgentConversation
 from app.tui.conversation import active_conversation
 from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.agents_stage import OPENED, beginning, busy, conversation, sent, unmerged
 from tests.support.hostile import KINDS, some_or_all
 from tests.support.staged import Staged, scene

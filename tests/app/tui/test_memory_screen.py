@@ -12,7 +12,7 @@ from agent.knowledge.memory.files import MemoryOperation, Origin
 from agent.knowledge.memory.scopes import Scope
 from agent.knowledge.memory.service import MemoryFiles
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.confirm import TextDialog
+from app.tui.screens.dialog import TextDialog
 from app.tui.screens.memory import MemoryRows, MemoryScreen, MemorySource
 from tests.support.staged import Staged, drawn, scene
 from tests.support.waiting import until

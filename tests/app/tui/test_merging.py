@@ -17,9 +17,8 @@ from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.commands.merging import merge_copy, named
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.agents.merge import MergeScreen
-from app.tui.screens.confirm import ConfirmDialog
-from app.tui.screens.history.plan_words import MERGE
-from app.tui.screens.history.restoring import PlanRows
+from app.tui.screens.dialog import ConfirmDialog
+from app.tui.screens.history.restoring import MERGE, PlanRows
 from tests.app.tui.going_back_stage import HUNKS, PLAN, RESTORE, entry
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.app.tui.test_application import Stage, stage

@@ -9,7 +9,7 @@ from agent.core.store.nodes import Node
 from agent.knowledge.context.message_history import ContextFold
 from app.tui.conversation.replay import CUT_OFF, call_in_full, newest_first
 from tools.registry import Registry
-from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem
+from widgets.transcript.parts import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem
 
 
 def node(number, kind, content="", /, **data):

@@ -9,14 +9,13 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
-from app.tui.screens.history.hunks import HunkScreen
-from app.tui.screens.history.restoring import RestoringScreen
+from agent.workspace.checkpoints.restore.plan_items import PartialRestore
+from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
 from app.tui.screens.history.timeline_files import FileScreen
 from tests.app.tui.going_back_stage import BOUGHT, HUNKS, LIST, PLAN, RESTORE, entry
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
-from widgets.timeline.hunk_rows import HunkRows
+from widgets.timeline.diff_rows import HunkRows
 
 MINE = {"docs/prices.md": "mine", "docs/shop.md": "mine"}
 

@@ -17,13 +17,11 @@ from agent.model.providers import NoModelError
 from app.tui.questions.approval_dialog import DANGEROUS, ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.choices import Choices, hanging
-from app.tui.screens.confirm import ConfirmDialog, TextDialog
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.dialog import Dialog, shared
-from app.tui.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
-from app.tui.screens.keyline import KeyLine, fitted
+from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, hanging, shared
+from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.history.timeline import BRING_BACK, TimelinePick
 from app.tui.screens.models.onboarding import OnboardingScreen
+from app.tui.screens.page import KeyLine, fitted
 from tests.support.waiting import until
 from tools.context import PersonAnswer
 from widgets.rows.reader import Reader

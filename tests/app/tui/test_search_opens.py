@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.tui.screens.sessions.search import SearchScreen
-from app.tui.screens.sessions.search_rows import HitRows
+from app.tui.screens.sessions.search import HitRows, SearchScreen
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import say
 from tests.support.sessions import engine_of
-from widgets.transcript.items import AnswerItem, CallItem, UserItem
+from widgets.transcript.parts import AnswerItem, CallItem, UserItem
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,16 @@ from agent.core.store.search import SearchHit, SearchHits
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import Recall
 from agent.session.conversation.stored_sessions import StoredSessions
-from app.tui.screens.sessions.search import ChosenHit, ChosenNote, SearchScreen
-from app.tui.screens.sessions.search_rows import HitRows, around, found_by, kind_of, when
+from app.tui.screens.sessions.search import (
+    ChosenHit,
+    ChosenNote,
+    HitRows,
+    SearchScreen,
+    around,
+    found_by,
+    kind_of,
+    when,
+)
 from tests.support import found
 from themes.skin import Skin
 from widgets.palette import Palette, css_variables

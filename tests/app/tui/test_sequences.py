@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.tui.terminal.sequences import LONGEST, SequenceKind, goes_on, pieces, unfinished
+from app.tui.terminal.tty_input import LONGEST, SequenceKind, goes_on, pieces, unfinished
 
 STREAM = st.binary(max_size=40) | st.text("\x1b[]OPM_<>?;:$0123456789aAué\\\x07\r", max_size=40).map(
     str.encode

@@ -14,7 +14,7 @@ from agent.events import Event, Noticed, SessionOpened, ToolStarted, TurnEnded, 
 from app.tui.conversation.session_host import Listener, SessionHost, SessionRequest, opened_first
 from tests.app.tui.test_application import stage
 from tests.support.replies import call, say
-from widgets.transcript.items import NoticeItem, UserItem
+from widgets.transcript.parts import NoticeItem, UserItem
 
 OPENED = SessionOpened(
     session="s", title="", model="m", workspace="/w", nodes=0, approvals="ask", sandbox="none"

@@ -17,9 +17,7 @@ from agent.core.config.loader import load
 from agent.core.home import Home
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.settings.preferences import Snapshot
-from app.tui.screens.settings.settings import SettingsScreen
-from app.tui.screens.settings.settings_edit import ChoiceEditor, LineEditor
-from app.tui.screens.settings.settings_rows import SettingRow
+from app.tui.screens.settings.settings import ChoiceEditor, LineEditor, SettingRow, SettingsScreen
 from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables, textual_theme

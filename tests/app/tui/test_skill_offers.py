@@ -16,7 +16,7 @@ from agent.knowledge.skills.hub.opening import Candidate, SkillSources, SourcePl
 from agent.knowledge.skills.hub.service import SearchResult, SkillHub
 from agent.knowledge.skills.hub.source import SkillOffer
 from app.tui.commands.skill_market import HubMarket
-from app.tui.screens.confirm import ConfirmDialog
+from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.skill_candidate import CandidateScreen
 from app.tui.screens.skill_offers import OfferRows, SkillOffersScreen
 from tests.app.tui.test_application import stage

@@ -15,10 +15,9 @@ from textual.widgets import Input
 from agent.core.home import Home
 from agent.errors import ConfigError
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.confirm import ConfirmDialog, TextDialog
+from app.tui.screens.dialog import ConfirmDialog, TextDialog
 from app.tui.screens.skins import skin_files
-from app.tui.screens.skins.skin_draft import SkinDraft, color_of
-from app.tui.screens.skins.skin_editor import RoleList, SkinEditorScreen
+from app.tui.screens.skins.skin_editor import RoleList, SkinDraft, SkinEditorScreen, color_of
 from tests.app.tui.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
 from themes.colors import normalized

@@ -17,10 +17,8 @@ from agent.events import ApprovalAsked, Decision, QuestionAsked
 from app.tui.questions.approval_dialog import ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.choices import Choices
-from app.tui.screens.confirm import ConfirmDialog, TextDialog
-from app.tui.screens.dialog import Dialog, Hints
-from app.tui.screens.settings.settings_list import SettingsList
+from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, TextDialog
+from app.tui.screens.settings.settings import SettingsList
 from tests.app.tui.test_application import Stage, stage
 from tests.support.replies import calls, say
 from tests.support.waiting import until

@@ -24,7 +24,7 @@ HEAVY = {
         "agent.core.config.loader",
     ),
     *("app.tui.conversation.session_panes", "app.tui.conversation.bridge", "widgets.transcript.view"),
-    *("widgets.panes.pane", "widgets.panes.workbench", "widgets.panes.bar", "widgets.panes.rules"),
+    *("widgets.panes.pane", "widgets.panes.workbench"),
     *("tools.results", "tools.context"),
     *("argparse", "app.cli.command_line", "agent.safety", "hashlib", "shlex", "themes.skin_changes"),
 }

@@ -22,7 +22,7 @@ from tools.browser import tool as browser_tool
 from tools.registry import registry
 from tools.results import Display
 from widgets.pictures.graphics import Graphics
-from widgets.transcript.items import Fold
+from widgets.transcript.parts import Fold
 
 assert web_extract_tool and web_search_tool and browser_tool
 DOCS = "https://docs.python.org/3/library/decimal.html"

@@ -14,11 +14,10 @@ from themes.skin import NIGHT, Skin
 from tools.context import Todo
 from tools.results import Display
 from widgets.palette import Palette
-from widgets.panes.agents import AgentRow, AgentsPane
-from widgets.panes.bar import PaneBar
+from widgets.panes.agents import AgentRow, AgentsPane, Pulse
 from widgets.panes.files import FilesPane, PaneFileChange
 from widgets.panes.log import LogPane
-from widgets.panes.sparkline import Pulse
+from widgets.panes.pane import PaneBar
 from widgets.panes.status import StatusBar, StatusFigures
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.app import App, ComposeResult
 
-from widgets.panes.agent_header import AgentHeader
-from widgets.panes.agent_row import AgentRow, AgentState
+from widgets.panes.agents import AgentHeader, AgentRow, AgentState
 
 
 class Host(App[None]):

@@ -13,8 +13,8 @@ from textual.widgets import Static
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.bar import PaneBar
-from widgets.panes.empty_workbench import EmptyBench
+from widgets.panes.arrangement import EmptyBench
+from widgets.panes.pane import PaneBar
 from widgets.panes.workbench import Workbench
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.panes import figures
+from widgets.panes import status
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0:00"), (42.9, "0:42"), (725, "12:05"), (12_011, "3:20:11"), (-3, "0:00")]
 )
 def test_a_growing_duration_counts_whole_seconds(seconds: float, text: str) -> None:
-    assert figures.elapsed(seconds) == text
+    assert status.elapsed(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_a_growing_duration_counts_whole_seconds(seconds: float, text: str) -> N
     [(0.02, "0.0 s"), (1.93, "1.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.7, "1:00"), (125, "2:05")],
 )
 def test_how_long_it_took_has_a_unit(seconds: float, text: str) -> None:
-    assert figures.took(seconds) == text
+    assert status.took(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_how_long_it_took_has_a_unit(seconds: float, text: str) -> None:
     ],
 )
 def test_tokens_are_short(count: int, text: str) -> None:
-    assert figures.tokens(count) == text
+    assert status.tokens(count) == text
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_tokens_are_short(count: int, text: str) -> None:
     [(0.0, "$0.00"), (0.004, "<$0.01"), (0.42, "$0.42"), (1234.5, "$1,234.50"), (None, "$–")],
 )
 def test_a_little_money_is_not_nothing(dollars: float | None, text: str) -> None:
-    assert figures.money(dollars) == text
+    assert status.money(dollars) == text
 
 
 @pytest.mark.parametrize("unknown", [None, math.nan, math.inf])
 def test_unknown_is_never_zero(unknown: float | None) -> None:
-    for write in (figures.elapsed, figures.took, figures.percent, figures.money):
+    for write in (status.elapsed, status.took, status.percent, status.money):
         assert "0" not in write(unknown)
-    assert figures.tokens(None) == "–"
+    assert status.tokens(None) == "–"
 
 
 @given(st.floats(allow_nan=True), st.integers(2, 20))
 def test_a_gauge_has_its_width_and_full_means_full(share: float, cells: int) -> None:
-    bar = figures.gauge(share, cells)
+    bar = status.gauge(share, cells)
     assert len(bar) == cells + 2
     full = bar.count("█")
     if 0 < share < 1:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from widgets.panes.sparkline import ASCII, BARS, BLOCKS, KEPT, WINDOW, Pulse, bars, draws_ascii_only, pace
+from widgets.panes.agents import ASCII, BARS, BLOCKS, KEPT, WINDOW, Pulse, bars, draws_ascii_only, pace
 
 SPAN = BARS * WINDOW
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.widgets.panes.host import Host, lines
 from tools.context import Todo
-from widgets.panes.todo_rows import TasksBelow, counted, rows_of
+from widgets.panes.todo import TasksBelow, counted, rows_of
 
 OWN = (Todo("1", "first", "completed"), Todo("2", "second", "in_progress"), Todo("3", "third", "pending"))
 THEIRS = (Todo("1", "look", "completed"), Todo("2", "read", "in_progress"), Todo("3", "drop", "cancelled"))

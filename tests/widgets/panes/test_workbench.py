@@ -7,8 +7,7 @@ from rich.style import Style
 
 from tests.widgets.panes.host import PAPER, Host, lines
 from tools.results import Display
-from widgets.panes.bar import BarPart, PaneBar
-from widgets.panes.pane import Summary
+from widgets.panes.pane import BarPart, PaneBar, Summary
 from widgets.panes.workbench import Workbench
 
 

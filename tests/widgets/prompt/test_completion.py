@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from agent.knowledge.context.references import references
 from tests.widgets.prompt.host import COMMANDS
-from widgets.prompt.completer import Mention, mention_at
-from widgets.prompt.completion import PathIndex, hits, mention_of, rank_commands
-from widgets.prompt.reference_forms import form_choices, names_lines, path_choices
+from widgets.prompt.completion import (
+    Mention,
+    PathIndex,
+    form_choices,
+    hits,
+    mention_at,
+    mention_of,
+    names_lines,
+    path_choices,
+    rank_commands,
+)
 
 MENTIONS = [
     ("/", 1, Mention("command", 0, 1, "")),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.prompt.dropped import MOST, MentionedFile, images_mentioned, readings
+from widgets.prompt.draft import MOST, MentionedFile, images_mentioned, readings
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from textual import events
 
 from tests.widgets.prompt.host import Host
-from widgets.prompt.dropped import FoundFile, MentionedFile
+from widgets.prompt.draft import FoundFile, MentionedFile
 from widgets.prompt.messages import Submitted
 
 FILES = {

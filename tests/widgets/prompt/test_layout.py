@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.widgets.prompt.test_buffer import ODD
 from widgets.prompt.buffer import TOKENS
 from widgets.prompt.grapheme_cells import clusters, width
-from widgets.prompt.layout import lay_out, offset_at, row_of
+from widgets.prompt.picture import lay_out, offset_at, row_of
 
 TOKEN = chr(TOKENS[0])
 LABELS = {TOKEN: "[paste #1 · 9 lines]"}

@@ -13,11 +13,9 @@ from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.prompt import queue_view
 from widgets.prompt.buffer import TOKENS
-from widgets.prompt.completion import CompletionChoice
+from widgets.prompt.completion import CompletionChoice, CompletionMenu, paint_choice
 from widgets.prompt.grapheme_cells import settle
-from widgets.prompt.layout import lay_out
-from widgets.prompt.menu import CompletionMenu, paint_choice
-from widgets.prompt.painting import SearchView, View, paint, paint_search, text_width
+from widgets.prompt.picture import SearchView, View, lay_out, paint, paint_search, text_width
 
 PALETTE = Palette(Skin())
 LABELS = {chr(TOKENS[0]): "[paste #1 · 340 lines]"}

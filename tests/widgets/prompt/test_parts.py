@@ -7,13 +7,10 @@ import pytest
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.prompt.buffer import is_token
-from widgets.prompt.completer import Completer
-from widgets.prompt.completion import CommandChoice, CompletionChoice
+from widgets.prompt.completion import CommandChoice, Completer, CompletionChoice, CompletionMenu
 from widgets.prompt.draft import FOLDED_WHEN_SET, Draft
-from widgets.prompt.hints import KeyHints, PromptState
 from widgets.prompt.history import History
-from widgets.prompt.keys import PromptKeys
-from widgets.prompt.menu import CompletionMenu
+from widgets.prompt.keys import KeyHints, PromptKeys, PromptState
 from widgets.prompt.picture import PromptPicture
 from widgets.prompt.queue_view import QueueView
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from widgets.prompt.pastes import Pastes, is_long, tidy
+from widgets.prompt.draft import Pastes, is_long, tidy
 
 
 def test_a_short_paste_stays_text() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from widgets.prompt.router import PromptRoute, route
+from widgets.prompt.messages import PromptRoute, route
 
 CASES = [
     ("fix it", False, False, PromptRoute("send", "fix it")),

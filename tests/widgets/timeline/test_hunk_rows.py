@@ -10,8 +10,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from agent.workspace.checkpoints.restore.hunks import divide
-from widgets.timeline.hunk_rows import HunkRows
-from widgets.timeline.side_by_side import HunkStart
+from widgets.timeline.diff_rows import HunkRows, HunkStart
 
 THEN = "".join(f"line {number}\n" for number in range(60))
 NOW = THEN.replace("line 5\n", "five\n").replace("line 25\n", "").replace("line 45\n", "line 45\nmore [b]\n")

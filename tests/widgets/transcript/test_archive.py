@@ -12,21 +12,19 @@ from themes.skin import Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
 from widgets.transcript.archive import UNREADABLE, Archive
-from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
-from widgets.transcript.document_entry import DocumentEntry
-from widgets.transcript.earlier_items import KEPT_ITEMS, SLACK
-from widgets.transcript.items import (
+from widgets.transcript.parts import (
     AnswerItem,
     CallItem,
     CutItem,
+    DocumentEntry,
     Fold,
     NoticeItem,
     ReasoningItem,
     UserItem,
     source_of,
 )
-from widgets.transcript.viewport import Viewport
+from widgets.transcript.picture import KEPT_ITEMS, SLACK, Finder, Viewport
 
 ONE_OF_EACH = [
     UserItem("said", 3, "steer", ("a.png", "sha256:b")),

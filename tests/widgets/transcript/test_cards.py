@@ -7,10 +7,9 @@ import pytest
 from themes.skin import Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
-from widgets.transcript.cards import duration, hunks
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import fit
-from widgets.transcript.items import CallItem, Fold
+from widgets.transcript.parts import CallItem, Fold, duration, hunks
 
 SKIN = Skin(tool_icons={"terminal": "$"})
 

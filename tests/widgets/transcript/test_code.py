@@ -10,15 +10,15 @@ from textual.strip import Strip
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.transcript.blocks import MarkdownBlock
-from widgets.transcript.code import (
+from widgets.transcript.markdown import (
     COLORED_CHARS,
     COLORED_LINE,
     FenceRenderer,
     highlight,
     language_of,
+    render,
     render_code,
 )
-from widgets.transcript.markdown import render
 
 PALETTE = Palette(Skin())
 PYTHON = '''\
@@ -158,7 +158,7 @@ def test_a_fence_without_end_costs_the_same_for_each_line(monkeypatch: pytest.Mo
         seen.append(code.count("\n") + 1)
         return highlight(code, language)
 
-    monkeypatch.setattr("widgets.transcript.code.highlight", count)
+    monkeypatch.setattr("widgets.transcript.markdown.highlight", count)
     renderer = FenceRenderer("python", PALETTE, 40)
     for number in range(500):
         renderer.feed_lines([f"# comment {number}"])

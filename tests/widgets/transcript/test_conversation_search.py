@@ -2,7 +2,7 @@
 
 from tests.widgets.transcript.support import Host, call, converse
 from tools.results import TextDetail
-from widgets.transcript.items import AnswerItem, UserItem
+from widgets.transcript.parts import AnswerItem, UserItem
 
 
 def marked(host: Host) -> list[str]:

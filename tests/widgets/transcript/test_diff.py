@@ -12,9 +12,7 @@ from textual.strip import Strip
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.transcript.diff import READ_CHARS, render_diff
-from widgets.transcript.diff_reader import DiffHunk, read_diff
-from widgets.transcript.word_diff import changed_words
+from widgets.transcript.diff import READ_CHARS, DiffHunk, changed_words, read_diff, render_diff
 
 PALETTE = Palette(Skin())
 MONEY = """\

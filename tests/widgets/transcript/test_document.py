@@ -11,8 +11,8 @@ from tools.results import Display
 from widgets.palette import Palette
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import draw
-from widgets.transcript.items import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem
-from widgets.transcript.viewport import Viewport
+from widgets.transcript.parts import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem
+from widgets.transcript.picture import Viewport
 
 PALETTE = Palette(Skin())
 

@@ -8,13 +8,18 @@ from tests.widgets.transcript.support import Host
 from themes.skin import Skin
 from tools.results import Display
 from widgets.palette import Palette
-from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import KEPT_ENTRIES, Document, RowPosition
-from widgets.transcript.earlier_items import KEPT_ITEMS
-from widgets.transcript.items import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem
-from widgets.transcript.part_types import WordsPart
-from widgets.transcript.row_cache import RowCache
-from widgets.transcript.viewport import Viewport
+from widgets.transcript.parts import (
+    AnswerItem,
+    CallItem,
+    Fold,
+    NoticeItem,
+    ReasoningItem,
+    RowCache,
+    UserItem,
+    WordsPart,
+)
+from widgets.transcript.picture import KEPT_ITEMS, Finder, Viewport
 
 PALETTE = Palette(Skin())
 

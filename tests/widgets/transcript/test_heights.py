@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.transcript.heights import Heights
+from widgets.transcript.document import Heights
 
 heights = st.lists(st.integers(0, 9), max_size=40)
 

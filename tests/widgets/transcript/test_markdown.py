@@ -15,9 +15,8 @@ from textual.strip import Strip
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.transcript.blocks import MarkdownBlock, split
-from widgets.transcript.code import lexer_for
 from widgets.transcript.diff import render_diff
-from widgets.transcript.markdown import PREPARED, prepare, render
+from widgets.transcript.markdown import PREPARED, lexer_for, prepare, render
 from widgets.transcript.wrap import plain
 
 PALETTE = Palette(Skin())

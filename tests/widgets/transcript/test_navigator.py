@@ -9,12 +9,10 @@ import pytest
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
-from widgets.transcript.items import AnswerItem, UserItem
 from widgets.transcript.navigator import Navigator
-from widgets.transcript.picture import DocumentPicture
-from widgets.transcript.viewport import Viewport
+from widgets.transcript.parts import AnswerItem, UserItem
+from widgets.transcript.picture import DocumentPicture, Finder, Viewport
 
 WIDTH, HEIGHT = 60, 10
 

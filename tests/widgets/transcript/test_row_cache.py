@@ -8,7 +8,7 @@ from textual.strip import Strip
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.transcript.document import Document
-from widgets.transcript.row_cache import alike
+from widgets.transcript.parts import alike
 from widgets.transcript.streamed_reply import StreamedReply
 
 ITEMS = "".join(f"- item {number}\n" for number in range(6))

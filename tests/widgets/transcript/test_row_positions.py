@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.strip import Strip
 
-from widgets.transcript.row_positions import RowPosition, RowRun, above, below, height
+from widgets.transcript.document import RowPosition, RowRun, above, below, height
 
 RUNS = st.lists(st.integers(min_value=1, max_value=5), max_size=6)
 

@@ -9,8 +9,8 @@ from tests.widgets.transcript.support import Host
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.transcript.document import Document, RowPosition
-from widgets.transcript.items import AnswerItem, UserItem
-from widgets.transcript.selection import line_of, place_of, selected_text, span_of, whole
+from widgets.transcript.parts import AnswerItem, UserItem
+from widgets.transcript.picture import line_of, place_of, selected_text, span_of, whole
 
 place = st.builds(RowPosition, st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
 

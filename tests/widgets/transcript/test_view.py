@@ -10,8 +10,7 @@ from tests.widgets.transcript.support import DIFF, Host, call, converse
 from themes.skin import NIGHT, Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
-from widgets.transcript.items import AnswerItem, CallItem, UserItem, source_of
-from widgets.transcript.part_types import MarkupPart
+from widgets.transcript.parts import AnswerItem, CallItem, MarkupPart, UserItem, source_of
 
 LONG = "\n\n".join(f"Paragraph {number} of an answer." for number in range(60))
 

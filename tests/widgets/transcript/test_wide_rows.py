@@ -17,10 +17,10 @@ from tools.results import DiffDetail, Display
 from widgets.palette import Palette
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import GUTTER
-from widgets.transcript.items import AnswerItem, CallItem
-from widgets.transcript.selection import line_of, selected_text
+from widgets.transcript.parts import AnswerItem, CallItem
+from widgets.transcript.picture import line_of, selected_text
 from widgets.transcript.view import Transcript
-from widgets.transcript.wide_rows import WideRows, beyond, rows_for, whole_text, window
+from widgets.transcript.wrap import WideRows, beyond, rows_for, whole_text, window
 
 MARK = Style(dim=True)
 LONG = "result = compute(" + ", ".join(f"argument_{number}" for number in range(20)) + ")"

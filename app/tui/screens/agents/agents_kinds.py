@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 from rich.text import Text
@@ -13,12 +16,13 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from agent.errors import HermesError
+from agent.core.home import Home
+from agent.errors import ConfigError, HermesError
 from agent.session.subagents.definitions import UNTRUSTED
+from app.tui.screens.agents import agent_files
 from app.tui.screens.agents.agent_files import AgentKind, limits
-from app.tui.screens.confirm import TextDialog
-from app.tui.screens.page import Page
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import TextDialog
+from app.tui.screens.page import Page, line
 from tools.text.words import shorten
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
@@ -29,7 +33,7 @@ NAME_CELLS = 18
 
 
 class KindsSource(Protocol):
-    """Where the kinds come from; `app.tui.screens.agents.agent_menu.AgentMenu` is the real one."""
+    """Where the kinds come from; `app.tui.screens.agents.agents_kinds.AgentMenu` is the real one."""
 
     async def listed(self) -> tuple[list[AgentKind], str]:
         """All kinds, and what keeps those of the project from counting."""
@@ -205,3 +209,48 @@ def about(kind: AgentKind) -> Content:
         first = Content(line(limits(kind.definition)))
     hides = f" · takes the place of: {', '.join(kind.hides)}" if kind.hides else ""
     return Content.assemble(first, "\n", (line(f"{kind.path}{hides}"), "$text-muted"))
+
+
+class AgentMenu:
+    """Reads and changes the kinds of agents in one workspace."""
+
+    def __init__(self, workspace: Path, environ: Mapping[str, str] = os.environ) -> None:
+        self._workspace = workspace
+        self._environ = dict(environ)
+        self._home = Home.locate(self._environ)
+
+    async def listed(self) -> tuple[list[AgentKind], str]:
+        """All kinds, and what keeps those of the project from counting."""
+        return await asyncio.to_thread(agent_files.read_kinds, self._home, self._workspace, self._environ)
+
+    async def text(self, kind: AgentKind) -> str:
+        """The text of its file. Raises `ConfigError`."""
+        return await asyncio.to_thread(agent_files.read_text, kind.path)
+
+    async def new(self, name: str) -> str:
+        """A text to begin with. Raises `ConfigError` if the name is none or taken."""
+        text = agent_files.new_text(name)
+        path = agent_files.own_file(self._home, agent_files.valid_name(name))
+        if await asyncio.to_thread(os.path.lexists, path):
+            raise ConfigError(f"{path} is there already; edit it, or choose another name.")
+        return text
+
+    async def create(self, name: str, text: str) -> None:
+        """Write a new file. Raises `ConfigError`."""
+        await asyncio.to_thread(agent_files.create, self._home, name, text)
+
+    async def change(self, kind: AgentKind, text: str) -> str:
+        """Keep another text for a kind; what to tell. A built-in one gets a file of the person's own."""
+        if kind.source == "built-in":
+            await asyncio.to_thread(agent_files.create, self._home, kind.name, text)
+            return f"{kind.name} is yours now; the built-in one is back when you remove the file."
+        await asyncio.to_thread(agent_files.save, kind.path, text)
+        if kind.source == "project":
+            return "Kept. The project is not trusted any more, as it has changed: hermes config trust."
+        return f"{kind.name} is kept."
+
+    def edited(self, text: str) -> str:
+        """The text as the person leaves it in their editor. Raises `HermesError`."""
+        from app.tui.terminal.editor import edit
+
+        return edit(text)

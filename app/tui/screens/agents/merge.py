@@ -9,8 +9,7 @@ from textual.binding import Binding, BindingType
 
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import Choice
-from app.tui.screens.history.plan_words import MERGE, PlanWords
-from app.tui.screens.history.restoring import RestoreServices, RestoringScreen
+from app.tui.screens.history.restoring import MERGE, PlanWords, RestoreServices, RestoringScreen
 from app.tui.screens.page import HELP
 from widgets.rows.row_text import one_line
 

@@ -13,9 +13,8 @@ from textual.binding import Binding, BindingType
 
 from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import MAIN, BranchHead
-from app.tui.screens.confirm import TextDialog
-from app.tui.screens.page import Page
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import TextDialog
+from app.tui.screens.page import Page, line
 from tools.text.words import ago, plural
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread

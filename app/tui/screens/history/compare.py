@@ -3,21 +3,193 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
+from rich.text import Text
 from textual import work
 
+from agent.core.store.nodes import first_line
 from agent.errors import HermesError
-from agent.session.history.branch_comparison import BranchComparison
+from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from agent.workspace.checkpoints.entries import PathChange
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.history.compare_rows import CompareMessages, CompareRows, rows_of
-from app.tui.screens.history.timeline_files import FileScreen, diff_of
+from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import Page
+from tools.text.safe_text import clean
+from tools.text.words import plural
+from widgets.panes import status
 from widgets.rows.row_list import RowList
-from widgets.transcript.items import Item, source_of
+from widgets.rows.row_text import fit, one_line, spread
+from widgets.timeline.paint import shown_path
+from widgets.transcript.parts import AnswerItem, CallItem, Item, NoticeItem, UserItem, source_of
+
+NOTHING = "Nothing was said on either branch since."
+SAME_FILES = "Both branches have the same files."
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTitle:
+    """The head of a part."""
+
+    text: str
+    right: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareSentence:
+    """Words about both branches."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordPair:
+    """Words of the left branch and of the right one."""
+
+    left: str
+    right: str
+    role: str = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class CompareMessages:
+    """A message of each branch; None where one has no more."""
+
+    left: Item | None
+    right: Item | None
+
+
+Row = CompareTitle | CompareSentence | WordPair | CompareMessages | FileDifferenceRow
+
+
+class CompareRows(RowList):
+    """One column a branch; files go over both."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw_row, search_text=self._plain, empty="Comparing …")
+        self.all: Sequence[Row] = ()
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show a comparison."""
+        self.all = rows
+        self.reset(len(rows))
+
+    def _plain(self, index: int) -> str:
+        match self.all[index]:
+            case FileDifferenceRow(path=path):
+                return shown_path(path)
+            case CompareMessages(left, right):
+                return f"{words_of(left)}\n{words_of(right)}"
+            case WordPair(left, right):
+                return f"{left}  {right}"
+            case CompareTitle(text, right):
+                return f"{text}  {right}"
+            case CompareSentence(text):
+                return text
+
+    def _draw_row(self, index: int, width: int) -> list[Text]:
+        match self.all[index]:
+            case CompareTitle(text, right):
+                title = Text(f" {text}", self.ink("accent", bold=True))
+                return [Text(" "), spread(title, Text(f"{right} ", self.ink("dim")), width)]
+            case CompareSentence(text):
+                return [fit(Text(f" {text}", self.ink("dim")), width - 1)]
+            case WordPair(left, right, role):
+                style = self.ink(role, bold=role == "accent")
+                return [self._beside(Text(left, style), Text(right, style), width)]
+            case CompareMessages(left, right):
+                return [self._beside(self._words(left), self._words(right), width)]
+            case change:
+                return [self._file(change, width)]
+
+    def _beside(self, left: Text, right: Text, width: int) -> Text:
+        half = (width - 3) // 2
+        left = fit(left, half - 1)
+        gap = " " * (half - left.cell_len)
+        return Text.assemble(" ", left, gap, ("│ ", self.ink("rule")), fit(right, width - half - 4))
+
+    def _words(self, item: Item | None) -> Text:
+        match item:
+            case None:
+                return Text()
+            case UserItem():
+                return Text.assemble(("❯ ", self.ink("user")), (words_of(item), self.ink("text")))
+            case CallItem(outcome=outcome):
+                failed = outcome not in (None, "done")
+                sign, role = ("✗ ", "error") if failed else ("✓ ", "success")
+                return Text.assemble((sign, self.ink(role)), (words_of(item), self.ink("dim")))
+            case NoticeItem():
+                return Text.assemble(("┊ ", self.ink("dim")), (words_of(item), self.ink("dim")))
+            case _:
+                return Text.assemble("  ", (words_of(item), self.ink("text")))
+
+    def _file(self, change: FileDifferenceRow, width: int) -> Text:
+        sign, role = SIGNS[change.kind]
+        left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(change.path), self.ink("text")))
+        right = Text(one_line(change.note), self.ink("dim"))
+        right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
+        right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
+        return spread(left, right.append(" "), width)
+
+
+def words_of(item: Item | None) -> str:
+    """An item in one line."""
+    match item:
+        case UserItem(text=text) | AnswerItem(text=text) | NoticeItem(text=text):
+            return one_line(first_line(text))
+        case CallItem(display=display):
+            return one_line(" ".join(filter(None, (display.verb, display.subject, display.summary))))
+        case _:
+            return ""
+
+
+def rows_of(
+    compared: BranchComparison,
+    left: Sequence[Item],
+    right: Sequence[Item],
+    files: Sequence[FileDifferenceRow],
+) -> Iterator[Row]:
+    """All rows, top to bottom. `left` and `right` are what was said and done on each branch alone."""
+    parting = compared.parting
+    words = clean(first_line(parting.content)) if parting is not None else ""
+    yield CompareSentence(
+        f"They part after “{one_line(words, 200)}”" if words else "They part at the beginning"
+    )
+    yield WordPair(f"↳ {one_line(compared.left.head)}", f"↳ {one_line(compared.right.head)}", "accent")
+    for figure in (_said, _used, _tested):
+        yield WordPair(figure(compared.left), figure(compared.right), "dim")
+    yield CompareTitle("Messages")
+    if not left and not right:
+        yield CompareSentence(NOTHING)
+    for pair in zip_longest(left, right):
+        yield CompareMessages(*pair)
+    added, removed = sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files)
+    total = f"{plural(len(files), 'file')} +{added:,} −{removed:,}" if files else ""
+    yield CompareTitle(f"Files, from {compared.left.head} to {compared.right.head}", total)
+    if not files:
+        yield CompareSentence(SAME_FILES)
+    yield from files
+
+
+def _said(side: BranchSide) -> str:
+    asked = sum(node.kind == "user" and node.data.get("origin") != "engine" for node in side.nodes)
+    calls = sum(node.kind == "tool" for node in side.nodes)
+    return f"{plural(asked, 'message')} of yours · {plural(calls, 'call')}"
+
+
+def _used(side: BranchSide) -> str:
+    read, written = (status.UNKNOWN if n is None else status.tokens(n) for n in (side.read, side.written))
+    return f"{read} tokens in · {written} out · {status.money(side.cost)}"
+
+
+def _tested(side: BranchSide) -> str:
+    if side.tests is None:
+        return "no tests were run"
+    sign = "✓" if side.tests.outcome == "passed" else "✗"
+    return f"{sign} {one_line(side.tests.outcome)}: {one_line(side.tests.command)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,10 @@ from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.ref_plan import PlanItem
 from app.tui.conversation.replay import newest_first
 from app.tui.screens.history.compare import CompareServices
-from app.tui.screens.history.file_changes import FileChanges
 from app.tui.screens.history.restoring import RestoreServices
-from app.tui.screens.history.rewind import RewindServices
-from app.tui.screens.history.said_messages import SaidMessage
-from widgets.transcript.items import Item
+from app.tui.screens.history.rewind import RewindServices, SaidMessage
+from app.tui.screens.history.timeline_files import FileChanges
+from widgets.transcript.parts import Item
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient

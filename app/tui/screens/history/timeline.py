@@ -11,29 +11,181 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Input
+from textual.content import Content
+from textual.widgets import Input, Static
 
 from agent.core.store.marks import NodeMark
-from agent.core.store.nodes import BranchHead
+from agent.core.store.nodes import BranchHead, Node
 from agent.errors import HermesError
-from app.tui.screens.confirm import TextDialog
-from app.tui.screens.detail import DetailScreen
-from app.tui.screens.field import Field
-from app.tui.screens.history.timeline_dialogs import BRING_BACK, WHATS, TimelinePick
+from app.tui.screens.dialog import Choices, Dialog, Hints, TextDialog
+from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.history.timeline_files import FilesScreen
-from app.tui.screens.history.timeline_preview import FILE_LINES, FILE_LINES_BELOW, Preview
-from app.tui.screens.history.timeline_services import TimelineServices
-from app.tui.screens.history.timeline_words import next_name
-from app.tui.screens.keyline import KeyLine
-from app.tui.screens.page import PAGE_STYLE, Page
-from app.tui.screens.wording import line
+from app.tui.screens.history.timeline_services import FileDifferenceRow, TimelineServices, What
+from app.tui.screens.page import PAGE_STYLE, Field, KeyLine, Page, Skinned, line, words
+from app.tui.screens.sessions.sessions import age
+from tools.text.safe_text import clean
 from tools.text.words import plural
 from widgets.rows.row_list import RowList
 from widgets.timeline.layout import FILTERS, Drawing, TimelineFilter, lay_out
 from widgets.timeline.minimap import Minimap
 from widgets.timeline.node_tree import BranchTag, BranchTip, NodeRow, plant
-from widgets.timeline.paint import steps_of
+from widgets.timeline.paint import shown_path, steps_of
 from widgets.timeline.view import Timeline
+
+WHATS: tuple[What, ...] = ("both", "conversation", "files", "some")
+BRING_BACK = (
+    "Conversation and files",
+    "Only the conversation; files stay as they are",
+    "Only the files; the conversation goes on from its end",
+    "Only some files, or hunks of them; I choose on the next screen",
+)
+NOTHING = "Leave everything as it is"
+
+
+class TimelinePick(Dialog[int | None]):
+    """One of several choices, by its index; None for the last one, which changes nothing."""
+
+    leaves = "leave everything as it is"
+
+    def __init__(self, question: str, choices: Sequence[str]) -> None:
+        super().__init__()
+        self._question = question
+        self._choices = choices
+
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        yield Choices([*self._choices, NOTHING], chosen=len(self._choices))
+        yield Hints()
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(event.option_index if event.option_index < len(self._choices) else None)
+
+    def decline(self) -> None:
+        self.dismiss(None)
+
+
+KINDS = {
+    "user": "You",
+    "assistant": "Hermes",
+    "notice": "Notice",
+    "compaction": "Summary",
+    "system": "Instructions",
+}
+MOST_CHARS = 200_000
+"""Characters of a message that are shown beside the tree."""
+SIGNS = {"added": ("A", "$added"), "changed": ("M", "$accent"), "deleted": ("D", "$removed")}
+"""The sign of what happened to a file, and its colour."""
+
+
+def about(node: Node, branches: Sequence[str], now: float) -> Content:
+    """Who wrote a message, when, and on which branches."""
+    who = KINDS.get(node.kind) or line(str(node.data.get("tool") or node.kind), 60)
+    if node.kind == "user" and node.data.get("origin") == "engine":
+        who = "Hermes to the model"
+    ended = str(node.data.get("outcome") or "")
+    parts = [age(now - node.created)]
+    if ended and ended != "done":
+        parts.insert(0, line(ended, 40))
+    if branches:
+        parts.append(line(", ".join(branches[:3]) + (" …" if len(branches) > 3 else ""), 120))
+    return Content.assemble((who, "bold $accent"), (f" · {' · '.join(parts)}", "$text-muted"))
+
+
+def message(node: Node) -> str:
+    """The text of a message, or what stands for it where there is none."""
+    text = clean(node.content[:MOST_CHARS]).strip("\n")
+    calls = node.data.get("calls") or ()
+    names = [line(str(call.get("name", "?")), 60) for call in calls if isinstance(call, dict)]
+    if names:
+        text += ("\n\n" if text else "") + "Calls " + ", ".join(names)
+    if len(node.content) > MOST_CHARS:
+        text += f"\n\n… {len(node.content) - MOST_CHARS:,} more characters; ⏎ opens all of them"
+    return text or "No words."
+
+
+def files(changes: Sequence[FileDifferenceRow], lines: int) -> Content:
+    """The files a message changed, in at most so many lines."""
+    if not changes:
+        return Content("")
+    shown = changes if len(changes) < lines else changes[: max(lines - 2, 0)]
+    parts: list[Content] = [Content.assemble((f"± {plural(len(changes), 'file')}", "bold"))]
+    parts += [file_line(change) for change in shown]
+    if len(shown) < len(changes):
+        parts.append(Content.assemble((f"… {plural(len(changes) - len(shown), 'more file')}", "$text-muted")))
+    return Content("\n").join(parts)
+
+
+def file_line(change: FileDifferenceRow) -> Content:
+    """`M src/money.py  +6 −3`."""
+    sign, color = SIGNS[change.kind]
+    return Content.assemble(
+        (sign, color),
+        f" {shown_path(change.path)} ",
+        (f" +{change.added:,}" if change.added else "", "$added"),
+        (f" −{change.removed:,}" if change.removed else "", "$removed"),
+        (f" · {line(change.note, 120)}" if change.note else "", "$text-muted"),
+    )
+
+
+def next_name(names: Sequence[str]) -> str:
+    """A name for a new branch that is not taken."""
+    number = 2
+    while f"branch-{number}" in names:
+        number += 1
+    return f"branch-{number}"
+
+
+FILE_LINES = 12
+FILE_LINES_BELOW = 4
+"""Lines the files take beside the tree, and below it."""
+
+
+class Preview(Vertical):
+    """Shows one message at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(id="timeline-preview")
+        self.lines = FILE_LINES
+        # Held, because a message may arrive when the screen is being taken down.
+        self._about = Static(id="timeline-about")
+        self._text = Skinned("", margin=0)
+        self._files = Static(id="timeline-files", classes="none")
+        self._changes: Sequence[FileDifferenceRow] = ()
+
+    def compose(self) -> ComposeResult:
+        yield self._about
+        with Vertical(id="timeline-text"):
+            yield self._text
+        yield self._files
+
+    def show(self, node: Node | None, branches: Sequence[str], now: float) -> None:
+        """Show a message, or nothing."""
+        self._about.update(Content("") if node is None else about(node, branches, now))
+        self._text.read("" if node is None else message(node))
+
+    def show_files(self, changes: Sequence[FileDifferenceRow]) -> None:
+        """These files changed with the message."""
+        self._changes = changes
+        self._files.set_class(not changes, "none")
+        self._files.update(files(changes, self.lines))
+
+    def complain(self, text: str) -> None:
+        """The message cannot be had."""
+        self._about.update(Content.assemble((text, "$error")))
+        self._text.read("")
+        self.show_files(())
+
+    def fit(self, lines: int) -> None:
+        """The files may take so many lines now."""
+        if lines != self.lines:
+            self.lines = lines
+            self.show_files(self._changes)
+
+    def page(self, step: int) -> None:
+        """Scroll the message by a screen."""
+        self._text.page(step)
+
 
 NEARBY = 200
 """Messages that are shown while the others are read."""

@@ -13,7 +13,7 @@ from agent.workspace.checkpoints.entries import PathChange
 from agent.workspace.checkpoints.git_words import git_apart, step_apart, step_names
 from agent.workspace.checkpoints.unit_marks import units_of
 from app.tui.commands.history_actions import HistoryActions
-from app.tui.screens.history.file_changes import FileChanges
+from app.tui.screens.history.timeline_files import FileChanges
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, What
 from tools.text.safe_text import clean
 

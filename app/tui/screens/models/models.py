@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -17,12 +17,10 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice, merged
-from app.tui.screens.models.key_dialog import KeyDialog
+from app.tui.screens.models.key_dialog import KeyDialog, Setup, obtained
 from app.tui.screens.models.model_menu import Offers
-from app.tui.screens.models.obtaining import Setup, obtained
-from app.tui.screens.page import Page
-from app.tui.screens.wording import line
-from widgets.panes.figures import UNKNOWN, tokens
+from app.tui.screens.page import Page, line
+from widgets.panes.status import UNKNOWN, tokens
 from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, spread
 
@@ -303,3 +301,30 @@ def about(choice: ModelChoice) -> str:
         each = zip(("in", "out", "from the cache"), map(dollars, prices), strict=True)
         parts.append("per million tokens: " + ", ".join(f"{what} {price}" for what, price in each))
     return " · ".join(filter(None, parts))
+
+
+class _Source(Protocol):
+    async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]: ...
+
+    async def keep(self, name: str) -> str: ...
+
+
+class ProviderModels:
+    """A `Menu` of the picker. `names` are those that the provider told; empty: what is known of it."""
+
+    def __init__(self, provider: str, names: Sequence[str], source: _Source) -> None:
+        self._provider = provider
+        self._names = names
+        self._source = source
+
+    async def listed(self) -> list[ModelChoice]:
+        return await self._source.of_provider(self._provider, self._names)
+
+    async def offers(self) -> Offers:
+        return Offers()
+
+    async def found(self) -> list[ModelChoice]:
+        return []
+
+    async def keep(self, name: str) -> str:
+        return await self._source.keep(name)

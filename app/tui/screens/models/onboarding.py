@@ -14,16 +14,18 @@ from agent.errors import HermesError
 from agent.model.key_check import KeyProvider
 from agent.model.local.sources import Weights
 from agent.model.providers import NoModelError
-from app.tui.screens.choices import Choices
-from app.tui.screens.confirm import TextDialog
-from app.tui.screens.dialog import Dialog, Hints, ProblemLine
-from app.tui.screens.models.fetch import FetchDialog, gigabytes
-from app.tui.screens.models.key_dialog import KeyDialog, ProviderDialog, ServerDialog
+from app.tui.screens.dialog import Choices, Dialog, Hints, ProblemLine, TextDialog
+from app.tui.screens.models.key_dialog import (
+    FetchDialog,
+    KeyDialog,
+    ProviderDialog,
+    ServerDialog,
+    Setup,
+    gigabytes,
+)
 from app.tui.screens.models.model_menu import Offers
-from app.tui.screens.models.models import ModelsScreen
-from app.tui.screens.models.obtaining import Setup
-from app.tui.screens.models.provider_models import ProviderModels
-from app.tui.screens.wording import line, words
+from app.tui.screens.models.models import ModelsScreen, ProviderModels
+from app.tui.screens.page import line, words
 
 TOUR = "Take the tour with a scripted model; it runs right away"
 NAME_ONE = "Name a model: provider/name …"

@@ -4,29 +4,257 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
+from textual.strip import Strip
+from textual.widget import Widget
 from textual.widgets import Static
 
+from agent.core.store.nodes import Node, readable
 from agent.core.store.query_line import Query, QueryLine, parse, parse_line
-from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHits
+from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHit, SearchHits, spans
 from agent.errors import HermesError
 from agent.knowledge.recall.recall import MESSAGES
-from agent.knowledge.recall.scoring import words_of
+from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.field import Field
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
-from app.tui.screens.sessions.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
-from app.tui.screens.skin_of import palette_of
-from app.tui.screens.wording import line
+from app.tui.screens.page import Field, KeyLine, ScreenHeader, line, palette_of
+from themes.skin import Skin
+from tools.text.safe_text import clean
+from tools.text.words import ago
+from widgets.palette import Palette
 from widgets.rows.row_list import RowList
+from widgets.rows.row_text import countable, fit, spread
+from widgets.transcript.wrap import TAB, expand_tabs, wrap
+
+HINT = 'role: tool: after: before: project: branch: session:  "a phrase"  -without'
+EMPTY = (
+    "Finds what was said and done in any session, as you type. "
+    "Narrow it with words such as role:user, tool:terminal, after:7d or project:shop."
+)
+NOTHING = "Nothing found. Try fewer or shorter words, or take a filter away."
+LOOKING = "Looking through older messages …"
+NO_TITLE = "untitled"
+
+AROUND = 240
+"""Characters shown of a message beside the hit."""
+BEFORE_MATCH, AFTER_MATCH = 500, 1_500
+"""Characters of the hit itself shown before and after its first match."""
+_MONTH = 30 * 86_400
+
+
+class HitRows(RowList):
+    """The hits of one search, two lines each. Its cursor is moved from the field."""
+
+    def __init__(self, now: Callable[[], float], moved: Callable[[], object]) -> None:
+        super().__init__(self._draw_hit, search_text=lambda at: self.hits[at].snippet, empty=EMPTY)
+        self.can_focus = False
+        self.lit = True
+        self.hits: tuple[SearchHit, ...] = ()
+        self._query: Query | None = None
+        self._now = now
+        self._moved = moved
+
+    @property
+    def current(self) -> SearchHit | None:
+        """The hit under the cursor."""
+        cursor = self.cursor
+        return self.hits[cursor] if cursor is not None and cursor < len(self.hits) else None
+
+    def take(self, hits: tuple[SearchHit, ...], query: Query, hint: str, *, keep: bool) -> None:
+        """Show other hits; with `keep`, a cursor that was moved stays on its message."""
+        before = self.current if keep and self.cursor else None
+        self.hits, self._query, self.empty = hits, query, hint
+        self.reset(len(hits))
+        at = next((at for at, hit in enumerate(hits) if before and _same(hit, before)), 0)
+        self.move_to(at)
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        self._moved()
+
+    def _draw_hit(self, index: int, width: int) -> list[Text]:
+        hit = self.hits[index]
+        title = Text(" ", self.ink("text")).append(line(hit.title) or NO_TITLE, self.ink("text", bold=True))
+        found = found_by(hit.ways)
+        age = when(hit.created, self._now()) if hit.created else ""
+        about = " · ".join(filter(None, (found, kind_of(hit), age)))
+        head = spread(title, Text(about + " ", self.ink("dim")), width)
+        return [head, self._snippet(hit, width)]
+
+    def _snippet(self, hit: SearchHit, width: int) -> Text:
+        text = countable(clean(hit.snippet))
+        places = spans(text, self._query) if self._query is not None else []
+        if places and cell_len(text[: places[0][1]]) > width - 7:
+            # The match is what matters: leave out from the start what would push it off the row.
+            start = max(places[0][0] - width // 4, 0)
+            text, shift = "…" + text[start:], start - 1
+            places = [(max(first - shift, 0), last - shift) for first, last in places if last > start]
+        row = Text("   ", self.ink("text")).append(text, self.ink("dim"))
+        for first, last in places:
+            # Without colours, what is dim would stay dim within the match.
+            row.stylize(self.palette.style("text", "match") + Style(dim=False), first + 3, last + 3)
+        return fit(row, max(width - 1, 1))
+
+
+class HitPreview(Widget):
+    """The messages around a hit, the first match in sight."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "HitPreview { width: 1fr; height: 1fr; }"
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.palette = Palette(Skin())
+        self._lines: list[Strip] = []
+        self._top = 0
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def show(self, lines: list[Strip], match: int) -> None:
+        """Show these lines; the one numbered `match` is brought into sight."""
+        self._lines = lines
+        height = max(self.size.height, 1)
+        self._top = 0 if match < height - 1 else min(match - height // 3, max(len(lines) - height, 0))
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        width, base = self.size.width, self.palette.style("text")
+        at = self._top + y
+        if at >= len(self._lines):
+            return Strip.blank(width, base)
+        return self._lines[at].adjust_cell_length(width, base)
+
+
+def around(
+    nodes: Sequence[Node], hit: SearchHit, query: Query, width: int, palette: Palette
+) -> tuple[list[Strip], int]:
+    """Where a hit is from and the messages around it, wrapped; and the line of the first match. Pure."""
+    dim = palette.style("dim")
+    is_message = hit.source == MESSAGES
+    since = moment(hit.created) if hit.created else ""
+    told = (line(PurePath(hit.workspace).name), since, hit.session) if is_message else (kind_of(hit), since)
+    place = " · ".join(filter(None, told))
+    lit = palette.style("text", "match")
+    head = [Segment(line(hit.title) or NO_TITLE, palette.style("accent", bold=True)), Segment("\n")]
+    rows = wrap([*head, Segment(place, dim)], width)
+    match = 0
+    if not is_message:
+        text = expand_tabs(clean(hit.text).strip(), TAB)
+        said = wrap([Segment("\n"), *_runs(text, spans(text, query), palette.style("text"), lit)], width)
+        return [Strip(row) for row in [*rows, *said]], 0
+    for node in nodes:
+        text = excerpt(node, query, whole=node.id == hit.node)
+        if not text:
+            continue
+        is_hit = node.id == hit.node
+        said_by = who(node.kind, str(node.data.get("tool") or ""))
+        rows += wrap([Segment(f"\n{said_by}", dim)], width)
+        places = spans(text, query) if is_hit else []
+        said = wrap(_runs(text, places, palette.style("text" if is_hit else "dim"), lit), width)
+        if is_hit:
+            match = len(rows) + next((at for at, row in enumerate(said) if _is_lit(row, lit)), 0)
+        rows += said
+    return [Strip(row) for row in rows], match
+
+
+def _is_lit(row: Sequence[Segment], lit: Style) -> bool:
+    return any(segment.style == lit for segment in row)
+
+
+def excerpt(node: Node, query: Query, *, whole: bool) -> str:
+    """What is shown of a message: of the hit the part around its match, of another its beginning. Pure."""
+    text = expand_tabs(clean(readable(node.kind, node.content, node.data)).strip(), TAB)
+    if not whole:
+        return text if len(text) <= AROUND else text[:AROUND].rstrip() + " …"
+    places = spans(text[:200_000], query)
+    start = max(places[0][0] - BEFORE_MATCH, 0) if places else 0
+    if start:
+        # Begin with a whole line, if one begins before the match.
+        feed = text.find("\n", start, places[0][0])
+        start = feed + 1 if feed >= 0 else start
+    end = (places[0][0] if places else 0) + AFTER_MATCH
+    return ("… " if start else "") + text[start:end].rstrip() + (" …" if end < len(text) else "")
+
+
+def _runs(text: str, places: Sequence[tuple[int, int]], ink: Style, lit: Style) -> list[Segment]:
+    """The text in pieces, those at `places` lit."""
+    runs: list[Segment] = []
+    at = 0
+    for first, last in places:
+        runs += [Segment(text[at:first], ink), Segment(text[first:last], lit)]
+        at = last
+    return [*runs, Segment(text[at:], ink)]
+
+
+def chips(asked: QueryLine) -> Content:
+    """The filters in force and what is wrong with others; without any, what there is. Pure."""
+    parts: list[str | tuple[str, str]] = []
+    for name, value in asked.chips:
+        sign = "without " if name == "not" else f"{name} "
+        parts += [(f" {sign}", "$text-muted on $surface"), (f"{line(value)} ", "$accent on $surface"), " "]
+    if asked.notes:
+        parts.append((f"! {asked.notes[-1]}", "$warning"))
+    return Content.assemble(*parts) if parts else Content.styled(HINT, "$text-muted")
+
+
+def found_by(ways: Sequence[str]) -> str:
+    """How a hit was found. Pure."""
+    return " + ".join("neighbours" if way == "nearby" else line(way) for way in ways)
+
+
+NOTES = {"learnings": "learning", "skills": "skill", "memory": "note"}
+
+
+def kind_of(hit: SearchHit) -> str:
+    """Who said something, or what it is. Pure."""
+    if hit.source == MESSAGES:
+        return who(hit.kind, hit.tool)
+    name = NOTES.get(hit.source, line(hit.source))
+    return name if hit.kind == name else " ".join(filter(None, (line(hit.kind), name)))
+
+
+def _same(one: SearchHit, other: SearchHit) -> bool:
+    return (one.source, one.node, one.title, one.snippet) == (
+        other.source,
+        other.node,
+        other.title,
+        other.snippet,
+    )
+
+
+def who(kind: str, tool: str = "") -> str:
+    """Who said something. Pure."""
+    if kind == "tool":
+        return line(tool) or "tool"
+    return {"user": "you", "assistant": "model"}.get(kind, kind)
+
+
+def when(created: float, now: float) -> str:
+    """How long ago, or for what is older than a month the day. Pure."""
+    seconds = now - created
+    if seconds >= _MONTH:
+        return time.strftime("%Y-%m-%d", time.localtime(created))
+    return ago(seconds)
+
+
+def moment(created: float) -> str:
+    """Day and time. Pure."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(created))
+
 
 if TYPE_CHECKING:
     from agent.session.conversation.stored_sessions import StoredSessions

@@ -20,13 +20,8 @@ from textual.widgets.option_list import Option
 from agent.core.store.nodes import Node, Session
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.confirm import ConfirmDialog, TextDialog
-from app.tui.screens.field import Field
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
-from app.tui.screens.marked_list import MarkedList
-from app.tui.screens.page import HELP
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import ConfirmDialog, TextDialog
+from app.tui.screens.page import HELP, Field, KeyLine, MarkedList, ScreenHeader, line
 from tools.text.safe_text import clean, truncate
 from tools.text.words import ago
 

@@ -2,25 +2,460 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import NoneType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args, get_origin
 
+from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.widgets import Static
+from textual.message import Message
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from agent.errors import ConfigError, HermesError
-from app.tui.commands.keys import resolve
+from app.tui.commands.keys import ALIASES, Keys, bindables, resolve
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
-from app.tui.screens.settings.preferences import Snapshot
-from app.tui.screens.settings.settings_edit import ChoiceEditor, LineEditor
-from app.tui.screens.settings.settings_list import SettingsList
-from app.tui.screens.settings.settings_rows import SettingRow, rows
-from app.tui.screens.wording import line
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import Field, KeyLine, ScreenHeader, line, words
+from app.tui.screens.settings.preferences import Snapshot, takes_effect_at_once
+from widgets.key_names import shown_key
 from widgets.palette import Palette
+from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit, spread
+
+if TYPE_CHECKING:
+    from agent.core.config.layers import SettingSource
+    from agent.core.config.loader import LoadedSettings
+    from agent.core.config.problem import Path as KeyPath
+
+
+Kind = Literal["heading", "switch", "choice", "text", "keys", "fixed"]
+
+TITLES = {
+    "model": "Model",
+    "providers": "Providers",
+    "agent": "Agent",
+    "context": "Context",
+    "terminal": "Terminal",
+    "tools": "Tools",
+    "approvals": "Approvals",
+    "local": "Model on this machine",
+    "display": "Display",
+    "watcher": "Watcher",
+    "keys": "Keys",
+}
+MASK = "••••"
+OWN_FILE, PROJECT_FILE = "config.yaml", ".hermes/config.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingRow:
+    """One line of the settings screen."""
+
+    key: str
+    """The dotted key; of a heading, the section."""
+    name: str
+    """The key as it is shown below its heading."""
+    kind: Kind
+    value: str = ""
+    """What is in force, as one text without secrets."""
+    given: str | None = None
+    """What to begin with when it is edited; None when that would show a secret."""
+    default: str = ""
+    help: str = ""
+    takes: str = ""
+    origin: str = ""
+    """Where the value comes from; empty for a default."""
+    overridden: str = ""
+    """Why the person's own file does not count here; empty when it does."""
+    is_own: bool = False
+    """Whether the person's own file holds it."""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def effect(self) -> str:
+        """When a change is felt."""
+        return "at once" if takes_effect_at_once(self.key) else "next session"
+
+    @property
+    def searched(self) -> str:
+        """What a filter looks through."""
+        return f"{self.key} {self.value} {self.origin or 'default'} {self.help}"
+
+
+def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[SettingRow]:
+    """All settings, section by section. `own` is what the person's file alone says."""
+    from agent.core.config.schema import Settings
+
+    found: list[SettingRow] = []
+    for section in Settings.model_fields:
+        members = list(_members(section, loaded, own, keys))
+        about = "none yet · hermes config set providers.NAME.base_url ADDRESS"
+        note = about if section == "providers" and not members else ""
+        title = TITLES.get(section, section.capitalize())
+        searched = " ".join([title, *(row.searched for row in members)])
+        found.append(SettingRow(key=section, name=title, kind="heading", value=note, help=searched))
+        found += members
+    return found
+
+
+def _members(section: str, loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> Iterator[SettingRow]:
+    from agent.core.config import setting_names as names
+    from agent.core.config.schema import Settings
+
+    if section == "keys":
+        yield from _key_rows(loaded, own, keys)
+        return
+    for path in _paths((section,), Settings.model_fields[section].annotation, _value_at(loaded, (section,))):
+        field = names.field_at(path)
+        if field is not None:
+            yield _setting(path, field, loaded, own)
+
+
+def _paths(path: KeyPath, annotation: Any, value: Any) -> Iterator[KeyPath]:
+    """The settings below `path`; of what a person names, those that are there."""
+    from agent.core.config import setting_names as names
+
+    if section := names.section_of(annotation):
+        for name, field in section.model_fields.items():
+            yield from _paths((*path, name), field.annotation, _member(value, name))
+    elif names.section_of(entry := names.entry_of(annotation)) is not None:
+        for name in value or {}:
+            yield from _paths((*path, name), entry, _member(value, name))
+    else:
+        yield path
+
+
+def _setting(path: KeyPath, field: Any, loaded: LoadedSettings, own: LoadedSettings) -> SettingRow:
+    from agent.core.config import setting_names as names
+    from agent.core.config.reference import default
+
+    key = ".".join(map(str, path))
+    value = _value_at(loaded, path)
+    kind, choices = _kind(field.annotation)
+    secret = names.is_secret(path)
+    shown = _text(value, secret=secret)
+    return SettingRow(
+        key=key,
+        name=key.partition(".")[2],
+        kind="fixed" if secret else kind,
+        value=shown,
+        given=None if secret else _given(_value_at(own, path)),
+        default=default(field).strip("`"),
+        help=field.description or "",
+        takes=names.takes(field),
+        origin=_origin(_source(loaded, path)),
+        overridden=_overridden(path, loaded, own, secret=secret),
+        is_own=_source(own, path) is not None,
+        choices=choices,
+    )
+
+
+def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
+    """How a setting of this type is changed, and what there is to choose from."""
+    if annotation is bool:
+        return "switch", ("true", "false")
+    if get_origin(annotation) is Literal:
+        return "choice", tuple(map(str, get_args(annotation)))
+    parts = [part for part in get_args(annotation) if part is not NoneType]
+    if NoneType in get_args(annotation) and len(parts) == 1 and get_origin(parts[0]) is Literal:
+        return "choice", (*map(str, get_args(parts[0])), "unset")
+    return "text", ()
+
+
+def _key_rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> Iterator[SettingRow]:
+    """Everything that can have keys, and what the file says beyond that."""
+    wishes = loaded.settings.keys
+    for id, each in bindables().items():
+        by_default = " ".join(map(shown_key, each.keys)) or "none"
+        said = next((name for name in (id, *_aliases(id)) if name in wishes), id)
+        yield _key_row(said, each.name, keys.of(id), by_default, loaded, own)
+    for id in wishes:
+        if ALIASES.get(id, id) not in bindables():
+            yield _key_row(id, "There is no such command.", (), "none", loaded, own)
+
+
+def _aliases(id: str) -> list[str]:
+    return [other for other, meant in ALIASES.items() if meant == id]
+
+
+def _key_row(
+    id: str,
+    name: str,
+    in_force: tuple[str, ...],
+    by_default: str,
+    loaded: LoadedSettings,
+    own: LoadedSettings,
+) -> SettingRow:
+    path = ("keys", id)
+    return SettingRow(
+        key=f"keys.{id}",
+        name=id,
+        kind="keys",
+        value=" ".join(map(shown_key, in_force)) or "none",
+        given=own.settings.keys.get(id, ", ".join(in_force)),
+        default=by_default,
+        help=name,
+        takes="keys as `ctrl+l` or `f5`, parted by commas; nothing for none",
+        origin=_origin(_source(loaded, path)),
+        overridden=_overridden(path, loaded, own),
+        is_own=_source(own, path) is not None,
+    )
+
+
+# Values and where they come from
+
+
+def _member(value: Any, name: object) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, str(name), None)
+
+
+def _value_at(loaded: LoadedSettings, path: KeyPath) -> Any:
+    value: Any = loaded.settings
+    for part in path:
+        value = _member(value, part)
+    return value
+
+
+def _source(loaded: LoadedSettings, path: KeyPath) -> SettingSource | None:
+    """Where a setting comes from; a mapping comes from where its first entry does."""
+    direct = loaded.sources.get(path)
+    below = (source for at, source in loaded.sources.items() if at[: len(path)] == path)
+    return direct or next(below, None)
+
+
+def _origin(source: SettingSource | None) -> str:
+    if source is None:
+        return ""
+    if source.place is None:
+        return source.origin
+    where = "project" if source.origin == PROJECT_FILE else source.origin
+    return f"{where}:{source.place.line}"
+
+
+def _overridden(path: KeyPath, loaded: LoadedSettings, own: LoadedSettings, *, secret: bool = False) -> str:
+    source, mine = _source(loaded, path), _source(own, path)
+    if source is None or source.origin == OWN_FILE:
+        return ""
+    if source.origin == PROJECT_FILE:
+        why, end = f"This project sets it ({source})", "the project no longer does"
+    else:
+        why, end = f"The variable {source.origin} sets it", "the variable is gone"
+    if mine is None:
+        return f"{why}. A change is written to your file and counts once {end}."
+    return f"{why}; your own {_text(_value_at(own, path), secret=secret)} ({mine}) counts once {end}."
+
+
+def _text(value: Any, *, secret: bool = False) -> str:
+    """A value as one line; what looks like a secret is masked."""
+    from tools.text.redact import redact
+    from widgets.rows.row_text import one_line
+
+    if value is None:
+        return "unset"
+    if value in ("", [], {}):
+        return "empty"
+    if secret:
+        return MASK
+    if isinstance(value, list):
+        return one_line(redact(", ".join(map(str, value))))
+    return one_line(redact(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
+
+
+def _given(value: Any) -> str | None:
+    """What an editor begins with; None when it would show something secret."""
+    from tools.text.redact import redact
+
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        text = (
+            ", ".join(map(str, value)) if all("," not in str(item) for item in value) else json.dumps(value)
+        )
+    else:
+        text = value if isinstance(value, str) else json.dumps(value)
+    return text if redact(text) == text else None
+
+
+Take = Callable[[str], Awaitable[None]]
+"""Takes what was typed; raises `HermesError` with a sentence when it cannot be had."""
+
+
+class LineEditor(Dialog[bool]):
+    """One line for one setting. It stays open, and says why, until the value is taken. True: it was."""
+
+    at_once = True
+
+    def __init__(self, row: SettingRow, take: Take) -> None:
+        super().__init__(self._type)
+        self._row = row
+        self._take = take
+
+    def body(self) -> ComposeResult:
+        row = self._row
+        yield Static(Content.assemble((line(row.key), "bold")), classes="name")
+        yield words(row.help.replace("`", ""))
+        yield Static(Content(f"Takes {row.takes.replace('`', '')}."), classes="note")
+        hidden = "" if row.given is not None else "the present value is not shown; type a new one"
+        yield Field(line(row.given or ""), placeholder=hidden, compact=True)
+        yield Static(Content(""), classes="who", id="refusal")
+        yield Hints()
+
+    def entry(self) -> Widget:
+        return self.query_one(Input)
+
+    def on_input_changed(self) -> None:
+        self._refuse("")
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._submit(event.value)
+
+    @work(exclusive=True, group="take")
+    async def _submit(self, text: str) -> None:
+        try:
+            await self._take(text.strip())
+        except HermesError as error:
+            self._refuse(str(error))
+        else:
+            self.dismiss(True)
+
+    def _refuse(self, sentence: str) -> None:
+        self.query_one("#refusal", Static).update(Content("\n".join(map(line, sentence.splitlines()))))
+
+    def decline(self) -> None:
+        self.dismiss(False)
+
+    def _type(self, text: str) -> None:
+        self.query_one(Input).insert_text_at_cursor(text)
+
+
+class ChoiceEditor(Dialog[str | None]):
+    """The values a setting can have. Ends with the one that was chosen, or None."""
+
+    at_once = True
+
+    def __init__(self, row: SettingRow) -> None:
+        super().__init__()
+        self._row = row
+
+    def body(self) -> ComposeResult:
+        row = self._row
+        yield Static(Content.assemble((line(row.key), "bold")), classes="name")
+        yield words(row.help.replace("`", ""))
+        present = row.value if row.value in row.choices else row.default
+        at = row.choices.index(present) if present in row.choices else 0
+        shown = [f"{each} (default)" if each == row.default else each for each in row.choices]
+        yield Choices(shown, chosen=at)
+        yield Hints()
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(self._row.choices[event.option_index])
+
+    def decline(self) -> None:
+        self.dismiss(None)
+
+
+NAME_CELLS, NAME_SHARE = 27, 0.42
+"""Cells that the names have at most, and the share of a narrow screen they have instead."""
+
+
+class SettingsList(RowList):
+    """Draws `SettingRow`s. Tells with `Moved` that the cursor stands on another one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "open", "Change", show=False)]
+
+    class Moved(Message):
+        """The cursor stands on another row."""
+
+    def __init__(self, rows: Sequence[SettingRow], *, id: str | None = None) -> None:
+        self.rows = list(rows)
+        super().__init__(
+            self._lines,
+            search_text=lambda index: self.rows[index].searched,
+            count=len(self.rows),
+            id=id,
+        )
+
+    @property
+    def row(self) -> SettingRow | None:
+        """The row under the cursor."""
+        at = self.cursor
+        return self.rows[at] if at is not None and at < len(self.rows) else None
+
+    def show(self, rows: Sequence[SettingRow]) -> None:
+        """Show these rows instead; the cursor stays on the setting it was on."""
+        key = self.row.key if self.row is not None else ""
+        same = [row.key for row in rows] == [row.key for row in self.rows]
+        self.rows = list(rows)
+        if same:
+            self.repaint()
+        else:
+            self.reset(len(rows))
+            self.move_to(next((at for at, row in enumerate(rows) if row.key == key), 0))
+        self.cursor_moved()
+
+    def on_mount(self) -> None:
+        self.action_first()
+
+    def action_move(self, lines: int) -> None:
+        super().action_move(lines)
+        self._leave_heading(1 if lines > 0 else -1)
+
+    def action_page(self, direction: int) -> None:
+        super().action_page(direction)
+        self._leave_heading(direction)
+
+    def action_first(self) -> None:
+        super().action_first()
+        self._leave_heading(1)
+
+    def repaint(self) -> None:
+        """Draw every line anew. A filter may have put the cursor on a heading."""
+        super().repaint()
+        if self.is_mounted:
+            self._leave_heading(1)
+            self.cursor_moved()
+
+    def _leave_heading(self, step: int) -> None:
+        """Go on to a setting; above the first one there is only its heading, so turn round there."""
+        for direction in (step, -step):
+            before = None
+            while self.row is not None and self.row.kind == "heading" and self.cursor != before:
+                before = self.cursor
+                super().action_move(direction)
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        self.post_message(self.Moved())
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        row = self.rows[index]
+        if row.kind == "heading":
+            line = Text(" ").append(row.name, self.ink("accent", bold=True))
+            line = fit(line.append(f"  {row.value}", self.ink("dim")), width)
+            return [line] if index == 0 else [Text(), line]
+        return [self._line(row, width)]
+
+    def _line(self, row: SettingRow, width: int) -> Text:
+        cells = min(NAME_CELLS, int(width * NAME_SHARE))
+        name = fit(Text(row.name, self.ink("text")), cells - 1)
+        name.append(" " * (cells - name.cell_len))
+        changed = bool(row.origin)
+        value = Text(row.value, self.ink("accent" if changed else "dim"))
+        right = Text(row.origin or "default", self.ink("warning" if row.overridden else "dim"))
+        if width >= 76:
+            right.append(f" · {row.effect}".ljust(len(" · next session")), self.ink("dim"))
+        gutter = Text(" ◆ " if row.overridden else " ● " if row.is_own else "   ")
+        gutter.stylize(self.ink("warning" if row.overridden else "accent"))
+        left = Text.assemble(gutter, name, value)
+        return spread(left, right.append(" "), width)
 
 
 class SettingsKeeper(Protocol):

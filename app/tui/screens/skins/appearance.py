@@ -15,9 +15,8 @@ from textual.filter import LineFilter, Monochrome, NoColor
 
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError
-from themes.depth import Depth, adapted, detect
-from themes.skin import Skin
-from themes.skin_problem import SkinProblem
+from themes.colors import Depth, adapted, detect
+from themes.skin import Skin, SkinProblem
 from widgets.palette import Palette, textual_theme
 
 if TYPE_CHECKING:

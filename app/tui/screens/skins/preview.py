@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.tui.screens.skins.sample_session import sample
+from app.tui.screens.skins.skin_files import sample
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.rows.row_text import to_strip

@@ -6,6 +6,8 @@ Only the preview wears what is edited: a page that cannot be read any more could
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.style import Style
@@ -20,17 +22,13 @@ from textual.widgets import Input, Static
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError, HermesError
 from app.tui.screens.closable import ClosableScreen
-from app.tui.screens.confirm import ConfirmDialog, TextDialog
-from app.tui.screens.field import Field
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
+from app.tui.screens.dialog import ConfirmDialog, TextDialog
+from app.tui.screens.page import Field, KeyLine, ScreenHeader, line
 from app.tui.screens.skins import skin_files
 from app.tui.screens.skins.preview import SkinPreview
-from app.tui.screens.skins.skin_draft import SkinDraft, color_of
-from app.tui.screens.wording import line
-from themes.contrast import ContrastFinding, check, tightest
-from themes.depth import adapted
-from themes.skin import ROLES, Skin
+from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, adapted, normalized
+from themes.contrast import ContrastFinding, check, is_dark, tightest
+from themes.skin import ROLES, Skin, nearest, quoted
 from tools.text.words import plural
 from widgets.palette import Palette
 from widgets.palette import color_of as rich_color
@@ -39,6 +37,76 @@ from widgets.rows.row_text import spread
 
 if TYPE_CHECKING:
     from app.tui.screens.skins.appearance import Appearance, AppearancePort
+
+
+@dataclass(frozen=True, slots=True)
+class SkinDraft:
+    """A skin with some colours changed."""
+
+    base: Skin
+    """The skin as it was when editing began, or was last saved."""
+    changes: Mapping[str, str]
+    """New colours by role; never one that equals the base's."""
+
+    @classmethod
+    def of(cls, skin: Skin) -> SkinDraft:
+        """A draft in which nothing is changed."""
+        return cls(skin, {})
+
+    @property
+    def skin(self) -> Skin:
+        """The skin as it would be saved."""
+        if not self.changes:
+            return self.base
+        colors = {**self.base.colors, **self.changes}
+        page = colors["background"]
+        dark = self.base.dark if page == DEFAULT else is_dark(colors)
+        return replace(self.base, colors=colors, dark=dark)
+
+    def color(self, role: str) -> str:
+        """The colour of a role now."""
+        return self.changes.get(role, self.base.colors[role])
+
+    def with_color(self, role: str, color: str) -> SkinDraft:
+        """The draft with another colour of `role`, which is normalised."""
+        kept = {each: value for each, value in self.changes.items() if each != role}
+        if color != self.base.colors[role]:
+            kept[role] = color
+        return SkinDraft(self.base, kept)
+
+    def reset(self, role: str) -> SkinDraft:
+        """The draft with the colour `role` had."""
+        return self.with_color(role, self.base.colors[role])
+
+
+def color_of(text: str) -> str:
+    """The colour a person means by `text`, as skins keep it.
+
+    `#rrggbb`, `#rgb`, a colour of the terminal (`ansi_red`), or a name of the web such as
+    `steelblue`. Raises `ConfigError` with one sentence when it is none of them.
+    """
+    from textual.color import Color, ColorParseError
+
+    typed = text.strip().lower()
+    if not typed:
+        raise ConfigError("A colour is missing; write #rrggbb, or a name such as ansi_red or steelblue.")
+    for spelling in (typed, f"#{typed}"):
+        if color := normalized(spelling):
+            return color
+    if typed.startswith("ansi"):
+        raise ConfigError(
+            f"`{quoted(typed)}` is no colour of the terminal{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
+        )
+    if typed.isascii() and typed.isalpha():
+        try:
+            named = Color.parse(typed)
+        except ColorParseError:
+            named = None
+        if named is not None and named.a == 1 and named.auto is False and named.ansi is None:
+            return RGB(*named.rgb).hex
+    raise ConfigError(
+        f"`{quoted(typed)}` is no colour; write #rrggbb, or a name such as ansi_red or steelblue."
+    )
 
 
 NAMES = tuple(ROLES)

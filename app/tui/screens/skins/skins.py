@@ -16,11 +16,9 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.head import ScreenHeader
-from app.tui.screens.keyline import KeyLine
+from app.tui.screens.page import KeyLine, ScreenHeader, line
 from app.tui.screens.skins.appearance import findings, told
 from app.tui.screens.skins.preview import SkinPreview
-from app.tui.screens.wording import line
 from themes.contrast import ContrastFinding
 from themes.loader import ListedSkin, LoadedSkin, list_skins
 from widgets.palette import Palette

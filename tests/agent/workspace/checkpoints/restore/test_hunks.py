@@ -13,7 +13,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.restore.hunk_restore import WholeError, parted
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, divide, numbers, undivided
 from tests.agent.workspace.checkpoints.restore.trees import Workspace
-from widgets.transcript.diff_reader import DiffHunk, read_diff
+from widgets.transcript.diff import DiffHunk, read_diff
 
 LINES = [b"a\n", b"b\n", b"\n", b"d\r\n", b"e\r", b"same\n", "ü\n".encode(), b"\xff\n", b"\x1b[K\n", b"end"]
 texts = st.lists(st.sampled_from(LINES), max_size=40).map(b"".join)
