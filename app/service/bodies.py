@@ -20,7 +20,7 @@ from agent.events import (
     QuestionAsked,
     Reply,
 )
-from agent.integrations.mcp.forms import filled_form
+from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.service.credentials import Scope
 from app.service.doors import TurnedAwayError

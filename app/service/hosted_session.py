@@ -29,8 +29,8 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from agent.integrations.gateways.homes import surface_of
-from agent.knowledge.canvas.events import CanvasChanged
+from agent.integrations.gateways.people import surface_of
+from agent.knowledge.canvas.documents import CanvasChanged
 from agent.session.options import Options
 from app.service.bodies import reply_of, scope_of
 from app.service.doors import HeadIdentity, TurnedAwayError

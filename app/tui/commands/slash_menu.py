@@ -50,7 +50,7 @@ def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
     """Skills and prompts of servers in a folder, with what may follow them. Reads the disk."""
     from agent.core.config.loader import load
     from agent.core.home import Home
-    from agent.integrations.plugins.skill_catalog import catalog_for
+    from agent.integrations.plugins.shelf import catalog_for
 
     home = Home.locate()
     settings = load(home, dict(os.environ), workspace).settings
@@ -67,8 +67,8 @@ def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
     """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
     from agent.core.home import Home
     from agent.integrations.mcp.catalog import load_catalog
-    from agent.integrations.mcp.declared import declared_servers
-    from agent.integrations.mcp.prompts import listed_prompts, prompt_names
+    from agent.integrations.mcp.server_config import declared_servers
+    from agent.integrations.mcp.tools import listed_prompts, prompt_names
 
     folder = Home.locate().servers
     found = []

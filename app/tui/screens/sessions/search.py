@@ -26,6 +26,7 @@ from agent.core.store.query_line import Query, QueryLine, parse, parse_line
 from agent.core.store.search import MAX_HITS, PATIENCE, Order, SearchHit, SearchHits, spans
 from agent.errors import HermesError
 from agent.knowledge.recall.recall import MESSAGES
+from agent.knowledge.recall.scoring import words_of
 from agent.session.conversation.stored_sessions import StoredSessions
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.page import Field, KeyLine, ScreenHeader, line, palette_of
