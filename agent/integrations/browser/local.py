@@ -1,4 +1,4 @@
-"""Starting the browser of this machine: behind the boundary, on the proxy's network, spoken to by pipes."""
+"""The browser of this machine: started behind the boundary, on the proxy's network, spoken to by pipes."""
 
 from __future__ import annotations
 

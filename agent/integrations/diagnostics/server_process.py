@@ -1,4 +1,4 @@
-"""One language server: its process, the messages with it, and its end."""
+"""One language server: its process, the documents it knows, and what it finds in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messengers as a person asks about them: how they stand, who may talk, where a session goes."""
+"""What messengers keep in the store, and how a person asks about it: gateways, people, places, messages."""
 
 from __future__ import annotations
 

@@ -31,14 +31,12 @@ from agent.integrations.gateways.book import BoundPlace, ReceivedMessage
 from agent.integrations.gateways.chat_questions import ChatQuestions, quoted
 from agent.integrations.gateways.incoming_files import prepared
 from agent.integrations.gateways.markup import chunks
-from agent.integrations.gateways.moving import HERE, move
-from agent.integrations.gateways.outgoing import LiveMessage
+from agent.integrations.gateways.outgoing import HERE_WORDS, LiveMessage, move
 from agent.integrations.gateways.people import ChatScope, home_of, may, scope_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.integrations.gateways.head_ports import Gateway, Head
-    from agent.integrations.gateways.ports import ChatSession
+    from agent.integrations.gateways.ports import ChatSession, Gateway, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ class ChatActions:
         target = rest.strip().lower()
         if row.incoming.group:
             raise HermesError("A session of a group stays there.")
-        if target in HERE:
+        if target in HERE_WORDS:
             head.detach()
             await head.write(lambda c: move(c, session.id, session.title, 0, None))
             head.gateway.owe()

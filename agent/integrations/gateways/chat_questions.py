@@ -15,8 +15,7 @@ from agent.integrations.gateways.book import BoundPlace, Delivery, ReceivedMessa
 from agent.integrations.gateways.people import ChatScope, may
 
 if TYPE_CHECKING:
-    from agent.integrations.gateways.head_ports import Head
-    from agent.integrations.gateways.ports import ChatSession
+    from agent.integrations.gateways.ports import ChatSession, Head
 
 
 MOST = 1_500

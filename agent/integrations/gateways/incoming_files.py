@@ -19,8 +19,7 @@ from tools.kit.files import write_new
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.integrations.gateways.head_ports import Gateway
-    from agent.integrations.gateways.ports import ChatSession
+    from agent.integrations.gateways.ports import ChatSession, Gateway
 
 FOLDER = "received"
 MOST = 10

@@ -1,4 +1,4 @@
-"""One gateway that runs: its connection with back-off, what it takes in, and what it sends."""
+"""Gateways that run: the connection of each with back-off, what it takes in, and what it sends."""
 
 from __future__ import annotations
 
@@ -35,10 +35,16 @@ from agent.integrations.gateways.adapter import (
 from agent.integrations.gateways.book import Delivery
 from agent.integrations.gateways.chat_head import ChatHead
 from agent.integrations.gateways.chat_questions import shown_ask
-from agent.integrations.gateways.head_ports import GatewayHouse
-from agent.integrations.gateways.moving import HERE, move, refuse_group
-from agent.integrations.gateways.outgoing import ChatTarget, OutgoingMessages, drop_copy, drop_unclaimed
-from agent.integrations.gateways.ports import ChatHost, ChatSession
+from agent.integrations.gateways.outgoing import (
+    HERE_WORDS,
+    ChatTarget,
+    OutgoingMessages,
+    drop_copy,
+    drop_unclaimed,
+    move,
+    refuse_group,
+)
+from agent.integrations.gateways.ports import ChatHost, ChatSession, GatewayHouse
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -438,7 +444,7 @@ class AllGateways:
     async def move(self, session: ChatSession, where: str) -> str:
         """Let your chat at a messenger go on with a session, or none; where it goes on, in words.
 
-        `where` is a target of messages, or one of `moving.HERE`. Raises `ConfigError`.
+        `where` is a target of messages, or one of `moving.HERE_WORDS`. Raises `ConfigError`.
         """
         to = await self.destination(where)
         path = await session.client.whole_path()
@@ -456,7 +462,7 @@ class AllGateways:
     async def destination(self, where: str) -> ChatTarget | None:
         """The chat a session can move to; None for the terminal. Raises `ConfigError` if there is none."""
         target = where.strip().lower() if ":" not in where else where.strip()
-        if target in HERE:
+        if target in HERE_WORDS:
             return None
         outgoing = OutgoingMessages(self._settings.gateways, {})
 

@@ -1,4 +1,4 @@
-"""The hooks of one session: asked before and after calls, and told what happens."""
+"""The hooks of one session: agreed to by their hash, run as processes, asked before and after calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order to start or reach a server, as JSON that crosses to it. Pure."""
+"""The order to start or reach a server, and the frames between Hermes and its process."""
 
 from __future__ import annotations
 

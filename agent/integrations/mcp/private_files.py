@@ -1,4 +1,4 @@
-"""Small private files of JSON: written whole, believed only if nobody else could have written them."""
+"""Private files of servers: small JSON written whole and believed only if it is ours, and tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One server of a session: started at its first use, asked within its time, parked when it fails."""
+"""One server of a session: its process, its clocks, its faults; parked when it fails."""
 
 from __future__ import annotations
 

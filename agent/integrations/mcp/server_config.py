@@ -1,4 +1,4 @@
-"""One server as it is configured: checked, with variables filled in, and known by a hash. Pure."""
+"""Servers as they are configured: declared, checked, agreed to by a hash, and ready to be launched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms and addresses that a server asks a person for, put as questions of Hermes."""
+"""What servers ask for: forms and addresses for a person, and answers of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of servers and their tools, for whoever shows them. Pure."""
+"""The health of servers and the state of their tools, as it is shown. Pure."""
 
 from __future__ import annotations
 

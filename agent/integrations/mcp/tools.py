@@ -1,4 +1,4 @@
-"""Tools of servers in the registry of a session: judged as `mcp(server/tool)`."""
+"""Tools and prompts of servers in a session: judged as `mcp(server/tool)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consent to plugins, by the hash of their files, with what each registered then. Touches the disk."""
+"""Consent to plugins, by the hash of their files, and copies of what was agreed to. Touches the disk."""
 
 from __future__ import annotations
 

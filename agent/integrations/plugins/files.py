@@ -1,4 +1,4 @@
-"""The files of a plugin: read only where they really lie inside its folder, and hashed as a whole."""
+"""The files of a plugin, its manifest and what it asks for: read only where they lie in its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copying a plugin into the home, exchanging it for a newer one, and taking it away."""
+"""Making, installing, exchanging, turning on and removing plugins."""
 
 from __future__ import annotations
 

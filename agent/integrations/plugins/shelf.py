@@ -1,4 +1,4 @@
-"""The plugins there are: in the home, in a trusted project, installed by pip; and which of them are on."""
+"""The plugins there are, which of them are on, what changed in them, and the skills they bring."""
 
 from __future__ import annotations
 

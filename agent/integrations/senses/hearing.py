@@ -1,4 +1,4 @@
-"""Recordings written down: by an OpenAI-compatible service, or by a whisper package of this machine."""
+"""Recordings: made on this machine, and written down by a service or a whisper package."""
 
 from __future__ import annotations
 

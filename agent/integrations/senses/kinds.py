@@ -1,4 +1,4 @@
-"""Pictures and sounds told by their first bytes, whatever a service calls them. Pure."""
+"""Kinds of pictures and sounds, programs and services that are brought along for them."""
 
 from __future__ import annotations
 

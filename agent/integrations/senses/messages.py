@@ -1,4 +1,4 @@
-"""Messages to targets of the settings, and to chats of messengers. Each kind of target is an adapter."""
+"""Messages to targets of the settings and to chats of messengers, and devices of the home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Showing a picture to a model, or reading its text on this machine."""
+"""Pictures: shown to a model, read as text on this machine, and drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading pages for the model: what fits into the conversation, all of it on the disk, passages."""
+"""Searching and reading pages for the model: what fits into the conversation, all of it on the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three memories: notes for everywhere, about the person, and of one project."""
+"""The three memories and where a note belongs: everywhere, about the person, or one project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A maker of vectors of texts, so that texts that mean the same lie close to each other."""
+"""Makers of vectors of texts, by a provider or by a package of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The skills of one agent, as its tools and its messages use them."""
+"""The skills of one agent: used by its tools and messages, and changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One skill: a folder with a SKILL.md and what belongs to it."""
+"""One skill: a folder with a SKILL.md, its frontmatter, and how far it is trusted."""
 
 from __future__ import annotations
 

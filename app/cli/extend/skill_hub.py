@@ -19,11 +19,11 @@ from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.catalog import SkillCatalog
+    from agent.knowledge.skills.hub.bundle import SkillOffer
     from agent.knowledge.skills.hub.installing import Side
     from agent.knowledge.skills.hub.lock import LockedSkill, SnapshotRow
     from agent.knowledge.skills.hub.opening import Candidate
     from agent.knowledge.skills.hub.service import AuditedSkill, SkillHub, UpdatePlan
-    from agent.knowledge.skills.hub.source import SkillOffer
     from agent.knowledge.skills.skill import Skill
 
 IDENTIFIER = (

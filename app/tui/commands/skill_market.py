@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from agent.knowledge.skills.hub.bundle import SkillOffer
     from agent.knowledge.skills.hub.opening import Candidate, SkillReference
     from agent.knowledge.skills.hub.service import SearchResult, SkillHub
-    from agent.knowledge.skills.hub.source import SkillOffer
 
 
 class HubMarket:

@@ -23,9 +23,9 @@ from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
+    from agent.knowledge.skills.hub.bundle import SkillOffer
     from agent.knowledge.skills.hub.opening import Candidate
     from agent.knowledge.skills.hub.service import SearchResult
-    from agent.knowledge.skills.hub.source import SkillOffer
 
 WHAT = "What to look for, or which skill: words, owner/repository/folder, an address, ./folder"
 

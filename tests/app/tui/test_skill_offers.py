@@ -12,9 +12,9 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.core.home import Home
+from agent.knowledge.skills.hub.bundle import SkillOffer
 from agent.knowledge.skills.hub.opening import Candidate, SkillSources, SourcePlace
 from agent.knowledge.skills.hub.service import SearchResult, SkillHub
-from agent.knowledge.skills.hub.source import SkillOffer
 from app.tui.commands.skill_market import HubMarket
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.skill_candidate import CandidateScreen

@@ -1,4 +1,4 @@
-"""The protocol of search services, and the form of their results."""
+"""The protocol of search services, the form of their results, and the ring that asks them in turn."""
 
 from __future__ import annotations
 

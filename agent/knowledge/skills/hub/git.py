@@ -24,18 +24,21 @@ from urllib.parse import urlsplit
 from agent.knowledge.skills.hub.bundle import (
     SKILL_FILES,
     STRICT,
+    FetchedSkill,
     HubError,
     HubMissingError,
     HubRefusedError,
     HubUnreachableError,
     Limits,
     SkillFile,
+    SkillOffer,
+    SourceKind,
     check_count,
     checked,
+    matches,
     safe_path,
 )
 from agent.knowledge.skills.hub.http import check_address
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, SourceKind, matches
 from agent.knowledge.skills.skill import SkillFormatError, read
 from agent.model.addresses import is_loopback
 from tools.kit.children import kill_group

@@ -1,4 +1,4 @@
-"""Bringing skills into the home, out of it and back: each step leaves the old or the new, never a half."""
+"""Installing, updating and removing skills: each step leaves the old or the new, never a half."""
 
 from __future__ import annotations
 

@@ -18,8 +18,7 @@ from typing import Any, get_args
 
 from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home
 from agent.knowledge.skills.hub import bundle
-from agent.knowledge.skills.hub.bundle import HubError, tree_digest
-from agent.knowledge.skills.hub.source import SourceKind
+from agent.knowledge.skills.hub.bundle import HubError, SourceKind, tree_digest
 from agent.knowledge.skills.scanner import Verdict
 from agent.knowledge.skills.skill import Skill, Trust
 from tools.kit.files import lock_file, open_lock, read_plain, write_atomically

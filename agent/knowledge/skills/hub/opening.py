@@ -1,4 +1,4 @@
-"""Opens sources, and finds the skill of a source that a person means."""
+"""Opens sources, finds the skill a person means, and fetches it into quarantine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ from agent.core.home import Home
 from agent.knowledge.skills.catalog import BUNDLED
 from agent.knowledge.skills.hub import bundle, git
 from agent.knowledge.skills.hub.bundle import (
+    FetchedSkill,
     HubError,
     HubMissingError,
     HubRefusedError,
+    SkillSource,
+    SourceKind,
     hashes_of,
     skill_text,
 )
 from agent.knowledge.skills.hub.http import HubHttp, check_address, origin
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillSource, SourceKind
 from agent.knowledge.skills.hub.sources import github
 from agent.knowledge.skills.hub.sources.folder import FolderTree, folder_source
 from agent.knowledge.skills.hub.sources.github import GitHubSource, GitHubTree, GitSource

@@ -21,6 +21,7 @@ from agent.knowledge.skills.hub.bundle import (
     HubUnreachableError,
     Limits,
     SkillFile,
+    SkillOffer,
     checked,
     hashes_of,
     tree_digest,
@@ -34,7 +35,6 @@ from agent.knowledge.skills.hub.opening import (
     SourcePlace,
     quarantined,
 )
-from agent.knowledge.skills.hub.source import SkillOffer
 from agent.knowledge.skills.scanner import SkillScan
 from agent.knowledge.skills.skill import Trust, trust_of
 from tools.text.words import brief

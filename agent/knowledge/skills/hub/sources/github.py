@@ -13,10 +13,17 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from agent.knowledge.skills.hub.bundle import STRICT, HubError, HubMissingError, HubRefusedError, Limits
+from agent.knowledge.skills.hub.bundle import (
+    STRICT,
+    FetchedSkill,
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    Limits,
+    SkillOffer,
+)
 from agent.knowledge.skills.hub.git import SECONDS, GitPlace, TreeEntry, TreeSource, fetched
 from agent.knowledge.skills.hub.http import HttpAnswer, HubHttp, HubSession, check_address, host
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer
 from tools.text.words import brief
 
 API = "https://api.github.com"

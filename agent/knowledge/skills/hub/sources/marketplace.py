@@ -15,10 +15,13 @@ from urllib.parse import quote
 from agent.knowledge.skills.hub.bundle import (
     SKILL_FILES,
     STRICT,
+    FetchedSkill,
     HubError,
     HubMissingError,
     HubRefusedError,
     Limits,
+    SkillOffer,
+    matches,
     safe_path,
 )
 from agent.knowledge.skills.hub.git import (
@@ -33,7 +36,6 @@ from agent.knowledge.skills.hub.git import (
     subfolder,
 )
 from agent.knowledge.skills.hub.http import HubHttp, HubSession, origin
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, matches
 from tools.text.words import brief
 
 CATALOG = ".claude-plugin/marketplace.json"

@@ -11,16 +11,17 @@ from urllib.parse import quote, urlencode
 
 from agent.knowledge.skills.hub.bundle import (
     STRICT,
+    FetchedSkill,
     HubError,
     HubMissingError,
     HubRefusedError,
     Limits,
     SkillFile,
+    SkillOffer,
     checked,
     unpack,
 )
 from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HttpAnswer, HubHttp, host
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer
 from tools.text.words import brief
 
 CLAWHUB = "https://clawhub.ai"

@@ -11,21 +11,23 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from agent.knowledge.skills.hub.bundle import (
     STRICT,
+    FetchedSkill,
     HubError,
     HubMissingError,
     HubRefusedError,
     Limits,
     SkillFile,
+    SkillOffer,
     check_count,
     checked,
     hashes_of,
+    matches,
     safe_path,
     tree_digest,
     unpack,
 )
 from agent.knowledge.skills.hub.git import head_of
 from agent.knowledge.skills.hub.http import LARGEST_ARCHIVE, HubHttp, host, origin
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillOffer, matches
 from tools.text.words import brief
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"

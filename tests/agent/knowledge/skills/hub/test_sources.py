@@ -7,9 +7,15 @@ from typing import Any
 
 import pytest
 
-from agent.knowledge.skills.hub.bundle import HubError, HubMissingError, HubRefusedError
+from agent.knowledge.skills.hub.bundle import (
+    FetchedSkill,
+    HubError,
+    HubMissingError,
+    HubRefusedError,
+    SkillSource,
+    SourceKind,
+)
 from agent.knowledge.skills.hub.opening import SkillSources, SourcePlace
-from agent.knowledge.skills.hub.source import FetchedSkill, SkillSource, SourceKind
 from tests.support.skill_hub import (
     HubServer,
     answer,
