@@ -28,7 +28,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the subcommand."""
     actions = add_actions(parser)
     run_parser = add_action(
-        actions, "run", "run the enabled messengers, with the service they belong to", _run, json=""
+        actions, "run", "run the enabled messengers, with the service they belong to", run, json=""
     )
     run_parser.add_argument("--port", type=int, default=0, metavar="N", help="port of the service (0 = any)")
     gateway_setup.declare(actions)
@@ -42,7 +42,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     revoke.add_argument("person", metavar="ID", help="id, GATEWAY:ID, or name")
 
 
-def _run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
+    """Run the enabled messengers until it is stopped. Raises `HermesError`."""
     from agent.integrations.gateways.adapter import gateway_kinds
 
     home = Home.locate()
