@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent.core.home import Home
 from agent.errors import ConfigError
 from app.cli.extend.extras import require
 from app.cli.frame import add_action, answer, load_settings, say, say_json
 
 if TYPE_CHECKING:
-    from agent.core.home import Home
     from agent.integrations.gateways.adapter import GatewayKind
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from agent.core.store.operations import Operation
-    from agent.session.history.navigation import BUSY
     from agent.session.subagents.agents import Agents
     from agent.workspace.checkpoints.restore.plan import RestorePlan
     from agent.workspace.checkpoints.restore.ref_plan import Choice
@@ -53,6 +52,8 @@ async def merge_copy(app: HistoryPort, agent: str) -> str:
     `ALL` shows the copies of all agents that have ended, one after the other. Empty if the person
     thought better of it. Raises `HermesError`.
     """
+    from agent.session.history.navigation import BUSY
+
     client = app.need_client()
     if client.busy:
         # Said before somebody looks and decides, not afterwards.
