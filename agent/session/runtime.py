@@ -15,7 +15,15 @@ from agent.core.home import Home, private_folder
 from agent.core.store.connection import Database
 from agent.core.store.store import Store
 from agent.errors import ConfigError
-from agent.events import Noticed
+from agent.events import (
+    AssistantMessageAdded,
+    Noticed,
+    SessionOpened,
+    ToolFinished,
+    TurnEnded,
+    TurnStarted,
+    UserMessageAdded,
+)
 from agent.integrations.hooks.session_hooks import HookConsent, SessionHooks
 from agent.integrations.mcp.tools import with_prompts
 from agent.integrations.plugins.shelf import catalog_for
@@ -75,6 +83,10 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder as Steps
 
 
+STORED = (SessionOpened, UserMessageAdded, AssistantMessageAdded, ToolFinished, TurnEnded, Noticed)
+"""What is told when something to search for has been stored."""
+
+
 async def open_engine(
     options: Options,
     *listeners: Listener,
@@ -106,7 +118,7 @@ async def open_engine(
         sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
         meaning=open_meaning(store, loaded.settings, loaded.environ),
     )
-    stream.subscribe(lambda _event: recall.stir())
+    stream.subscribe(lambda _event: recall.stir(), *STORED)
     closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
     base = SharedServices(
         options=options,
@@ -169,7 +181,7 @@ async def _assemble(
     note_settings(base)
     talk = await open_conversation(base, named, servers)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
-        base.stream.subscribe(SaveOffer(base.emit))
+        base.stream.subscribe(SaveOffer(base.emit), TurnStarted, ToolFinished, TurnEnded)
     session, opened = talk.session, talk.opened
     if folder.left:
         await move(session, folder.left, base.options.workspace, owned=opened.owned)

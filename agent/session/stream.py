@@ -1,4 +1,4 @@
-"""The one ordered stream of events, and whoever listens to it."""
+"""The one ordered stream of events, and its listeners."""
 
 from __future__ import annotations
 
@@ -14,25 +14,34 @@ Listener = Callable[[Event], None]
 
 
 class EventStream:
-    """Hands every event to every listener, in order and at once.
+    """Hands every event to the listeners of its type, in order and at once.
 
     Listeners run on the event loop and must be quick; one that fails is logged
     and does not disturb the engine or the others.
     """
 
     def __init__(self) -> None:
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[tuple[Listener, tuple[type[Event], ...]], ...] = ()
+        self._by_type: dict[type[Event], tuple[Listener, ...]] = {}
         self.number: Callable[[], int] | None = None
         """Gives each event its number; None until the session is known."""
 
-    def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Hear every event from now on. The returned function ends the subscription."""
-        self._listeners = (*self._listeners, listener)
+    def subscribe(self, listener: Listener, *types: type[Event]) -> Callable[[], None]:
+        """Hear events of these types from now on, of all where none is named. The result ends it."""
+        entry = (listener, types)
+        self._set((*self._listeners, entry))
+        return lambda: self._set(tuple(known for known in self._listeners if known is not entry))
 
-        def unsubscribe() -> None:
-            self._listeners = tuple(known for known in self._listeners if known is not listener)
+    def _set(self, listeners: tuple[tuple[Listener, tuple[type[Event], ...]], ...]) -> None:
+        self._listeners = listeners
+        self._by_type = {}
 
-        return unsubscribe
+    def _listeners_of(self, kind: type[Event]) -> tuple[Listener, ...]:
+        if kind not in self._by_type:
+            self._by_type[kind] = tuple(
+                listener for listener, types in self._listeners if not types or issubclass(kind, types)
+            )
+        return self._by_type[kind]
 
     def numbered(self, event: Event) -> Event:
         """The event with the next number; nobody hears of it."""
@@ -41,7 +50,7 @@ class EventStream:
     def emit(self, event: Event) -> None:
         """Number the event and hand it on. Must be called on the event loop."""
         event = self.numbered(event)
-        for listener in self._listeners:
+        for listener in self._listeners_of(type(event)):
             try:
                 listener(event)
             except Exception:
