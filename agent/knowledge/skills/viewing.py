@@ -13,7 +13,9 @@ from agent.core.home import from_home
 from agent.events import Event, Noticed, ToolFinished, TurnEnded, TurnStarted
 from agent.knowledge.skills.catalog import SkillSet, missing_variables
 from agent.knowledge.skills.scanner import scan_text
-from agent.knowledge.skills.skill import Skill, linked_files, read_text
+from agent.knowledge.skills.skill import Skill, SkillFormatError, linked_files, read_text
+from agent.safety.permissions.rules import PermissionRule, RuleSet
+from agent.safety.permissions.subjects import RuleSubject, Setting
 from themes.skin import nearest
 from tools.results import ToolError
 from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, SendInput, WritePath
