@@ -1,4 +1,4 @@
-"""What messengers keep in the store, and how a person asks about it: gateways, people, places, messages."""
+"""Rows of messengers in the store: gateways, people, places and messages, as they run and as they are shown."""
 
 from __future__ import annotations
 

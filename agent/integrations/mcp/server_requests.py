@@ -1,4 +1,4 @@
-"""What servers ask for: forms and addresses for a person, and answers of the model."""
+"""Requests of servers: forms and addresses for a person, and answers of the model."""
 
 from __future__ import annotations
 
