@@ -76,7 +76,7 @@ class AttachmentStore:
     def take(self, path: Path, mention: str = "") -> Attachment:
         """Keep the image at `path`. Raises `AttachmentError` naming what is wrong with it."""
         media, data = _image(path)
-        return self._taken(path, media, data, mention)
+        return self._take(path, media, data, mention)
 
     @staticmethod
     def digest(path: Path) -> str:
@@ -90,9 +90,9 @@ class AttachmentStore:
             raise NotAnImageError(f"{short_name(path)} is no png, jpeg, gif or webp image.")
         if len(data) > LIMIT:
             raise _too_large(path, len(data))
-        return self._taken(path, media, data, mention)
+        return self._take(path, media, data, mention)
 
-    def _taken(self, path: Path, media: str, data: bytes, mention: str) -> Attachment:
+    def _take(self, path: Path, media: str, data: bytes, mention: str) -> Attachment:
         digest = hashlib.sha256(data).hexdigest()
         self._keep(digest, data)
         return Attachment(short_name(path), media, len(data), digest, _line(mention))
@@ -186,7 +186,7 @@ def image_label(name: str, size: int) -> str:
     return f"[image: {name} {size_text(size)}]"
 
 
-def shown(text: str, attachments: Sequence[Attachment]) -> str:
+def display_text(text: str, attachments: Sequence[Attachment]) -> str:
     """A message as a person reads it: its mentions of attachments as name and size."""
     behind = []
     at = 0

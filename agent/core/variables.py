@@ -15,7 +15,7 @@ def variable_names(text: str) -> list[str]:
     return [match.group(1) for match in _VARIABLE.finditer(text)]
 
 
-def filled(text: str, variables: Mapping[str, str], where: str) -> str:
+def fill_in(text: str, variables: Mapping[str, str], where: str) -> str:
     """`text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing one."""
 
     def value(match: re.Match[str]) -> str:

@@ -280,7 +280,7 @@ def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
 @cache
 def _built_in_matches() -> tuple[tuple[str, Match], ...]:
     files = sorted(BUILT_IN.glob("*.yaml"))
-    return tuple((file.stem, Match.model_validate(_parsed(file).get("match") or {})) for file in files)
+    return tuple((file.stem, Match.model_validate(_parse(file).get("match") or {})) for file in files)
 
 
 def _file(name: str, own: Path | None) -> Path:
@@ -314,7 +314,7 @@ def _built_in(name: str) -> Dialect:
 
 def _read(file: Path, base: Dialect) -> Dialect:
     """A table laid over another one. Raises `ValidationError` or `ConfigError`."""
-    data = _parsed(file)
+    data = _parse(file)
     told = Dialect.model_validate({**data, "name": file.stem})
     parts = {name: data[name] for name in ("calls", "roles", "thinking", "tools", "images") if data.get(name)}
     limits = dict(data.get("limits") or {})
@@ -334,7 +334,7 @@ def _read(file: Path, base: Dialect) -> Dialect:
     )
 
 
-def _parsed(file: Path) -> dict[str, Any]:
+def _parse(file: Path) -> dict[str, Any]:
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

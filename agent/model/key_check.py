@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from agent.core.variables import filled
+from agent.core.variables import fill_in
 from agent.errors import ConfigError, HermesError
 from agent.model.addresses import below, is_loopback, list_of_models, plain_address
 from agent.model.catalog import PROVIDERS, Provider
@@ -110,7 +110,7 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
 def _substitute(text: str, environ: Mapping[str, str]) -> str:
     """`text` with its variables filled in; as it is where one is missing."""
     try:
-        return filled(text, environ, "")
+        return fill_in(text, environ, "")
     except ConfigError:
         return text
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit, urlunsplit
 
-from agent.core.variables import filled, variable_names
+from agent.core.variables import fill_in, variable_names
 from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
 from agent.model.catalog import FREE, PROVIDERS, TITLES, UNKNOWN, ModelInfo, Provider, lookup
@@ -256,7 +256,7 @@ class _Resolver:
         """The headers of the settings, with the key where a provider wants it in one of its own."""
         given = own.headers if own else {}
         place = f"providers.{name}.headers"
-        made = {header: filled(text, self._environ, place) for header, text in given.items()}
+        made = {header: fill_in(text, self._environ, place) for header, text in given.items()}
         host = (urlsplit(url).hostname or "").lower()
         is_azure = (
             name == "azure" or (own is not None and own.dialect == "azure") or host.endswith(AZURE_HOSTS)
@@ -282,7 +282,7 @@ class _Resolver:
             return replace(usual, key_env=own.api_key_env or usual.key_env, format=own.format or usual.format)
         if own is not None:
             place = f"providers.{name}.base_url"
-            url = checked_url(filled(own.base_url, self._environ, place), place)
+            url = checked_url(fill_in(own.base_url, self._environ, place), place)
             # A key goes only where its provider lives, unless the settings say otherwise.
             usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
             return Provider(base_url=url, key_env=own.api_key_env or usual, format=own.format or spoken(url))
@@ -297,7 +297,7 @@ class _Resolver:
         known = PROVIDERS[name]
         if not _variable(self._environ, known.key_env):
             return known
-        return replace(known, base_url=filled(known.base_url, self._environ, f"The provider {name}"))
+        return replace(known, base_url=fill_in(known.base_url, self._environ, f"The provider {name}"))
 
     def _missing_key(self, name: str, model: str, provider: Provider) -> str:
         where = f"{provider.base_url} ({BASE_URL})" if name == CUSTOM else name

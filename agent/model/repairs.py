@@ -113,7 +113,7 @@ def window_in(dialect: Dialect, text: str) -> int | None:
     if dialect.limits.other_units and re.search(dialect.limits.other_units, text, re.IGNORECASE):
         return None
     for pattern in dialect.limits.window_in_refusal:
-        for match in _found(pattern, text):
+        for match in _matches(pattern, text):
             digits = re.sub(r"[,_.]", "", next(filter(None, match.groups()), ""))
             if digits.isdigit() and 1_000 <= int(digits) <= 100_000_000:
                 return int(digits)
@@ -140,12 +140,12 @@ def _calls_for(rule: RefusalRule, refusal: Refusal) -> bool:
         return False
     if rule.format and rule.format != refusal.format:
         return False
-    if not any(_found(rule.match, refusal.said)):
+    if not any(_matches(rule.match, refusal.said)):
         return False
-    return not (rule.unless and any(_found(rule.unless, refusal.said)))
+    return not (rule.unless and any(_matches(rule.unless, refusal.said)))
 
 
-def _found(pattern: str, text: str) -> Iterator[re.Match[str]]:
+def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
     try:
         yield from re.finditer(pattern, text, re.IGNORECASE)
     except re.error as error:

@@ -194,7 +194,7 @@ def _simple(part: Any, root: Mapping[str, Any], depth: int, seen: tuple[str, ...
     for name in _BRANCHES:
         if branches := [each for each in _list(part.get(name)) if isinstance(each, Mapping)]:
             rest = {key: value for key, value in part.items() if key != name}
-            chosen = _joined(branches) if name == "allOf" else _chosen(branches)
+            chosen = _joined(branches) if name == "allOf" else _choose(branches)
             return _simple({**chosen, **rest}, root, depth + 1, seen)
     made = {name: part[name] for name in _PLAIN if name in part}
     if "const" in part and "enum" not in made:
@@ -230,7 +230,7 @@ def _joined(branches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _chosen(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The alternative that stands for all: words to choose from together, else the first that is not null."""
     words = [
         word for each in branches for word in (each.get("enum") or [each.get("const")]) if word is not None

@@ -59,7 +59,7 @@ def most_cost(most_input: int, output: int, info: ModelInfo) -> float | None:
 COUNTS = ("input", "output", "cached", "reasoning", "written", "cost")
 
 
-def counted(usage: Usage) -> dict[str, int | float | None]:
+def usage_record(usage: Usage) -> dict[str, int | float | None]:
     """`usage` as it is kept with a message."""
     return {name: getattr(usage, name) for name in COUNTS}
 
@@ -137,7 +137,7 @@ class Meter:
     def take_aside(self) -> list[dict[str, Any]]:
         """What `add_aside` took in since the last time, as JSON, to be kept with the next message."""
         taken, self._aside = self._aside, []
-        return [{"model": route, "usage": counted(usage)} for route, usage in taken]
+        return [{"model": route, "usage": usage_record(usage)} for route, usage in taken]
 
     def add_past(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Take in what is kept with the messages of a session that goes on (`model`, `usage`, `aside`)."""

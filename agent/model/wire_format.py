@@ -129,7 +129,7 @@ def compact(value: Any) -> bytes:
     return without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
-def filled(content: str, role: str) -> str:
+def never_blank(content: str, role: str) -> str:
     """`content`, or what stands for it if it is blank."""
     return content if content.strip() else EMPTY[role]
 

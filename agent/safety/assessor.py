@@ -24,7 +24,7 @@ from agent.safety.reader.script import read
 from agent.safety.reader.state import Command, Reading
 from agent.safety.reader.tree import UNKNOWN, literal, words
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
-from agent.safety.scope import Scope, shown
+from agent.safety.scope import Scope, mark_text
 from agent.safety.verdict import SEVERITY, UndoCoverage, Verdict
 from agent.workspace.checkpoints.git_settings import may_go, passes
 
@@ -164,7 +164,9 @@ class _Judge:
             if not all(place.startswith("/dev/") for place in places):
                 self.only_looks = False
             self._file(
-                f"> {path}", filter(None, map(self._written, places)), network=path.startswith("/dev/tcp")
+                f"> {path}",
+                filter(None, map(self._write_reason, places)),
+                network=path.startswith("/dev/tcp"),
             )
         for path, cwds in reading.reads:
             if path.startswith(("/dev/tcp/", "/dev/udp/")):
@@ -243,7 +245,7 @@ class _Judge:
                 return ["works in a repository whose settings name programs to run"]
         if policy.passes_by == "boundary" and not self._closed:
             if not found.known:
-                return [f"is not known to be harmless: {shown(command.name)}"]
+                return [f"is not known to be harmless: {mark_text(command.name)}"]
             return [policy.reason]
         if policy.passes_by == "undo" and not (self._undo.git and self._scope.keeps_git(cwd)):
             return [policy.reason]
@@ -306,22 +308,26 @@ class _Judge:
         if {"--unset", "--unset-all", "unset"} & set(command.arguments) and not value and may_go(key):
             return []
         plain = _GIT_KEY.fullmatch(key) is not None and passes(key, value)
-        return [] if plain else [f"sets git-config({shown(key)}), which may run a program or send elsewhere"]
+        return (
+            [] if plain else [f"sets git-config({mark_text(key)}), which may run a program or send elsewhere"]
+        )
 
     def _of_files(self, command: Command, found: Deed, cwd: str) -> list[str]:
-        reasons: list[str | None] = [self._written(joined(cwd, path)) for path in found.writes]
+        reasons: list[str | None] = [self._write_reason(joined(cwd, path)) for path in found.writes]
         reasons += [self._deleted(joined(cwd, path), found.recursive) for path in found.deletes]
-        reasons += [self._scope.read(joined(cwd, path)) for path in dict.fromkeys(_named(command, found))]
+        reasons += [
+            self._scope.read(joined(cwd, path)) for path in dict.fromkeys(_readable_files(command, found))
+        ]
         if command.name == "git" and found.effect not in ("looks", "publishes"):
             read = _read_by_git(command.arguments)
             reasons += [
-                self._written(joined(cwd, word))
+                self._write_reason(joined(cwd, word))
                 for word in command.arguments
                 if word.startswith(("/", "../")) and word not in read
             ]
         return [reason for reason in reasons if reason]
 
-    def _written(self, path: str) -> str | None:
+    def _write_reason(self, path: str) -> str | None:
         if UNKNOWN in path and not path.startswith("/dev/") and (self._closed or _is_new(path)):
             return None if self._closed else "writes to a place that is not known here"
         return self._scope.write(path)
@@ -336,7 +342,7 @@ def _is_new(path: str) -> bool:
     return UNKNOWN in path
 
 
-def _named(command: Command, found: Deed) -> list[str]:
+def _readable_files(command: Command, found: Deed) -> list[str]:
     """Files that a program may read, whatever it is."""
     if command.name == "git":
         shows = {

@@ -110,7 +110,7 @@ def deed(command: Command, table: Table) -> Deed:
         reads,
         writes,
         deletes,
-        bool(program.recursive) and ("always" in program.recursive or _given(program.recursive, told)),
+        bool(program.recursive) and ("always" in program.recursive or _has_option(program.recursive, told)),
         hosts,
         sends or _tells(program, told),
         True,
@@ -208,7 +208,7 @@ def _raised(program: Program, effect: EffectName, told: _Words) -> tuple[EffectN
     said = told.operands[0] if told.operands else ""
     for key, other in program.options.items():
         verb, _, option = key.rpartition(" ")
-        if (not verb or verb == said) and _given((option,), told):
+        if (not verb or verb == said) and _has_option((option,), told):
             if program.hosts and other in ("publishes", "code"):
                 sends = True
             elif EFFECTS.index(other) > EFFECTS.index(effect):
@@ -216,7 +216,7 @@ def _raised(program: Program, effect: EffectName, told: _Words) -> tuple[EffectN
     return effect, sends
 
 
-def _given(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
+def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
     """Whether one of the options is given, by itself or among others of one letter."""
     for option in told.options:
         if option in wanted or option.partition("=")[0] in wanted or (option[0] == "+" and "+" in wanted):
@@ -234,7 +234,7 @@ def _paths(
     command: Command, program: Program, told: _Words, how: Operands, effect: EffectName
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     operands = told.operands
-    if program.skip and not (program.skipped_by and _given(program.skipped_by, told)):
+    if program.skip and not (program.skipped_by and _has_option(program.skipped_by, told)):
         operands = operands[program.skip :]
     if program.verbs and how != "none":
         operands = operands[1:]
@@ -279,7 +279,7 @@ def _archive(arguments: Sequence[str]) -> list[str]:
 
 
 def _texts(program: Program, told: _Words) -> tuple[str, ...]:
-    if program.skipped_by and _given(program.skipped_by, told):
+    if program.skipped_by and _has_option(program.skipped_by, told):
         return tuple(value for option, value in told.values if option in program.skipped_by)
     return tuple(told.operands[: program.skip])
 
@@ -308,7 +308,7 @@ def _addresses(arguments: Sequence[str]) -> Iterator[str]:
         if "://" in word:
             for match in _ADDRESS.finditer(word):
                 if match[1] or not match[0].startswith("file:"):
-                    yield _named(match[1])
+                    yield _host_name(match[1])
 
 
 def _hosts(program: Program, told: _Words) -> Iterator[str]:
@@ -323,7 +323,7 @@ def _hosts(program: Program, told: _Words) -> Iterator[str]:
             continue
         found = _ADDRESS.match(word) or _HOST.fullmatch(word)
         yield (
-            (_named(found[1]) or UNKNOWN)
+            (_host_name(found[1]) or UNKNOWN)
             if found is not None
             else (UNKNOWN if UNKNOWN in word else literal(word))
         )
@@ -341,7 +341,7 @@ def _hosts(program: Program, told: _Words) -> Iterator[str]:
             yield from _addresses([value])
 
 
-def _named(host: str) -> str:
+def _host_name(host: str) -> str:
     if UNKNOWN in host or any(mark in host for mark in GLOBS):
         return UNKNOWN
     return literal(host).lower().strip("[]").rstrip(".")

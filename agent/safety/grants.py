@@ -107,7 +107,7 @@ def subject(action: Action) -> Subject | None:
             return None
 
 
-def spelled(action: Action) -> str:
+def rule_words(action: Action) -> str:
     """The rule of a lasting yes in words; empty when there is none. Outside text."""
     match action:
         case RunCommand():
@@ -170,7 +170,7 @@ class Grants:
         covers = subject(action)
         if covers is None:
             return None
-        rule = spelled(action)
+        rule = rule_words(action)
         if isinstance(action, RunCommand) or action.effect is not None:
             rule = f"{action.headline()}  ({rule})"
         return Grant(

@@ -173,18 +173,18 @@ class GuardedPlaces:
             folder, _, name = path.rpartition("/")
             if name and self.says_nothing(name):
                 if (folder, whole) not in answers.below:
-                    answers.below[folder, whole] = self._answer(path, self._told(path), look, whole)
+                    answers.below[folder, whole] = self._answer(path, self._telling_part(path), look, whole)
                 return answers.below[folder, whole]
-            told = self._told(path) if name else None
+            told = self._telling_part(path) if name else None
         found = answers.paths[key] = self._answer(path, told, look, whole)
         return found
 
     def _answer(self, path: str, told: str | None, look: PathCache, whole: bool) -> str | None:
         if told is None:
-            return self._found(path, look, whole)
-        return look.once((self, told, whole), lambda: self._found(path, look, whole))
+            return self._find(path, look, whole)
+        return look.once((self, told, whole), lambda: self._find(path, look, whole))
 
-    def _told(self, path: str) -> str | None:
+    def _telling_part(self, path: str) -> str | None:
         """A path up to the last name that says something; None if that is all of it."""
         names = path.split("/")
         known = len(names)
@@ -192,7 +192,7 @@ class GuardedPlaces:
             known -= 1
         return "/".join(names[:known]) if known < len(names) else None
 
-    def _found(self, path: str, look: PathCache, whole: bool) -> str | None:
+    def _find(self, path: str, look: PathCache, whole: bool) -> str | None:
         if len(path) > LONGEST_PATH and not is_open(path):
             return None
         place = self._place(parts(path), whole)

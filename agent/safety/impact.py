@@ -66,7 +66,7 @@ def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impac
             outside = action.outside and around.sandbox != "none"
             reading = read(action.command, str(action.cwd), str(around.home))
             return Impact(
-                tuple(_named(_changed(reading), around.workspace)),
+                tuple(_names(_changed(reading), around.workspace)),
                 _network(action, verdict, around),
                 "outside" if outside else around.sandbox,
             )
@@ -77,7 +77,7 @@ def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impac
             )
         case ChangeFiles():
             paths = map(str, (*action.paths, *action.removes))
-            return Impact(tuple(_named(paths, around.workspace)))
+            return Impact(tuple(_names(paths, around.workspace)))
         case Fetch() | SearchWeb() | ReachHost():
             return Impact((), "yes")
         case _:
@@ -116,7 +116,7 @@ def _in_place(command: Command) -> bool:
     return any(word.startswith(("-i", "--in-place", "-pi", "-ni")) for word in command.arguments)
 
 
-def _named(paths: Iterator[str], workspace: Path) -> Iterator[str]:
+def _names(paths: Iterator[str], workspace: Path) -> Iterator[str]:
     found = [path for path in dict.fromkeys(paths) if path != "/dev/null"]
     for path in found[:MOST_TOUCHED]:
         yield _name(path, workspace)

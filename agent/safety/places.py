@@ -399,7 +399,7 @@ class PathCache:
             self._asked[folder] += 1
             if self._asked[folder] < _MANY:
                 return False
-            self._lists[folder] = _listed(folder)
+            self._lists[folder] = _names_in(folder)
         listed = self._lists[folder]
         # Some file systems hide names with a dot, know short names, or forms of a letter as one.
         plain = listed is not None and name.isascii() and name[0] != "." and "~" not in name
@@ -412,7 +412,7 @@ class PathCache:
         return self._answers[question]  # type: ignore[return-value]
 
 
-def _listed(folder: str) -> frozenset[str] | None:
+def _names_in(folder: str) -> frozenset[str] | None:
     """The names in a folder whatever their case; None where a list does not tell, or tells too much."""
     if not _LISTS_ALL or _UNLISTED.match(folder):
         return None

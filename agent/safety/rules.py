@@ -246,7 +246,7 @@ def sgdisk(line: ProgramCall) -> str | None:
 _PARTED_CHANGES = words("mklabel mktable mkpart rm resizepart resize name set rescue move")
 
 
-def parted(line: ProgramCall) -> str | None:
+def split_off(line: ProgramCall) -> str | None:
     """parted with a command that changes something."""
     operands = line.operands("a")
     changes = _PARTED_CHANGES & set(operands[1:])
@@ -437,7 +437,7 @@ RULES: dict[str, Rule] = (
         "gdisk": partition,
         "cgdisk": partition,
         "sgdisk": sgdisk,
-        "parted": parted,
+        "parted": split_off,
         "badblocks": badblocks,
         "hdparm": hdparm,
         "nvme": subcommand_disk,

@@ -73,10 +73,10 @@ class Scope:
     def read(self, path: str) -> str | None:
         """What speaks against reading a marked absolute path, as a clause; None when nothing does."""
         if path.startswith("/dev/") and is_disk(path):
-            return f"reads a disk ({shown(path)})"
+            return f"reads a disk ({mark_text(path)})"
         full = absolute(path)
         if is_secret(full) or ((real := _real(full)) != full and is_secret(real)):
-            return f"reads secrets ({shown(path)})"
+            return f"reads secrets ({mark_text(path)})"
         return None
 
     def write(self, path: str) -> str | None:
@@ -101,7 +101,7 @@ class Scope:
         if what := self._guard.leads_to(full, whole=whole):
             return f"{does} {what}"
         if is_secret(full) and not current().is_free(full):
-            return f"{does} secrets ({shown(path)})"
+            return f"{does} secrets ({mark_text(path)})"
         real = _real(full)
         if UNKNOWN not in path and (_within(real, self._workspace) or _within(real, self._scratch)):
             return None
@@ -111,9 +111,8 @@ class Scope:
         scrap = self._own_tmp and _temporary(full) and _temporary(real)
         if scrap and UNKNOWN not in path and not (_within(full, self._kept) or _within(real, self._kept)):
             return None
-        return (
-            f"{does} {'something' if UNKNOWN in path else 'files'} outside of the workspace ({shown(full)})"
-        )
+        what = "something" if UNKNOWN in path else "files"
+        return f"{does} {what} outside of the workspace ({mark_text(full)})"
 
     def _too_large(self, full: str, does: str) -> str | None:
         """Whether undo keeps no copy of what would be lost, because a file is too large."""
@@ -121,9 +120,11 @@ class Scope:
             return None
         for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
             if self.undo.largest < 0:
-                return f"{does} a file while nothing is kept for undo ({shown(file)})"
+                return f"{does} a file while nothing is kept for undo ({mark_text(file)})"
             if size > self.undo.largest:
-                return f"{does} a file that undo keeps no copy of ({shown(file)}, {size // _MEGABYTE:,} MB)"
+                return (
+                    f"{does} a file that undo keeps no copy of ({mark_text(file)}, {size // _MEGABYTE:,} MB)"
+                )
         return None
 
 
@@ -150,7 +151,7 @@ def _below(folder: str) -> Iterator[tuple[str, int]]:
                 continue
 
 
-def shown(path: str) -> str:
+def mark_text(path: str) -> str:
     """A marked path for a person: nothing in it is hidden, very long ones are shortened in the middle."""
     text = reveal(literal(path))
     return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"

@@ -49,7 +49,7 @@ def is_secret(path: str) -> bool:
     """Whether a marked absolute path is likely to hold secrets, or is a pattern that reaches such a file."""
     name = path.rpartition("/")[2]
     if path.isascii() or not any(mark in path for mark in GLOBS):
-        known = _known(name)
+        known = _by_name(name)
         if known is not None:
             return known
         return _has_start(path) is not None and (_FOLDERS.search(path) is not None or _in_a_home(path))
@@ -66,7 +66,7 @@ def _in_a_home(path: str) -> bool:
 
 
 @lru_cache(maxsize=2_048)
-def _known(name: str) -> bool | None:
+def _by_name(name: str) -> bool | None:
     """Whether a file is secret by its name alone; None when that depends on its folder."""
     if _PUBLIC.fullmatch(name):
         return False

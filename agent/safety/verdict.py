@@ -69,7 +69,7 @@ _LOCAL = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
 
 def is_known(host: str) -> bool:
     """Whether a host is on the list, or is this machine."""
-    return is_local(host) or host in _LOOKED_UP or any(host in names for names in _listed().values())
+    return is_local(host) or host in _LOOKED_UP or any(host in names for names in _read_names().values())
 
 
 def is_local(host: str) -> bool:
@@ -82,10 +82,10 @@ def is_listed(host: str) -> bool:
 
     A server of this machine is none of them, as what its own projects run may act on any request.
     """
-    listed = _listed()
+    listed = _read_names()
     return host in listed["documentation"] or host in listed["packages"]
 
 
 @cache
-def _listed() -> dict[str, frozenset[str]]:
+def _read_names() -> dict[str, frozenset[str]]:
     return {kind: frozenset(names) for kind, names in groups().items()}

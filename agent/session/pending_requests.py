@@ -25,7 +25,7 @@ from agent.events import (
     RequestResolved,
     Room,
 )
-from agent.safety.grants import Grant, Grants, spelled
+from agent.safety.grants import Grant, Grants, rule_words
 from agent.safety.impact import Impact
 from agent.safety.verdict import Verdict
 from tools.context import PersonAnswer
@@ -93,7 +93,7 @@ class PendingRequests:
             touches=tuple(self._known(path) for path in impact.touches),
             network=impact.network,
             sandbox=impact.sandbox,
-            rule="" if verdict.once else self._known(spelled(action)),
+            rule="" if verdict.once else self._known(rule_words(action)),
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:

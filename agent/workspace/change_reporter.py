@@ -84,15 +84,15 @@ class ChangeReporter:
                 self._calls -= bool(call)
         # A call that is under way gets the same changes, and tells them.
         if claim.changes and (call or not self._calls):
-            self._emit(told(claim.changes, "agent", call, self._secrets))
+            self._emit(changes_event(claim.changes, "agent", call, self._secrets))
 
     def _others_changed(self, changes: ProjectChanges) -> None:
-        self._emit(told(changes, "others", secrets=self._secrets))
+        self._emit(changes_event(changes, "others", secrets=self._secrets))
         self._emit(Noticed(kind="files", text=mask_known(changes.sentence(), self._secrets)))
         self._remember(mask_known(changes.note(), self._secrets))
 
 
-def told(
+def changes_event(
     changes: ProjectChanges,
     by: Literal["agent", "others"],
     call: str = "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from agent.workspace.changes import ProjectChanges, ShownFileDiff, shown
+from agent.workspace.changes import ProjectChanges, ShownFileDiff, path_text
 from agent.workspace.fingerprints import ContentKind
 from agent.workspace.project_tree import FileDifference, in_order
 from tools.files.access import CredentialGuard
@@ -71,6 +71,6 @@ def _diff(item: FileDifference) -> ShownFileDiff | None:
     if item.after is None:
         return None
     old, new = (decode(text).text if text is not None else "" for _, text in sides)
-    old_name = f"a/{shown(item.path)}" if item.before is not None else "/dev/null"
-    diff = diff_texts(redact(old), redact(new), old_name, f"b/{shown(item.path)}")
+    old_name = f"a/{path_text(item.path)}" if item.before is not None else "/dev/null"
+    diff = diff_texts(redact(old), redact(new), old_name, f"b/{path_text(item.path)}")
     return ShownFileDiff(item.path, shorten_diff(diff.text, _DIFF_CHARACTERS), diff.added, diff.removed)

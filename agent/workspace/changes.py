@@ -82,10 +82,10 @@ class ProjectChanges:
             return f"The project folder is {self.folder}{held}"
         lines = {diff.path: _lines(diff) for diff in self.diffs}
         parts = [
-            *_part("changed", self.modified, lambda path: shown(path) + lines.get(path, "")),
-            *_part("added", self.added, shown),
-            *_part("removed", self.removed, shown),
-            *_part("renamed", self.renamed, lambda pair: f"{shown(pair[0])} to {shown(pair[1])}"),
+            *_part("changed", self.modified, lambda path: path_text(path) + lines.get(path, "")),
+            *_part("added", self.added, path_text),
+            *_part("removed", self.removed, path_text),
+            *_part("renamed", self.renamed, lambda pair: f"{path_text(pair[0])} to {path_text(pair[1])}"),
         ]
         return f"You {_joined(parts)}" if parts else "Nothing changed"
 
@@ -107,10 +107,10 @@ class ProjectChanges:
     def _files(self) -> list[str]:
         lines = {diff.path: _lines(diff) for diff in self.diffs}
         return [
-            *(f"- changed {shown(path)}{lines.get(path, '')}" for path in self.modified),
-            *(f"- added {shown(path)}{lines.get(path, '')}" for path in self.added),
-            *(f"- removed {shown(path)}" for path in self.removed),
-            *(f"- renamed {shown(old)} to {shown(new)}" for old, new in self.renamed),
+            *(f"- changed {path_text(path)}{lines.get(path, '')}" for path in self.modified),
+            *(f"- added {path_text(path)}{lines.get(path, '')}" for path in self.added),
+            *(f"- removed {path_text(path)}" for path in self.removed),
+            *(f"- renamed {path_text(old)} to {path_text(new)}" for old, new in self.renamed),
         ]
 
     def _groups(self) -> list[str]:
@@ -123,7 +123,7 @@ class ProjectChanges:
         return [f"- {verb} {len(paths):,} {_places(paths)}" for verb, paths in groups if paths]
 
 
-def shown(path: str) -> str:
+def path_text(path: str) -> str:
     """`path` in one line that hides nothing, its middle left out when it is long."""
     text = reveal(path).replace("\n", "\\n").replace("\t", "\\t")
     if len(text) <= _NAME_CHARACTERS:
@@ -153,7 +153,7 @@ def _joined(parts: Sequence[str]) -> str:
 def _places(paths: Sequence[str]) -> str:
     """Where many files (sorted) are: `files in src, tests and 3 more folders`."""
     tops = _tops(paths)
-    named = ["the project folder" if top == "." else shown(top) for top in tops[:_NAMED_IN_SENTENCE]]
+    named = ["the project folder" if top == "." else path_text(top) for top in tops[:_NAMED_IN_SENTENCE]]
     if len(tops) > len(named):
         named.append(f"{len(tops) - len(named):,} more folders")
     return f"{'file' if len(paths) == 1 else 'files'} in {_joined(named)}"

@@ -79,7 +79,7 @@ def checkout(root: Path) -> Checkout | None:
     if not head:
         return None
     if head.startswith("ref:"):
-        name = _shown(head.removeprefix("ref:").strip().removeprefix(_HEADS))
+        name = _display(head.removeprefix("ref:").strip().removeprefix(_HEADS))
         return Checkout(name) if name else None
     is_hash = len(head) in (40, 64) and all(character in "0123456789abcdef" for character in head)
     return Checkout(head[:_SHORT_HASH], detached=True) if is_hash else None
@@ -124,7 +124,7 @@ def _existing(folder: Path) -> Path | None:
     return resolved if os.path.isdir(resolved) else None  # noqa: PTH112
 
 
-def _shown(name: str) -> str:
+def _display(name: str) -> str:
     return clean(name).replace("\n", " ").replace("\t", " ")
 
 

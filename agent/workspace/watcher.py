@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from agent.workspace.change_summary import summarize
-from agent.workspace.changes import ProjectChanges, shown
+from agent.workspace.changes import ProjectChanges, path_text
 from agent.workspace.fs_events import FileEventSource, open_source
 from agent.workspace.own_writes import DirtyPaths, OwnWrites
 from agent.workspace.project_tree import FileDifference, ProjectTree, merged
@@ -107,7 +107,7 @@ class Watcher:
             )
         text += "; the project has more than that, which is not looked at." if tree.left_out else "."
         if tree.cut_rules:
-            named = shown(min(tree.cut_rules))
+            named = path_text(min(tree.cut_rules))
             text += f" Not all rules of {named} are used, as it has too many."
         return text
 
@@ -168,7 +168,7 @@ class Watcher:
         await self.ready()
         async with self._lock:
             if self._tree is not None and not self._stop.is_set():
-                await self._in_thread(lambda: self._known().adopt(relative))
+                await self._in_thread(lambda: self._open_tree().adopt(relative))
 
     @asynccontextmanager
     async def claim(self) -> AsyncIterator[WriteClaim]:
@@ -214,7 +214,7 @@ class Watcher:
 
     async def _rest(self) -> None:
         """Wait for word of a change and then for quiet, or until it is time to look unasked."""
-        tree = self._known()
+        tree = self._open_tree()
         seconds = self._sweep_seconds if tree.unwatched else None
         try:
             async with asyncio.timeout(seconds if tree.has_root else _ROOT_SECONDS):
@@ -274,7 +274,7 @@ class Watcher:
             self._source = None
 
     def _look(self, for_claim: bool) -> ProjectChanges:
-        tree, guard = self._known(), self._guard
+        tree, guard = self._open_tree(), self._guard
         had_root = tree.has_root
         if for_claim and self._source is not None:
             self._source.catch_up()
@@ -306,7 +306,7 @@ class Watcher:
         unsure, self._sweep_unsure = self._sweep_unsure, False
         return [] if unsure else found
 
-    def _known(self) -> ProjectTree:
+    def _open_tree(self) -> ProjectTree:
         if self._tree is None:
             raise Stopped
         return self._tree

@@ -19,9 +19,9 @@ from agent.core.attachments import (
     AttachmentStore,
     NotAnImageError,
     attachments_of,
+    display_text,
     label,
     records,
-    shown,
     size_text,
     sniff,
 )
@@ -140,9 +140,9 @@ def test_damaged_records_are_left_out(damaged: list[dict[str, Any]]) -> None:
 
 def test_a_message_is_shown_with_name_and_size() -> None:
     assert label(CHART) == "[image: chart.png 120 KB]"
-    assert shown("see @chart.png, please", [CHART]) == "see [image: chart.png 120 KB], please"
-    assert shown("no mention", [CHART]) == "no mention\n[image: chart.png 120 KB]"
-    assert shown("", [CHART]) == "[image: chart.png 120 KB]"
+    assert display_text("see @chart.png, please", [CHART]) == "see [image: chart.png 120 KB], please"
+    assert display_text("no mention", [CHART]) == "no mention\n[image: chart.png 120 KB]"
+    assert display_text("", [CHART]) == "[image: chart.png 120 KB]"
     assert [size_text(size) for size in (0, 999, 1_000, 999_499, 999_500)] == [
         "0 B",
         "999 B",

@@ -86,7 +86,7 @@ async def test_a_flood_of_changes_names_some_files_and_counts_the_rest(
 
 def test_both_names_of_a_renamed_file_count() -> None:
     moved = tuple((f"old/{number}", f"new/{number}") for number in range(change_reporter.MAX_TOLD))
-    event = change_reporter.told(ProjectChanges(modified=("a",), renamed=moved), "others")
+    event = change_reporter.changes_event(ProjectChanges(modified=("a",), renamed=moved), "others")
     assert len(event.files) == change_reporter.MAX_TOLD
     assert event.more == change_reporter.MAX_TOLD + 1
     assert event.files[0].path == "a" and event.files[1].path == "new/0"

@@ -11,7 +11,7 @@ import pytest
 from agent.core.store.store import Store
 from agent.events import Noticed, StepTaken
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.restore.apply import begun, held
+from agent.workspace.checkpoints.restore.apply import hold_restore, new_restore
 from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import bench
@@ -58,8 +58,8 @@ async def test_a_restore_that_was_cut_off_is_finished_when_a_session_opens(tmp_p
         assert now is not None
         wanted = replace(now, digest=checkpoints.objects.put(b"old"), size=3)
         root = str(b.workspace)
-        cut_off = begun("line", "line", "back to step 0", root, [Move("a.txt", now, wanted)])
-        with suppress(ZeroDivisionError), held(checkpoints.pending, cut_off):
+        cut_off = new_restore("line", "line", "back to step 0", root, [Move("a.txt", now, wanted)])
+        with suppress(ZeroDivisionError), hold_restore(checkpoints.pending, cut_off):
             raise ZeroDivisionError
         await b.turn("go")
         assert (b.workspace / "a.txt").read_text() == "old"

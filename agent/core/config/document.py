@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, shown
+from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, short_text
 
 if TYPE_CHECKING:
     import yaml
@@ -91,7 +91,7 @@ def _compose(text: str) -> yaml.Node | None:
         place = SettingPlace(mark.line + 1, mark.column + 1) if mark else None
         raise UnusableError(_syntax_message(error, text, place), place) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UnusableError(f"this is no YAML: {shown(str(error))}.") from None
+        raise UnusableError(f"this is no YAML: {short_text(str(error))}.") from None
 
 
 def _check_events(events: Iterator[yaml.Event]) -> None:
@@ -126,7 +126,7 @@ def _syntax_message(error: yaml.MarkedYAMLError, text: str, place: SettingPlace 
     parts = [part for part in (error.problem, error.context) if part]
     begun = error.context_mark.line + 1 if error.context and error.context_mark else None
     since = f" (begun on line {begun})" if begun and place and begun != place.line else ""
-    return f"this is no YAML: {shown(', '.join(parts) or 'it cannot be read', 120)}{since}."
+    return f"this is no YAML: {short_text(', '.join(parts) or 'it cannot be read', 120)}{since}."
 
 
 class _Builder:
@@ -194,7 +194,9 @@ class _Builder:
         entry = (*path, key)
         if key in own:
             first = self._keys[entry].line
-            message = f"`{shown(dotted(entry))}` is given twice; the one on line {first} counts. Remove one."
+            message = (
+                f"`{short_text(dotted(entry))}` is given twice; the one on line {first} counts. Remove one."
+            )
             self._report(message, _place(key_node), entry)
             return
         try:
@@ -202,7 +204,7 @@ class _Builder:
             self._keys[entry] = _place(key_node)
             own.add(key)
         except _UnusableValueError as refused:
-            self._report(f"`{shown(dotted(entry))}` {refused.message}", refused.place, entry)
+            self._report(f"`{short_text(dotted(entry))}` {refused.message}", refused.place, entry)
 
     def _merged(self, source: yaml.Node, path: Path) -> dict[str, Any]:
         """What YAML's `<<` brings in; of several mappings the first one that has a key wins."""
@@ -250,7 +252,7 @@ def _place(node: yaml.Node) -> SettingPlace:
 def _check_tag(node: yaml.Node, kind: str) -> None:
     if node.tag != _TAG + kind:
         raise _UnusableValueError(
-            f"carries the tag `{shown(node.tag.replace(_TAG, '!!'))}`, which is not read.", _place(node)
+            f"carries the tag `{short_text(node.tag.replace(_TAG, '!!'))}`, which is not read.", _place(node)
         )
 
 

@@ -138,7 +138,7 @@ def unset_value(content: bytes, path: Path) -> bytes:
         kept = not [problem for problem in after.problems if not problem.key]
     except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
         edited, after, kept = "", SettingsDocument(), False
-    if not kept or _filled(after.data) != _filled(_without(before.data, path)):
+    if not kept or _without_empty(after.data) != _without_empty(_without(before.data, path)):
         place = before.keys.get(path)
         where = f" (line {place.line})" if place else ""
         raise ConfigError(
@@ -229,9 +229,9 @@ def _holds(data: dict[str, Any], path: Path) -> bool:
     return True
 
 
-def _filled(data: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
     """A copy without sections that hold nothing."""
-    pruned = {key: _filled(value) if isinstance(value, dict) else value for key, value in data.items()}
+    pruned = {key: _without_empty(value) if isinstance(value, dict) else value for key, value in data.items()}
     return {key: value for key, value in pruned.items() if value not in (None, {})}
 
 

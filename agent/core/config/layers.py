@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.config import setting_names
 from agent.core.config.document import SettingsDocument
-from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, shown
+from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, short_text
 from agent.core.config.schema import STRICTEST, Settings
 
 if TYPE_CHECKING:
@@ -181,25 +181,25 @@ def _place(document: SettingsDocument, path: Path, kind: str) -> SettingPlace | 
 
 
 def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
-    name = shown(dotted(path))
+    name = short_text(dotted(path))
     if detail["type"] == "extra_forbidden":
         return f"unknown key `{name}`{setting_names.hint(path)}"
     if detail["type"] == "missing":
-        return f"`{name}` is missing; `{shown(dotted(path[:-1]))}` is left out without it."
+        return f"`{name}` is missing; `{short_text(dotted(path[:-1]))}` is left out without it."
     field_info = setting_names.field_at(path)
     if field_info is None or setting_names.holds_keys(setting_names.type_at(path)):
-        return f"`{name}` is {_given(value)}; it takes a section of `key: value` lines below it."
+        return f"`{name}` is {_value_words(value)}; it takes a section of `key: value` lines below it."
     if setting_names.is_secret(path):
         return f"`{name}` is no text; put it in quotes."
     if setting_names.type_at(path) is str and isinstance(value, (bool, int, float)):
-        return f"`{name}` is read as {_given(value)}; put the text in quotes."
+        return f"`{name}` is read as {_value_words(value)}; put the text in quotes."
     if detail["type"] == "string_pattern_mismatch":
         wanted = re.sub(r"\.$", "", field_info.description or "")
         return f"`{name}` does not have the right form; it takes: {wanted}."
-    return f"`{name}` is {_given(value)}; it takes {setting_names.takes(field_info)}."
+    return f"`{name}` is {_value_words(value)}; it takes {setting_names.takes(field_info)}."
 
 
-def _given(value: Any) -> str:
+def _value_words(value: Any) -> str:
     """What was given, in words."""
     if value is None:
         return "empty"
@@ -207,7 +207,7 @@ def _given(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (list, dict)):
         return "a list" if isinstance(value, list) else "a section"
-    return f'"{shown(value)}"' if isinstance(value, str) else shown(repr(value))
+    return f'"{short_text(value)}"' if isinstance(value, str) else short_text(repr(value))
 
 
 def _capped(problems: list[SettingProblem]) -> list[SettingProblem]:

@@ -39,7 +39,7 @@ def dotted(path: Path) -> str:
     return ".".join(str(part) for part in path)
 
 
-def shown(value: object, limit: int = 60) -> str:
+def short_text(value: object, limit: int = 60) -> str:
     """`value` as one short line of printable characters, to be quoted in a message."""
     text = value if isinstance(value, str) else repr(value)
     line = "".join(char if char.isprintable() else "�" for char in text[: limit + 1])

@@ -189,7 +189,7 @@ class SkillSettings(SettingsSection):
 
     @field_validator("sources")
     @classmethod
-    def _named(cls, value: dict[str, SkillSourceSettings]) -> dict[str, SkillSourceSettings]:
+    def _check_names(cls, value: dict[str, SkillSourceSettings]) -> dict[str, SkillSourceSettings]:
         for name in value:
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
                 raise ValueError(f"the name {name[:60]!r} of a source is made of a-z, 0-9, _ and -")

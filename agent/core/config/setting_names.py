@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from agent.core.config.problem import Path, dotted, shown
+from agent.core.config.problem import Path, dotted, short_text
 from agent.core.config.schema import Settings, SettingsSection
 from agent.errors import ConfigError
 
@@ -73,7 +73,7 @@ def split(key: str) -> tuple[str, ...]:
     parts = tuple(key.split("."))
     path = _fit(parts, Settings)
     if path is None:
-        raise ConfigError(f"There is no setting `{shown(key)}`{hint(parts)}")
+        raise ConfigError(f"There is no setting `{short_text(key)}`{hint(parts)}")
     return path
 
 

@@ -19,7 +19,7 @@ from agent.core.config import setting_names, settings_file
 from agent.core.config.document import SettingsDocument
 from agent.core.config.layers import leaves, lookup
 from agent.core.config.problem import Path as KeyPath
-from agent.core.config.problem import SettingProblem, dotted, shown
+from agent.core.config.problem import SettingProblem, dotted, short_text
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
@@ -255,11 +255,11 @@ def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
         if path[:1] == ("hooks",):
             continue
         if _is_allowed(path) and not _names_weights(path, document.data):
-            _put(data, path, document.data)
+            _copy_value(data, path, document.data)
         else:
-            message = f"`{shown(dotted(path))}` cannot be set by a project; it is left out."
+            message = f"`{short_text(dotted(path))}` cannot be set by a project; it is left out."
             if setting_names.type_at(path) is None:
-                message = f"unknown key `{shown(dotted(path))}`{setting_names.hint(path)}"
+                message = f"unknown key `{short_text(dotted(path))}`{setting_names.hint(path)}"
             problems.append(SettingProblem(origin, message, document.keys.get(path), dotted(path)))
     return SettingsDocument(data, document.keys, document.values, tuple(problems))
 
@@ -275,7 +275,7 @@ def _names_weights(path: KeyPath, data: dict[str, Any]) -> bool:
     return path[:1] == ("model",) and any(str(name).strip().startswith("local:") for name in names)
 
 
-def _put(data: dict[str, Any], path: KeyPath, source: dict[str, Any]) -> None:
+def _copy_value(data: dict[str, Any], path: KeyPath, source: dict[str, Any]) -> None:
     """Copy the value at `path` from `source` to `data`."""
     *sections, name = (str(part) for part in path)
     for section in sections:

@@ -89,29 +89,30 @@ def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
     """Read an address, that of a link on the page `base` if one is given. Raises `AddressError`."""
     text = url.strip(" \t\r\n")
     if len(text) > LONGEST:
-        raise AddressError(f"The address {shown(text)} is longer than {LONGEST:,} characters.")
+        raise AddressError(f"The address {address_text(text)} is longer than {LONGEST:,} characters.")
     if _STEERING.search(text):
         raise AddressError(
-            f"The address {shown(text)} holds blanks, control characters or backslashes; write them as %20."
+            f"The address {address_text(text)} holds blanks, control characters or backslashes; "
+            "write them as %20."
         )
     try:
         joined = text if base is None else urljoin(base.url, text)
         parts = urlsplit(joined)
         port = parts.port
     except ValueError:
-        raise AddressError(f"{shown(text)} is no address that can be read.") from None
+        raise AddressError(f"{address_text(text)} is no address that can be read.") from None
     if parts.scheme not in _PORTS:
         kind = f"{parts.scheme}: addresses" if parts.scheme else "addresses without http:// or https://"
-        raise AddressError(f"{shown(text)} is not fetched: {kind} are not; use http or https.")
+        raise AddressError(f"{address_text(text)} is not fetched: {kind} are not; use http or https.")
     if "@" in parts.netloc:
         raise AddressError("The address holds a user or password, which does not belong there; leave it out.")
     try:
         host = canonical(parts.hostname or "")
     except ValueError as error:
-        raise AddressError(f"{shown(parts.hostname or text)} {error}.") from None
+        raise AddressError(f"{address_text(parts.hostname or text)} {error}.") from None
     port = _PORTS[parts.scheme] if port is None else port
     if not 0 < port < 65_536:
-        raise AddressError(f"{shown(text)} has a port that does not exist.")
+        raise AddressError(f"{address_text(text)} has a port that does not exist.")
     path = quote(parts.path or "/", safe=_KEPT)
     query = f"?{quote(parts.query, safe=_KEPT)}" if parts.query else ""
     return WebAddress(parts.scheme, host, port, path + query, parts.fragment)
@@ -133,7 +134,7 @@ def is_refused(url: str) -> bool:
         return True
 
 
-def shown(text: str) -> str:
+def address_text(text: str) -> str:
     """An address as a sentence quotes it."""
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:200])
     return f"{plain}…" if len(text) > 200 else plain
@@ -160,7 +161,7 @@ class Unpacker:
     def feed(self, data: bytes) -> bytes:
         """What `data` stands for. Raises `PackedError`."""
         if self._engine is None:
-            return self._counted(data)
+            return self._count(data)
         found = bytearray()
         while data:
             try:
@@ -192,7 +193,7 @@ class Unpacker:
     def _new(self) -> zlib._Decompress:
         return zlib.decompressobj(zlib.MAX_WBITS if self._kind == "deflate" else zlib.MAX_WBITS | 16)
 
-    def _counted(self, data: bytes) -> bytes:
+    def _count(self, data: bytes) -> bytes:
         self._size += len(data)
         if self._size > self._limit:
             raise self._too_large()
@@ -437,7 +438,7 @@ class Door:
                 httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool,
                 pool.stream(request.method, url, headers=headers, content=request.body or None) as response,
             ):
-                return await self._taken(found, response, limits)
+                return await self._answer_of(found, response, limits)
         except RefusedAddressError as error:
             raise _refused(found, str(error)) from None
         except UnreachableError as error:
@@ -450,10 +451,12 @@ class Door:
             httpcore2.UnsupportedProtocol,
             OSError,
         ) as error:
-            cause = shown(str(error).strip().rstrip(".")) or "the connection broke off"
+            cause = address_text(str(error).strip().rstrip(".")) or "the connection broke off"
             raise DoorError(f"{found.authority} cannot be reached: {cause}.", "unreachable") from None
 
-    async def _taken(self, found: WebAddress, response: httpcore2.Response, limits: DoorLimits) -> DoorAnswer:
+    async def _answer_of(
+        self, found: WebAddress, response: httpcore2.Response, limits: DoorLimits
+    ) -> DoorAnswer:
         headers: dict[str, str] = {}
         for raw_name, raw_value in response.headers:
             name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

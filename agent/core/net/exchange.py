@@ -372,7 +372,7 @@ class ProxyExchange:
 
     async def _permit(self, request: RequestHead) -> None:
         asking = asyncio.ensure_future(self._decide())
-        leaving = asyncio.ensure_future(self._gone() if request.is_tunnel else asyncio.Future())
+        leaving = asyncio.ensure_future(self._wait_until_closed() if request.is_tunnel else asyncio.Future())
         try:
             await asyncio.wait((asking, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
@@ -386,7 +386,7 @@ class ProxyExchange:
     async def _decide(self) -> str | None:
         return await self._rules.decide(self._host, self._port)
 
-    async def _gone(self) -> None:
+    async def _wait_until_closed(self) -> None:
         """Wait until the client has closed its side."""
         await readable(self._client)
         if self._client.recv(1, socket.MSG_PEEK):

@@ -47,15 +47,15 @@ class SecretScan:
     def begun(self, data: bytes, least: int) -> int:
         """How many bytes at the end of `data`, `least` or more, may be the beginning of a secret."""
         tail = data[-self.longest :]
-        most = self._begun(tail, least)
+        most = self._beginning(tail, least)
         if b"%" in tail or b"+" in tail:
             whole = _BROKEN.sub(b"", tail)
             plain = (unquote_to_bytes(whole), unquote_to_bytes(whole.replace(b"+", b" ")))
-            if count := max(self._begun(each, least) for each in plain):
+            if count := max(self._beginning(each, least) for each in plain):
                 most = max(most, 3 * count + 2)
         return min(most, len(data))
 
-    def _begun(self, text: bytes, least: int) -> int:
+    def _beginning(self, text: bytes, least: int) -> int:
         most = 0
         for form, _ in self._forms:
             at = text.find(form[:least], max(0, len(text) - len(form) + 1))

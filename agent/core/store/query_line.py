@@ -171,7 +171,7 @@ def parse_line(line: str, now: float) -> QueryLine:
             found = _READERS[name](found, value, now)
         else:
             if _looks_like_a_filter(match, value):
-                found = _noted(found, f"{name}: is no filter and is searched as text.")
+                found = _with_note(found, f"{name}: is no filter and is searched as text.")
             parts.append(token + '"' if token.count('"') == 1 and match["quoted"] is not None else token)
     return replace(found, text=" ".join(part for part in parts if part.strip('"')))
 
@@ -192,7 +192,7 @@ def _looks_like_a_filter(match: re.Match[str], value: str) -> bool:
     return bool(match["name"] and value and value[0].isalnum() and not match["minus"])
 
 
-def _noted(found: QueryLine, note: str) -> QueryLine:
+def _with_note(found: QueryLine, note: str) -> QueryLine:
     return found if note in found.notes else replace(found, notes=(*found.notes, note))
 
 
@@ -213,7 +213,7 @@ def _role(found: QueryLine, value: str, _now: float) -> QueryLine:
     names = [name.lower() for name in value.split(",") if name.strip()]
     roles = [role for name in names for word, role in _SAID_AS.items() if word.startswith(name.strip())]
     if not names or len(roles) < len(names):
-        return _noted(found, f"role: takes {', '.join(ROLES[:-1])} or {ROLES[-1]}.")
+        return _with_note(found, f"role: takes {', '.join(ROLES[:-1])} or {ROLES[-1]}.")
     roles = list(dict.fromkeys(roles))
     return _with(found, "role", ", ".join(roles), roles=tuple(roles))
 
@@ -221,7 +221,7 @@ def _role(found: QueryLine, value: str, _now: float) -> QueryLine:
 def _beginning(name: str, where: str, example: str) -> Callable[[QueryLine, str, float], QueryLine]:
     def read(found: QueryLine, value: str, _now: float) -> QueryLine:
         if not value:
-            return _noted(found, f"{name}: takes {example}.")
+            return _with_note(found, f"{name}: takes {example}.")
         return _with(found, name, value, **{where: value})
 
     return read
@@ -229,13 +229,13 @@ def _beginning(name: str, where: str, example: str) -> Callable[[QueryLine, str,
 
 def _after(found: QueryLine, value: str, now: float) -> QueryLine:
     if (span := _span(value, now)) is None:
-        return _noted(found, f"after: takes {_TIMES}.")
+        return _with_note(found, f"after: takes {_TIMES}.")
     return _with(found, "after", value, since=span[0])
 
 
 def _before(found: QueryLine, value: str, now: float) -> QueryLine:
     if (span := _span(value, now)) is None:
-        return _noted(found, f"before: takes {_TIMES}.")
+        return _with_note(found, f"before: takes {_TIMES}.")
     # A moment that is not in it any more: what is stored is exact to the microsecond.
     return _with(found, "before", value, until=span[0] - 1e-6)
 

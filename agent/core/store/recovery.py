@@ -40,7 +40,7 @@ class MessageDraft:
 def start(connection: sqlite3.Connection, session: str, node: int, call: str, name: str) -> None:
     """Note that a call begins to run. Raises `StoreError` unless the node asked for it."""
     asker = node_tree.node_of(connection, session, node)
-    if call not in _asked(asker):
+    if call not in _calls_of(asker):
         raise StoreError(f"Message {node} of session {session} asks for no call {clean(call)}.")
     connection.execute(
         "INSERT INTO calls (node, call, session, name, state, started) VALUES (?, ?, ?, ?, 'running', ?) "
@@ -90,7 +90,7 @@ def unanswered(connection: sqlite3.Connection, session: str, head: str) -> list[
     if asker is None:
         return []
     answered = {node.data.get("call") for node in after if node.kind == "tool"}
-    asked = _asked(asker)
+    asked = _calls_of(asker)
     started = {
         call
         for (call,) in connection.execute(
@@ -117,7 +117,7 @@ def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[No
     return None, after
 
 
-def _asked(node: Node) -> dict[str, str]:
+def _calls_of(node: Node) -> dict[str, str]:
     """Id and name of the calls an assistant node asks for."""
     calls = node.data.get("calls")
     if node.kind != "assistant" or not isinstance(calls, list):

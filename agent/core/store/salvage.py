@@ -103,12 +103,12 @@ def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> 
         columns = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
         for row in _until_damage(old, f"SELECT * FROM {table}"):
             names, marks = ", ".join(columns[: len(row)]), ", ".join("?" * len(row))
-            _put(new, f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", row)
+            _insert(new, f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", row)
     discarded = {row[0] for row in _until_damage(old, "SELECT session FROM discarded")}
     kept = _Kept()
     for row in _nodes(old, size):
         if row[1] not in discarded and (mended := kept.fit(row)) is not None:
-            _put(new, f"INSERT INTO nodes ({_NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", mended)
+            _insert(new, f"INSERT INTO nodes ({_NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", mended)
     if not kept.depths and not new.execute("SELECT count(*) FROM sessions").fetchone()[0]:
         raise StoreError("Nothing of the store can be read; restore it from a backup.")
     _complete(new, kept)
@@ -116,7 +116,7 @@ def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> 
         new.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")
 
 
-def _put(connection: sqlite3.Connection, statement: str, row: Iterable[Any]) -> None:
+def _insert(connection: sqlite3.Connection, statement: str, row: Iterable[Any]) -> None:
     try:
         connection.execute(statement, tuple(row))
     except sqlite3.IntegrityError:

@@ -203,7 +203,7 @@ async def _windows(
         bottom, room = max(low, high - window), MAX_HITS - len(ids)
         seconds, rows = await database.read(partial(_timed, statement, [*values, bottom, high, room]))
         found = [node for (node,) in rows]
-        ids += found if paths is None else await held(database, paths, found)
+        ids += found if paths is None else await on_branches(database, paths, found)
         if seconds < _QUICK:
             window = min(window * 4, _LARGEST_WINDOW)
         elif seconds > _SLOW:
@@ -213,7 +213,7 @@ async def _windows(
     return ids, True
 
 
-async def held(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
+async def on_branches(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
     """Those that lie on a branch that is asked for."""
     held = None if found else []
     while held is None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from agent.core.config.settings_file import UnreadableSettingsError, read_file
 from agent.core.config.trust import project_root
 from agent.core.home import Home
-from agent.core.variables import filled
+from agent.core.variables import fill_in
 from agent.errors import ConfigError
 from agent.integrations.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
 from agent.integrations.mcp.private_files import read_private, write_private
@@ -437,13 +437,13 @@ def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
         folder=str(folder / "places" / kept),
         tokens=str(token_path(folder, config)),
         files=str(around.files),
-        command=tuple(filled(part, variables, where) for part in (config.command, *config.args))
+        command=tuple(fill_in(part, variables, where) for part in (config.command, *config.args))
         if config.command
         else (),
         env=_environment(config, around, where),
-        cwd=str(around.workspace / Path(filled(config.cwd, variables, where)).expanduser()),
-        url=filled(config.url, variables, where),
-        headers={name: filled(value, variables, where) for name, value in config.headers.items()},
+        cwd=str(around.workspace / Path(fill_in(config.cwd, variables, where)).expanduser()),
+        url=fill_in(config.url, variables, where),
+        headers={name: fill_in(value, variables, where) for name, value in config.headers.items()},
         roots=(str(around.workspace),),
         timeout=config.timeout,
         connect_timeout=config.start_time,
@@ -469,7 +469,7 @@ def _environment(config: ServerConfig, around: LaunchEnvironment, where: str) ->
     if not config.command:
         return {}
     inherited = child_environment(around.variables, config.env_passthrough)
-    own = {name: filled(value, around.variables, where) for name, value in config.env.items()}
+    own = {name: fill_in(value, around.variables, where) for name, value in config.env.items()}
     return {**inherited, **own}
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.core.config.problem import shown
+from agent.core.config.problem import short_text
 from agent.core.store.importing import SessionRecord
 from agent.core.store.nodes import title_of
 from agent.integrations.migration.reading import (
@@ -47,8 +47,8 @@ def look(root: Path) -> Findings:
     for folder, project in mapping(state.get("projects")).items():
         if names := sorted(mapping(mapping(project).get("mcpServers"))):
             left.append(
-                f"The servers {shown(', '.join(names))} belong to {shown(folder)} alone; put them into "
-                "its .mcp.json."
+                f"The servers {short_text(', '.join(names))} belong to {short_text(folder)} alone; "
+                "put them into its .mcp.json."
             )
     rules, not_rules = _rules(mapping(settings.get("permissions")))
     if settings.get("hooks"):
@@ -211,7 +211,7 @@ def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
             if rule := translated(text, verdict):
                 rules.append(ForeignRule(rule, verdict, text))
             else:
-                left.append(f"The rule {verdict} {shown(text)} has no counterpart here.")
+                left.append(f"The rule {verdict} {short_text(text)} has no counterpart here.")
     return rules, left
 
 

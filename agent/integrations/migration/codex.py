@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.core.config.problem import shown
+from agent.core.config.problem import short_text
 from agent.core.store.importing import SessionRecord
 from agent.core.store.nodes import title_of
 from agent.integrations.migration.reading import (
@@ -45,7 +45,7 @@ def look(root: Path) -> Findings:
     servers, left = standard_servers(mapping(config.get("mcp_servers")))
     if isinstance(policy := config.get("approval_policy"), str):
         left.append(
-            f"Its approval policy is {shown(policy)}; ours is `approvals.mode`, see docs/permissions.md."
+            f"Its approval policy is {short_text(policy)}; ours is `approvals.mode`, see docs/permissions.md."
         )
     if reader.files(root / "rules", "*.rules"):
         left.append("Its command rules are programs; write those you need into permissions.yaml.")

@@ -12,7 +12,7 @@ from typing import Any
 
 from agent.core.config.document import UnusableError, decode
 from agent.core.config.document import parse as parse_yaml
-from agent.core.config.problem import shown
+from agent.core.config.problem import short_text
 from agent.core.store.importing import SessionRecord
 from agent.integrations.migration.reading import (
     Findings,
@@ -44,7 +44,7 @@ def look(root: Path) -> Findings:
         ).data
     except UnusableError as error:
         config = {}
-        reader.problems.append(f"{shown(str(root / 'config.yaml'))}: {error.message}")
+        reader.problems.append(f"{short_text(str(root / 'config.yaml'))}: {error.message}")
     servers, left = standard_servers(mapping(config.get("mcp_servers")))
     return Findings(
         agent="hermes",

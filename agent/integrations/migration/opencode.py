@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agent.core.config.problem import shown
+from agent.core.config.problem import short_text
 from agent.core.store.importing import SessionRecord
 from agent.integrations.migration.reading import (
     Findings,
@@ -63,7 +63,9 @@ def _rules(given: Any) -> tuple[list[ForeignRule], list[str]]:
     rules: list[ForeignRule] = []
     left: list[str] = []
     if isinstance(given, str):
-        return [], [f"Its permission for everything is {shown(given)}; ours is chosen with `approvals.mode`."]
+        return [], [
+            f"Its permission for everything is {short_text(given)}; ours is chosen with `approvals.mode`."
+        ]
     for tool, value in mapping(given).items():
         patterns = value if isinstance(value, dict) else {"*": value}
         for pattern, verdict in patterns.items():
@@ -71,7 +73,7 @@ def _rules(given: Any) -> tuple[list[ForeignRule], list[str]]:
             effect = _EFFECTS.get(tool)
             fits = verdict in ("allow", "ask", "deny") and (pattern != "*" or verdict == "deny")
             if effect is None or not fits or "(" in pattern:
-                left.append(f"The permission {shown(original)} has no counterpart here.")
+                left.append(f"The permission {short_text(original)} has no counterpart here.")
                 continue
             told: RuleVerdict = "allow" if verdict == "allow" else "ask" if verdict == "ask" else "deny"
             rules.append(ForeignRule(effect if pattern == "*" else f"{effect}({pattern})", told, original))

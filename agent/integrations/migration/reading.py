@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.core.config.problem import shown
+from agent.core.config.problem import short_text
 from agent.core.messages import ToolCall
 from agent.core.store.importing import NodeRecord, SessionRecord
 from agent.core.store.nodes import MAIN, storable
@@ -42,7 +42,9 @@ class ForeignFiles:
 
     def _named(self, path: Path) -> str:
         """A path as it is told: from the folder on."""
-        return shown(str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path), 120)
+        return short_text(
+            str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path), 120
+        )
 
     def text(self, path: Path, largest: int = LARGEST) -> str | None:
         """The text of a file; None when it is not there or cannot be used."""
@@ -63,7 +65,7 @@ class ForeignFiles:
     def unreadable(self, path: Path, error: Exception) -> None:
         """Note what cannot be read, and why."""
         reason = getattr(error, "strerror", None) or error
-        self.problems.append(f"{self._named(path)} cannot be read: {shown(str(reason), 120)}.")
+        self.problems.append(f"{self._named(path)} cannot be read: {short_text(str(reason), 120)}.")
 
     def json(self, path: Path) -> dict[str, Any]:
         """A JSON object, comments and trailing commas allowed; empty when there is none."""
@@ -73,7 +75,7 @@ class ForeignFiles:
         try:
             found = json.loads(without_comments(text))
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{self._named(path)} is no JSON ({shown(str(error))}).")
+            self.problems.append(f"{self._named(path)} is no JSON ({short_text(str(error))}).")
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -85,7 +87,7 @@ class ForeignFiles:
         try:
             return tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{self._named(path)} is no TOML ({shown(str(error))}).")
+            self.problems.append(f"{self._named(path)} is no TOML ({short_text(str(error))}).")
             return {}
 
     def files(self, folder: Path, pattern: str) -> list[Path]:
@@ -231,7 +233,7 @@ def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
     for name, each in given.items():
         server = _server(mapping(each))
         if server is None or not _is_name(name):
-            left.append(f"The server {shown(name)} has neither a command nor an address.")
+            left.append(f"The server {short_text(name)} has neither a command nor an address.")
         else:
             found[name] = server
     return found, left

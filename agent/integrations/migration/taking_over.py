@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from agent.core.config.edit import put_entry
 from agent.core.config.loader import load
-from agent.core.config.problem import shown
+from agent.core.config.problem import short_text
 from agent.core.home import Home
 from agent.core.store import importing
 from agent.core.store.store import Store
@@ -89,7 +89,7 @@ class Takeover:
                 return Taken("sessions", session.title, False, "holds no messages")
             await self.store.import_sessions([record])
         except (OSError, ValueError, HermesError) as error:
-            return Taken("sessions", session.title, False, shown(str(error), 200))
+            return Taken("sessions", session.title, False, short_text(str(error), 200))
         return Taken("sessions", session.title, True, f"{len(record.nodes)} entries as {session.id}")
 
     async def _note(self, note: ForeignNote) -> AsyncIterator[Taken]:
@@ -101,7 +101,7 @@ class Takeover:
             yield Taken("memory", note.source.name, False, str(error))
             return
         for text in entries_of(note.text):
-            name = shown(" ".join(text.split()), 60)
+            name = short_text(" ".join(text.split()), 60)
             if text in known:
                 yield Taken("memory", name, False, "is noted already")
                 continue
@@ -110,7 +110,7 @@ class Takeover:
                     note.scope, [MemoryOperation("add", text)], Origin(time.time(), by="person")
                 )
             except (MemoryWriteError, MemoryFileError) as error:
-                yield Taken("memory", name, False, shown(str(error), 200))
+                yield Taken("memory", name, False, short_text(str(error), 200))
             else:
                 yield Taken("memory", name, True, f"in {note.scope}")
 
@@ -121,7 +121,7 @@ class Takeover:
                 self.hub.installed.check_free(candidate, self.hub.installed.all())
                 row = self.hub.installed.install(candidate)
         except (HubError, HermesError) as error:
-            return Taken("skills", folder.name, False, shown(str(error), 200))
+            return Taken("skills", folder.name, False, short_text(str(error), 200))
         return Taken("skills", row.name, True)
 
     def _server(self, name: str, server: Mapping[str, object]) -> Taken:
@@ -130,7 +130,7 @@ class Takeover:
         try:
             put_entry(self.home, ("mcp_servers", name), server)
         except HermesError as error:
-            return Taken("servers", name, False, shown(str(error), 200))
+            return Taken("servers", name, False, short_text(str(error), 200))
         return Taken("servers", name, True)
 
     def _rule(self, rule: str, verdict: RuleVerdict) -> Taken:
@@ -141,7 +141,7 @@ class Takeover:
                 return Taken("permissions", told, False, f"stands here already, as {edit.old}")
             edit.write()
         except HermesError as error:
-            return Taken("permissions", told, False, shown(str(error), 200))
+            return Taken("permissions", told, False, short_text(str(error), 200))
         return Taken("permissions", told, True)
 
 

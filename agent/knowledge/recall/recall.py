@@ -392,7 +392,7 @@ class Recall:
             nodes = [each.node for each in some]
             sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
             if paths is not None:
-                held = set(await finding.held(database, paths, sorted(sessions)))
+                held = set(await finding.on_branches(database, paths, sorted(sessions)))
                 sessions = {node: session for node, session in sessions.items() if node in held}
             passed += [each._replace(session=sessions[each.node]) for each in some if each.node in sessions]
             if len(passed) >= room:

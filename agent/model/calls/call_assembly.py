@@ -127,7 +127,7 @@ class CallAssembler:
         return Assembled(tuple(calls), broken, tuple(repairs))
 
     def _slot(self, fragment: CallFragment, arguments: str) -> _Slot:
-        slot = self._known(fragment)
+        slot = self._slot_of(fragment)
         if slot is None or self._begins_another(slot, fragment, arguments):
             slot = _Slot(len(self._slots))
             self._slots.append(slot)
@@ -135,7 +135,7 @@ class CallAssembler:
             self._by_index[fragment.index] = slot
         return slot
 
-    def _known(self, fragment: CallFragment) -> _Slot | None:
+    def _slot_of(self, fragment: CallFragment) -> _Slot | None:
         """The call a piece seems to continue: by number, else by id, else the newest one."""
         if fragment.index >= 0:
             return self._by_index.get(fragment.index)

@@ -338,7 +338,7 @@ def _mended(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str | No
     reader = LenientReader(text)
     try:
         value, end = reader.read()
-        value, rest = _chosen(reader, value, end)
+        value, rest = _choose(reader, value, end)
     except LenientError as error:
         return None, f"The arguments are no valid JSON: {error}. Send one JSON object."
     notes = (*notes, *reader.notes, *(("text after the object",) if rest else ()))
@@ -354,7 +354,7 @@ def _mended(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str | No
     return mended, TRUNCATED if reader.truncated else ", ".join(notes) or "characters of no meaning"
 
 
-def _chosen(reader: LenientReader, value: Any, end: int) -> tuple[Any, str]:
+def _choose(reader: LenientReader, value: Any, end: int) -> tuple[Any, str]:
     """The value that counts and what follows it. Raises `LenientError` when that leaves a doubt.
 
     Some servers send `{}` before the arguments, or the arguments twice.

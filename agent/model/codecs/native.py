@@ -199,7 +199,7 @@ _STEP = 3 * 65_536
 
 def without_images(message: Message, reason: str = NOT_READ) -> Message:
     """The message with a sentence in place of each image."""
-    return _told(message, [(image, reason) for image in message.images]) if message.images else message
+    return _with_images(message, [(image, reason) for image in message.images]) if message.images else message
 
 
 def with_fitting(message: Message, images: ImageRules, left_out: Container[str]) -> Message:
@@ -217,7 +217,7 @@ def with_fitting(message: Message, images: ImageRules, left_out: Container[str])
         return message
     gone = [image for image, _ in refused]
     return replace(
-        _told(message, refused), images=tuple(image for image in message.images if image not in gone)
+        _with_images(message, refused), images=tuple(image for image in message.images if image not in gone)
     )
 
 
@@ -226,7 +226,7 @@ def without_lost(message: Message) -> Message:
     lost = [(image, GONE) for image in message.images if not image.data]
     if not lost:
         return message
-    return replace(_told(message, lost), images=tuple(image for image in message.images if image.data))
+    return replace(_with_images(message, lost), images=tuple(image for image in message.images if image.data))
 
 
 def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
@@ -246,7 +246,7 @@ def surplus(message: Message) -> int:
     return sum((len(image.data) + 2) // 3 * 4 - COUNTED for image in message.images if image.data)
 
 
-def _told(message: Message, images: list[tuple[Image, str]]) -> Message:
+def _with_images(message: Message, images: list[tuple[Image, str]]) -> Message:
     sentences = [f"[image: {image.attachment.name}, not sent: {reason}]" for image, reason in images]
     body = [message.content] if message.content.strip() else []
     return replace(message, content="\n".join([*body, *sentences]), images=())

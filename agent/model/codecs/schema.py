@@ -159,7 +159,7 @@ class SchemaDecoder:
             case _State.CALL:
                 return [], self._called(whole)
             case _:
-                reply = self._parsed(whole) or self._rescued(whole) or self._leftover(whole)
+                reply = self._parse(whole) or self._rescued(whole) or self._leftover(whole)
                 return self._show(reply.text), reply
 
     def _feed_head(self) -> list[Delta]:
@@ -211,7 +211,7 @@ class SchemaDecoder:
         repairs = (f"Arguments of {name} mended: {why}.",) if why else ()
         return self._reply("", (ToolCall(call_id, name, arguments),), repairs)
 
-    def _parsed(self, whole: str) -> DecodedReply | None:
+    def _parse(self, whole: str) -> DecodedReply | None:
         """The reply if it is the agreed object in another order or notation."""
         try:
             reply = json.loads(whole, strict=False)

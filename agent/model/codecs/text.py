@@ -143,7 +143,7 @@ class _Blocks:
             value, end = reader.read(at)
         except LenientError as error:
             fault = f"The call is no valid JSON: {error}. Nothing was run; send it again as one JSON object."
-            return self._broken(text, at, fault)
+            return self._break(text, at, fault)
         name = value.get("name", "")
         arguments = value.get("arguments", value.get("parameters", {}))
         raw = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
@@ -155,12 +155,12 @@ class _Blocks:
         end = _block_end(text, at)
         drafts = read_calls(f"<tool_call>{text[at:end]}</tool_call>")
         if not drafts:
-            return self._broken(text, at, "There was no call in the block, so nothing was run.")
+            return self._break(text, at, "There was no call in the block, so nothing was run.")
         for draft in drafts:
             self.found.append((draft.name, json.dumps(draft.arguments, ensure_ascii=False), ""))
         return end
 
-    def _broken(self, text: str, at: int, fault: str) -> int:
+    def _break(self, text: str, at: int, fault: str) -> int:
         end = _block_end(text, at)
         name = _WRITTEN_NAME.search(text, at, end)
         self.found.append((name[1] if name else "", "{}", fault))

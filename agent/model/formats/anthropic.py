@@ -23,7 +23,7 @@ from agent.model.dialect import ANY, Dialect
 from agent.model.effort import keeps_thoughts, least_output, thinking_fields
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.transport.block_events import BlockReader
-from agent.model.wire_format import compact, filled, object_text, wire_name
+from agent.model.wire_format import compact, never_blank, object_text, wire_name
 
 VERSION = "2023-06-01"
 
@@ -123,7 +123,7 @@ class AnthropicFramer:
                 frames = [self._result(message)]
                 self._after_results = True
             case _:
-                frames = list(_asked(message))
+                frames = list(_user_frames(message))
                 if not self._after_results:
                     self._loop_thinks = None
         for frame in frames:
@@ -138,7 +138,7 @@ class AnthropicFramer:
 
     def _result(self, message: Message) -> Frame:
         call_id = self._ids.answered(message.call_id)
-        content = filled(message.content, "tool")
+        content = never_blank(message.content, "tool")
         if call_id is None:
             return _frame({"type": "text", "text": content}, "user")
         return _frame({"type": "tool_result", "tool_use_id": call_id, "content": content}, "user")
@@ -149,7 +149,9 @@ class AnthropicFramer:
         frames = list(self._blocks(message, self._valid(sealed), own))
         while frames and frames[-1].kind == THOUGHT:
             frames.pop()
-        frames = frames or [_frame({"type": "text", "text": filled("", "assistant")}, "assistant", own=own)]
+        frames = frames or [
+            _frame({"type": "text", "text": never_blank("", "assistant")}, "assistant", own=own)
+        ]
         starts = frames[0].kind == THOUGHT
         if self._loop_thinks is None:
             self._loop_thinks = starts
@@ -185,11 +187,11 @@ class AnthropicFramer:
                 )
 
 
-def _asked(message: Message) -> Iterator[Frame]:
+def _user_frames(message: Message) -> Iterator[Frame]:
     """A message of the person's side."""
     message = without_lost(message)
     if message.content.strip() or not message.images:
-        yield _frame({"type": "text", "text": filled(message.content, "user")}, "user")
+        yield _frame({"type": "text", "text": never_blank(message.content, "user")}, "user")
     for image in message.images:
         yield Frame(_image(image), "user", images=1)
 

@@ -18,7 +18,7 @@ from agent.model.effort import effort_of
 from agent.model.message_order import CALLS_ONLY, in_order
 from agent.model.protocol import Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.transport.chunks import BLOCKS, DETAILS, EXTRA, ChunkReader
-from agent.model.wire_format import EMPTY, compact, filled, object_text, wire_name
+from agent.model.wire_format import EMPTY, compact, never_blank, object_text, wire_name
 
 LONGEST_ID = 40
 """Characters of a call's id that every provider takes."""
@@ -40,7 +40,7 @@ class ChatFormat:
 
     def system(self, prompt: str) -> bytes:
         """The system prompt as a message; an empty one too, as some templates need it."""
-        return compact({"role": "system", "content": filled(prompt, "system")})
+        return compact({"role": "system", "content": never_blank(prompt, "system")})
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
         """The `tools` field, or nothing if no tool is on offer."""
@@ -114,7 +114,7 @@ class ChatFramer:
                 bare = {"empty": "", "filled": CALLS_ONLY}.get(rules.content)
                 wire["content"] = message.content if message.content.strip() and rules.text else bare
                 self._names = {call.id: wire_name(call.name) for call in message.tool_calls}
-                ids = self._given(message.tool_calls)
+                ids = self._give_ids(message.tool_calls)
                 wire["tool_calls"] = [
                     _wire_call(call, id) for call, id in zip(message.tool_calls, ids, strict=True)
                 ]
@@ -135,7 +135,7 @@ class ChatFramer:
             for part in message.sealed.parts:
                 _put_back(wire, json.loads(part.data))
 
-    def _given(self, calls: Sequence[ToolCall]) -> list[str]:
+    def _give_ids(self, calls: Sequence[ToolCall]) -> list[str]:
         return self._ids.add(calls) if self._ids is not None else [_wire_id(call.id) for call in calls]
 
     def _answered(self, call_id: str) -> str:

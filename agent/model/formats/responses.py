@@ -18,7 +18,7 @@ from agent.model.dialect import ANY, Dialect
 from agent.model.effort import effort_of
 from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
 from agent.model.transport.item_events import PHASE, ItemReader
-from agent.model.wire_format import compact, filled, object_text, wire_name
+from agent.model.wire_format import compact, never_blank, object_text, wire_name
 
 LONGEST_ID = 64
 
@@ -86,16 +86,16 @@ class ResponsesFramer:
             case "tool":
                 return [self._result(message)]
             case _:
-                return [_asked(message)]
+                return [_user_item(message)]
 
     def may_think(self, wanted: Thinking | None) -> bool:
         return True
 
     def _result(self, message: Message) -> Frame:
         call_id = self._ids.answered(message.call_id)
-        content = filled(message.content, "tool")
+        content = never_blank(message.content, "tool")
         if call_id is None:
-            return Frame(compact(_said("user", "input_text", content)), "user")
+            return Frame(compact(_message_item("user", "input_text", content)), "user")
         item = {"type": "function_call_output", "call_id": call_id, "output": content}
         return Frame(compact(item), "user")
 
@@ -106,7 +106,7 @@ class ResponsesFramer:
         frames = list(self._items(message, parts, own))
         while frames and frames[-1].kind == THOUGHT:
             frames.pop()
-        empty = _said("assistant", "output_text", filled("", "assistant"))
+        empty = _message_item("assistant", "output_text", never_blank("", "assistant"))
         return frames or [Frame(compact(empty), "assistant", own=own)]
 
     def _items(self, message: Message, parts: Sequence[SealedPart], own: bool) -> Iterator[Frame]:
@@ -118,7 +118,7 @@ class ResponsesFramer:
         for part in (*parts, SealedPart("", len(message.content), len(calls))):
             text = message.content[text_at : part.text]
             if text.strip() and (self._texts or not calls):
-                item = _said("assistant", "output_text", text) | phase
+                item = _message_item("assistant", "output_text", text) | phase
                 phase = {}
                 yield Frame(compact(item), "assistant", own=own)
             text_at = max(text_at, part.text)
@@ -181,16 +181,16 @@ def _lowest(model: str, dialect: Dialect) -> str:
     return next((word for word in left if not dialect.lacks(f"effort {word}")), "")
 
 
-def _said(role: str, kind: str, text: str) -> dict[str, Any]:
+def _message_item(role: str, kind: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def _asked(message: Message) -> Frame:
+def _user_item(message: Message) -> Frame:
     """A message of the person's side."""
     message = without_lost(message)
     parts: list[bytes] = []
     if message.content.strip() or not message.images:
-        parts.append(compact({"type": "input_text", "text": filled(message.content, "user")}))
+        parts.append(compact({"type": "input_text", "text": never_blank(message.content, "user")}))
     parts += map(_image, message.images)
     data = b'{"type":"message","role":"user","content":[' + b",".join(parts) + b"]}"
     return Frame(data, "user", images=len(message.images))

@@ -79,7 +79,7 @@ PROVENANCE = (
 )
 
 
-def wanted(url: str, sha256: str, *, small: bool = False) -> Weights:
+def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
     """What is fetched: the file that the settings name, else one of the catalogue.
 
     Its size is not known before it is asked for. Raises `ConfigError` for an address without checksum.
@@ -111,7 +111,7 @@ def model_file(home: Home, setting: str = "") -> Path:
     Raises `ConfigError` naming the mend if there is none.
     """
     if setting:
-        return _given(setting)
+        return _setting_path(setting)
     models = installed(home)
     if not models:
         raise ConfigError("No local model is here yet; fetch one with: hermes model pull")
@@ -130,7 +130,7 @@ def installed(home: Home) -> list[Path]:
         raise ConfigError(f"Cannot look into {home.models}: {reason}; free it or set HERMES_HOME.") from error
 
 
-def _given(setting: str) -> Path:
+def _setting_path(setting: str) -> Path:
     if "\0" in setting:
         raise ConfigError("The path of the local model holds a NUL byte; give the path of a GGUF file.")
     try:

@@ -76,7 +76,7 @@ class BlockReader:
         """The deltas in one event, or in one whole message."""
         match event.get("type"):
             case "message_start":
-                return self._counted(_dict(event.get("message")).get("usage"))
+                return self._count(_dict(event.get("message")).get("usage"))
             case "content_block_start":
                 return self._begin(event.get("index"), _dict(event.get("content_block")))
             case "content_block_delta":
@@ -85,7 +85,7 @@ class BlockReader:
                 return self._complete(event.get("index"))
             case "message_delta":
                 self._stop(_dict(event.get("delta")).get("stop_reason"))
-                return self._counted(event.get("usage"))
+                return self._count(event.get("usage"))
             case "message_stop":
                 self.over = True
                 return [delta for index in list(self._blocks) for delta in self._complete(index)]
@@ -117,7 +117,7 @@ class BlockReader:
             deltas += self._begin(index, _dict(block))
             deltas += self._complete(index)
         self._stop(message.get("stop_reason"))
-        return deltas + self._counted(message.get("usage"))
+        return deltas + self._count(message.get("usage"))
 
     def _begin(self, index: Any, start: dict[str, Any]) -> list[Delta]:
         index = _number(index)
@@ -180,7 +180,7 @@ class BlockReader:
         if isinstance(reason, str) and reason:
             self.finish = _FINISH.get(reason, "unknown")
 
-    def _counted(self, usage: Any) -> list[Delta]:
+    def _count(self, usage: Any) -> list[Delta]:
         """The count so far. The API counts what comes from the cache beside the input, not in it."""
         for name, value in _dict(usage).items():
             if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

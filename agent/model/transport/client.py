@@ -152,7 +152,7 @@ class FormatClient:
 
         What is refused for its form is repaired and sent again, before anything is given back.
         """
-        opened, deltas = await self._begun(request)
+        opened, deltas = await self._begin(request)
         turn_ends = perf_counter() + SLICE
         try:
             while deltas is not None:
@@ -178,7 +178,7 @@ class FormatClient:
         """The headers of the format, with the key once it is known to be none that breaks a header."""
         return self._format.headers(self._key if _is_header_value(self._key) else "")
 
-    async def _begun(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
+    async def _begin(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
         """The answer to a request that was taken, with its first deltas."""
         client = await self._ready()
         spoken = self._spoken(request.model)
@@ -188,7 +188,7 @@ class FormatClient:
             body = self._format.body(request, dialect)
             opened: _OpenAnswer | None = None
             try:
-                opened = await self._opened(await self._post(client, body))
+                opened = await self._open(await self._post(client, body))
                 deltas = await opened.answer.next()
                 while deltas is not None and not deltas:
                     deltas = await opened.answer.next()
@@ -251,7 +251,7 @@ class FormatClient:
         made = await trial.rebuild(request, dialect)
         return replace(request, frames=made.frames, system=made.system, tools=made.tools, marks=made.marks)
 
-    async def _opened(self, response: httpx2.Response) -> _OpenAnswer:
+    async def _open(self, response: httpx2.Response) -> _OpenAnswer:
         body = response.aiter_bytes()
         content_type = response.headers.get("content-type", "")
         return _OpenAnswer(

@@ -102,7 +102,7 @@ class ItemReader:
                 return [] if item.written or item.done else self._argued(item, event.get("arguments"))
             case "response.output_item.added":
                 stated = _dict(event.get("item"))
-                return self._begin(self._opened(event, stated), stated)
+                return self._begin(self._open_item(event, stated), stated)
             case "response.output_item.done":
                 stated = _dict(event.get("item"))
                 return self._complete(self._item(event, stated), stated)
@@ -134,7 +134,7 @@ class ItemReader:
 
     # Items
 
-    def _opened(self, event: dict[str, Any], stated: dict[str, Any]) -> _Item:
+    def _open_item(self, event: dict[str, Any], stated: dict[str, Any]) -> _Item:
         """The item that an event opens; one that is open already if it is announced twice."""
         known = self._by_id.get(_id(event, stated))
         if known is not None and not known.done:

@@ -17,9 +17,9 @@ from agent.safety.audit.log import (
     digest,
     files,
     locked,
-    noted,
     number,
-    parsed,
+    parse_record,
+    read_head,
 )
 
 MOST_PROBLEMS = 200
@@ -60,7 +60,7 @@ def verify(folder: Path) -> AuditReport:
             return AuditReport(0, 0, (), ())
         with locked(folder, shared=True):
             sizes = [(path, path.lstat().st_size) for path in files(folder)]
-            head = noted(folder)
+            head = read_head(folder)
         check = _Check(head)
         for path, size in sizes:
             check.file(path, size)
@@ -115,7 +115,7 @@ class _Check:
             self._wrong(f"the log once had {head.seq:,} lines and ends at {last.seq:,}: lines were cut off")
 
     def _line(self, line: bytes) -> None:
-        record = parsed(line)
+        record = parse_record(line)
         if record is None:
             self._torn_unexplained()
             self._torn = line

@@ -110,15 +110,15 @@ class AuditLog:
     def _append(self, record: Record, durable: bool) -> ChainMark:
         names = files(self.folder)
         path = names[-1] if names else self.folder / file_name(1)
-        end = self._known(path) if names else None
+        end = self._own_end(path) if names else None
         if end is None:
-            end = self._found(names)
+            end = self._disk_end(names)
         if end.size >= self._max_file:
             path = self.folder / file_name(number(path) + 1)
             end = _End(path, 0, 0, end.mark)
         line, mark = _line(record, end.mark)
         new = not path.exists()
-        descriptor = _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        descriptor = _open_plain(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             _write(descriptor, line, end.size)
             if durable:
@@ -133,7 +133,7 @@ class AuditLog:
             _note(self.folder, mark)  # never ahead of what the disk has
         return mark
 
-    def _known(self, path: Path) -> _End | None:
+    def _own_end(self, path: Path) -> _End | None:
         """The end as this process left it, if nobody wrote since."""
         end = self._end
         if end is None or end.path != path:
@@ -141,12 +141,12 @@ class AuditLog:
         status = path.lstat()
         return end if (status.st_ino, status.st_size) == (end.inode, end.size) else None
 
-    def _found(self, names: list[Path]) -> _End:
+    def _disk_end(self, names: list[Path]) -> _End:
         """The end as the disk has it, with a torn line closed.
 
         Where lines were cut off, the chain goes on from the one that `head` names: the gap stays visible.
         """
-        mark = noted(self.folder) or ChainMark()
+        mark = read_head(self.folder) or ChainMark()
         for path in reversed(names):
             if path.lstat().st_size <= LONGEST_END and (last := _tail(path)[0]) is not None:
                 mark = max(mark, last, key=lambda each: each.seq)
@@ -186,7 +186,7 @@ def digest(record: Mapping[str, Any]) -> str:
     return sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
-def parsed(line: bytes) -> Record | None:
+def parse_record(line: bytes) -> Record | None:
     """The record of a line; None if it is none. Says nothing about its place in the chain."""
     try:
         record = json.loads(line)
@@ -204,7 +204,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     if shared and not path.exists():
         yield  # nothing was ever appended here
         return
-    descriptor = _opened(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    descriptor = _open_plain(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
     try:
         if not lock_file(descriptor, shared=shared, seconds=LOCK_SECONDS):
             raise AuditError(f"Another process keeps the audit log in {folder} locked; end it and try again.")
@@ -213,10 +213,10 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
-def noted(folder: Path) -> ChainMark | None:
+def read_head(folder: Path) -> ChainMark | None:
     """What `head` says about the last line; None if it says nothing that can be read."""
     try:
-        with os.fdopen(_opened(folder / "head", os.O_RDONLY), encoding="ascii") as file:
+        with os.fdopen(_open_plain(folder / "head", os.O_RDONLY), encoding="ascii") as file:
             seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
         return ChainMark(int(seq), hash) if len(hash) == 64 else None
     except (OSError, ValueError):
@@ -225,14 +225,14 @@ def noted(folder: Path) -> ChainMark | None:
 
 def _note(folder: Path, mark: ChainMark) -> None:
     """Name the last line beside the files. One short write of fixed length, so that it is never half."""
-    descriptor = _opened(folder / "head", os.O_WRONLY | os.O_CREAT)
+    descriptor = _open_plain(folder / "head", os.O_WRONLY | os.O_CREAT)
     try:
         os.pwrite(descriptor, f"{mark.seq:020} {mark.hash}\n".encode(), 0)
     finally:
         os.close(descriptor)
 
 
-def _opened(path: Path, flags: int) -> int:
+def _open_plain(path: Path, flags: int) -> int:
     """A descriptor of a plain file. Never waits, as opening a pipe does. Raises `OSError`."""
     flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, PRIVATE_FILE)
@@ -261,7 +261,7 @@ def _write(descriptor: int, line: bytes, size: int) -> None:
 
 def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
     """The last whole line as a mark, and what stands behind it. Reads from the end."""
-    descriptor = _opened(path, os.O_RDONLY)
+    descriptor = _open_plain(path, os.O_RDONLY)
     try:
         at = os.fstat(descriptor).st_size
         data, step = b"", CHUNK
@@ -272,7 +272,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
             *lines, torn = data.split(b"\n")
             # The first piece may be cut, unless it begins the file.
             for line in reversed(lines if at == 0 else lines[1:]):
-                if (record := parsed(line)) is not None:
+                if (record := parse_record(line)) is not None:
                     return ChainMark(record["seq"], record["hash"]), torn
         return None, data.rpartition(b"\n")[2]
     finally:
@@ -281,7 +281,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
 
 def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
     """End a torn line, and say in the next one how much of it there is. Returns where the chain stands."""
-    record = parsed(torn)
+    record = parse_record(torn)
     if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
         whole = canonical(record) == torn and digest(record) == record["hash"]
     else:
@@ -291,7 +291,7 @@ def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
     else:
         about = {"kind": MENDED, "time": time.time(), "torn": len(torn), "sha256": sha256(torn).hexdigest()}
         closing, mark = _line(about, last)
-    descriptor = _opened(path, os.O_WRONLY | os.O_APPEND)
+    descriptor = _open_plain(path, os.O_WRONLY | os.O_APPEND)
     try:
         _write(descriptor, b"\n" + closing, os.fstat(descriptor).st_size)
         os.fsync(descriptor)
@@ -463,7 +463,7 @@ def _entries(path: Path) -> Iterator[AuditEntry]:
     try:
         with path.open("rb") as file:
             for line in file:
-                if line.endswith(b"\n") and (record := parsed(line)) is not None:
+                if line.endswith(b"\n") and (record := parse_record(line)) is not None:
                     yield entry(record)
     except OSError as error:
         raise _unreadable(path, error) from error
@@ -510,7 +510,7 @@ class AuditTail:
             raise _unreadable(self._file, error) from error
         self._offset += len(whole) + len(newline)
         lines = whole.split(b"\n")[-self._kept :] if newline else []
-        return [entry(record) for line in lines if (record := parsed(line)) is not None]
+        return [entry(record) for line in lines if (record := parse_record(line)) is not None]
 
 
 def _last_of(names: list[Path], limit: int) -> list[AuditEntry]:

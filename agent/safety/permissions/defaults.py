@@ -267,7 +267,7 @@ class Protection:
                 named = ", ".join(f"git-config({key})" for key in keys)
                 yield from ((f"sets {named}, and hooks", f"{each}/.git") for each in command.cwds)
         touched = ((path, cwds, False) for path, cwds in reading.writes)
-        for word, cwds, whole in chain(touched, _written(reading.commands)):
+        for word, cwds, whole in chain(touched, _writes(reading.commands)):
             for folder in cwds:
                 path = joined(folder, word)
                 # Of a place that is not known, the names that are known count.
@@ -280,7 +280,7 @@ Written = tuple[str, tuple[str, ...], bool]
 """A path as it is written, the folders it may be seen from, and whether everything inside goes along."""
 
 
-def _written(commands: tuple[Command, ...]) -> Iterator[Written]:
+def _writes(commands: tuple[Command, ...]) -> Iterator[Written]:
     for command in commands:
         if command.name in _WRITERS and not (command.name in ("sed", "perl") and not _in_place(command)):
             whole = command.name in _WHOLE

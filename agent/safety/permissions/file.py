@@ -27,7 +27,7 @@ from agent.core.config import settings_file
 from agent.core.config.document import UnusableError, decode, parse
 from agent.core.config.edit import set_value
 from agent.core.config.layers import lookup
-from agent.core.config.problem import SettingPlace, SettingProblem, shown
+from agent.core.config.problem import SettingPlace, SettingProblem, short_text
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.core.messages import MODES, Mode, canonical
 from agent.errors import ConfigError
@@ -57,11 +57,12 @@ def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
         for example in examples:
             action = example_action(rule, example, setting)
             if action is None:
-                yield f"the rule `{rule.text}` cannot have examples; remove `{shown(example)}`."
+                yield f"the rule `{rule.text}` cannot have examples; remove `{short_text(example)}`."
             elif covers(rule, action, setting) is not expected:
                 does = "does not cover" if expected else "covers"
-                yield f"the rule `{rule.text}` {does} `{shown(example)}`, which {name} says it should" + (
-                    "." if expected else " not."
+                yield (
+                    f"the rule `{rule.text}` {does} `{short_text(example)}`, which {name} says it should"
+                    + ("." if expected else " not.")
                 )
 
 
@@ -188,7 +189,7 @@ class _Reader:
         try:
             return canonical(name) if name is not None else None
         except ValueError:
-            self._report(node, f"`{shown(name)}` is no mode; modes are {', '.join(MODES)}.")
+            self._report(node, f"`{short_text(name)}` is no mode; modes are {', '.join(MODES)}.")
             return None
 
     def _read_rules(self, node: yaml.Node, surface: str) -> None:
@@ -216,11 +217,13 @@ class _Reader:
         try:
             subject = RuleSubject(text, self._setting)
         except ValueError as error:
-            self._report(key, f"the rule `{shown(text)}` {error}.")
+            self._report(key, f"the rule `{short_text(text)}` {error}.")
             return
         details: dict[str, yaml.Node] = {}
         if isinstance(value, yaml.MappingNode):
-            details = {name.value: entry for name, entry in self._entries(value, _RULE, f"{shown(text)}: ")}
+            details = {
+                name.value: entry for name, entry in self._entries(value, _RULE, f"{short_text(text)}: ")
+            }
         else:
             details["verdict"] = value
         verdict = self._verdict(key, details.get("verdict"), text)
@@ -228,21 +231,23 @@ class _Reader:
             return
         reason = (self._text(details["reason"], "a reason") or "") if "reason" in details else ""
         rule = PermissionRule(
-            text, verdict, subject, self._origin, key.start_mark.line + 1, shown(reason, 200)
+            text, verdict, subject, self._origin, key.start_mark.line + 1, short_text(reason, 200)
         )
         match, no_match = self._examples(details.get("match")), self._examples(details.get("no_match"))
         self._rules.append(replace(rule, match=match, no_match=no_match, surface=surface))
 
     def _verdict(self, key: yaml.Node, node: yaml.Node | None, text: str) -> RuleVerdict | None:
         if node is None:
-            self._report(key, f"the rule `{shown(text)}` has no verdict; add allow, ask or deny.")
+            self._report(key, f"the rule `{short_text(text)}` has no verdict; add allow, ask or deny.")
             return None
         name = self._text(node, "a verdict")
         if name in VERDICTS:
             return cast(RuleVerdict, name)
         if name is not None:
             self._report(
-                node, f"`{shown(name)}` is no verdict; the rule `{shown(text)}` needs allow, ask or deny."
+                node,
+                f"`{short_text(name)}` is no verdict; "
+                f"the rule `{short_text(text)}` needs allow, ask or deny.",
             )
         return None
 
@@ -279,7 +284,7 @@ class _Reader:
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
             if name not in known:
-                self._report(key, f"unknown key `{where}{shown(name)}`; known are {', '.join(known)}.")
+                self._report(key, f"unknown key `{where}{short_text(name)}`; known are {', '.join(known)}.")
                 continue
             if name in seen:
                 self._report(key, f"`{where}{name}` is given twice; make one of them.")

@@ -320,8 +320,8 @@ class CommandPattern:
         if self._any:
             return YES
         if not command.name.startswith("git"):
-            return self._spelled(command)
-        return max((self._spelled(each) for each in _spellings(command)), default=NO)
+            return self._fits_words(command)
+        return max((self._fits_words(each) for each in _spellings(command)), default=NO)
 
     def exactly(self, command: Command) -> bool:
         """Whether `command` is known to be one of those the pattern means, and nothing else."""
@@ -340,7 +340,7 @@ class CommandPattern:
             return False
         return fnmatchcase(command.word.rpartition("/")[2], self._program)
 
-    def _spelled(self, command: Command) -> Certainty:
+    def _fits_words(self, command: Command) -> Certainty:
         program = self._loose_program(command)
         if program is NO:
             return NO
@@ -348,11 +348,11 @@ class CommandPattern:
         missing = any(word not in command.arguments for word in self._needed)
         if missing and "".join(command.arguments).isascii():
             return NO
-        found = _found(self._operands, command.arguments)
+        found = _begins_with(self._operands, command.arguments)
         if found is NO or not self._options:
             return min(program, found)
         arguments = command.arguments if self._known is None else self._known.spelled(command.arguments)
-        return min(program, found, *(_given(option, arguments) for option in self._options))
+        return min(program, found, *(_has_option(option, arguments) for option in self._options))
 
     def _loose_program(self, command: Command) -> Certainty:
         if "/" in self._program:
@@ -488,7 +488,7 @@ def _glob(pattern: str, word: str) -> bool:
     return fnmatchcase(word, pattern)
 
 
-def _given(option: str, arguments: Sequence[str]) -> Certainty:
+def _has_option(option: str, arguments: Sequence[str]) -> Certainty:
     """Whether an option is among the arguments, in any order and bundle."""
     best = NO
     for argument in arguments:
@@ -504,7 +504,7 @@ def _given(option: str, arguments: Sequence[str]) -> Certainty:
     return best
 
 
-def _found(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
+def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
     """Whether the operands come first among the arguments, options and their values left aside."""
     end = len(operands)
     # How sure it is that so many operands are matched: after a plain word, and right behind an option.

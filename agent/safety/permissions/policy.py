@@ -360,7 +360,7 @@ class Decider:
             said = default if not guarded or isinstance(action, RunCommand) else Verdict("ask")
             if isinstance(action, RunCommand) and not said.parts:
                 said = replace(said, parts=self._assessor.assess(action.command, action.cwd).verdict.parts)
-            return _asked(mode, found, guarded or wider, said), "rule"
+            return _ask_verdict(mode, found, guarded or wider, said), "rule"
         if default.kind == "allow":
             return default, "mode"
         if may_grant and (reason := granted(action)):
@@ -410,7 +410,7 @@ def _some(paths: Sequence[Path]) -> str:
     return shown if len(paths) <= _NAMED else f"{shown} and {len(paths) - _NAMED:,} more"
 
 
-def _asked(mode: Mode, found: RuleFindings, guarded: str | None, default: Verdict) -> Verdict:
+def _ask_verdict(mode: Mode, found: RuleFindings, guarded: str | None, default: Verdict) -> Verdict:
     """The verdict on what must not pass silently: every reason there is, the rules' own first."""
     asked = found.asked if mode != "yolo" else ()
     doubts = default.reasons if default.kind == "ask" else ()

@@ -92,9 +92,9 @@ def touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
         paths: dict[str, tuple[str, ...]] = {}
         for path, cwds in reading.reads if reads else reading.writes:
             if _is_told(path):
-                _add(paths, path, _spelled(path, cwds, spell))
+                _add(paths, path, _spellings(path, cwds, spell))
         # What is changed may be read as well, so most paths are asked for twice.
-        for path, spelled, changes in look.once(("given", reading), lambda: _given(reading, spell)):
+        for path, spelled, changes in look.once(("given", reading), lambda: _given_paths(reading, spell)):
             if reads or changes:
                 _add(paths, path, spelled)
         return paths, "\n".join([each for spelled in paths.values() for each in spelled])
@@ -107,7 +107,7 @@ def _add(paths: dict[str, tuple[str, ...]], path: str, spelled: tuple[str, ...])
     paths[path] = spelled if known is None or known == spelled else tuple(dict.fromkeys((*known, *spelled)))
 
 
-def _spelled(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
+def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
     """All spellings of a path as it is written, seen from each of the folders that are known."""
     if path[:1] == "/":  # wherever the command stands, also where that is not known
         return spell(absolute(path))
@@ -117,7 +117,7 @@ def _spelled(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
     return tuple(dict.fromkeys([each for place in places for each in spell(place)]))
 
 
-def _given(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], bool]]:
+def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], bool]]:
     """Paths that commands are given, with their spellings, and whether they may be changed."""
     found: list[tuple[str, tuple[str, ...], bool]] = []
     # Wrappers are given the same words again and again.
@@ -135,10 +135,10 @@ def _given(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], b
             known.add(word)
             if "=" in word or "@" in word:
                 found += [
-                    (each, _spelled(each, cwds, spell), changes) for each in _paths(word) if _is_told(each)
+                    (each, _spellings(each, cwds, spell), changes) for each in _paths(word) if _is_told(each)
                 ]
             elif word[:1] != "-" and _is_told(word):
-                found.append((word, _spelled(word, cwds, spell), changes))
+                found.append((word, _spellings(word, cwds, spell), changes))
     return found
 
 
@@ -251,7 +251,7 @@ class RuleSubject:
         `spell` tells where links lead; what one decision has found out is not asked of the disk again.
         """
         spell = spell or speller()
-        name, effect = _known(action)
+        name, effect = _rule_name(action)
         if isinstance(action, (RunCommand, SendInput)):
             return self._command_touches(action, name, spell)
         meant = self._names(action, name) or (self.tool == "write_file" and effect == "delete")
@@ -270,7 +270,7 @@ class RuleSubject:
             case Fetch() if self._address is not None:
                 return Certainty.YES if self._address.touches(action.url) else Certainty.NO
             case _:
-                return Certainty.YES if self._named(action) else Certainty.NO
+                return Certainty.YES if self._names_action(action) else Certainty.NO
 
     def _command_touches(self, action: RunCommand | SendInput, name: str, spell: Spell) -> RuleHit:
         meant = self._names(action, name) or self.tool == "terminal"
@@ -321,7 +321,7 @@ class RuleSubject:
 
     def covers(self, action: Action) -> bool:
         """Whether the action is exactly what the rule allows. For commands with a pattern see `allows`."""
-        name, _ = _known(action)
+        name, _ = _rule_name(action)
         if not self._names(action, name):
             return False
         if self.pattern is None:
@@ -332,7 +332,7 @@ class RuleSubject:
             case Fetch() if self._address is not None:
                 return self._address.covers(action.url)
             case _:
-                return self._named(action)
+                return self._names_action(action)
 
     def opens(self, action: Fetch) -> bool:
         """Whether a rule that allows names the very place: an address or `localhost`, scheme and port."""
@@ -358,7 +358,7 @@ class RuleSubject:
             return fnmatchcase(own, tool) or (bool(name) and fnmatchcase(name, tool))
         return own == tool or name == tool or own.startswith((f"{tool}_", f"{tool}."))
 
-    def _named(self, action: Action) -> bool:
+    def _names_action(self, action: Action) -> bool:
         """Whether the pattern is about what the action declares of itself."""
         assert self.pattern is not None
         if isinstance(action, ChangeSettings):
@@ -371,7 +371,7 @@ class RuleSubject:
         return glob(pattern).fullmatch(subject) is not None
 
 
-def _known(action: Action) -> tuple[str, Kind]:
+def _rule_name(action: Action) -> tuple[str, Kind]:
     """The name rules know an action by, and what their patterns are about."""
     if action.effect is not None:
         return action.effect.name, "declared"

@@ -127,7 +127,7 @@ class Program:
         same = dict(self.same.get("", {}))
         for verb in self.same.keys() & set(arguments):
             same |= self.same[verb]
-        return tuple(_spelled(word, same) for word in arguments) if same else tuple(arguments)
+        return tuple(_spelling(word, same) for word in arguments) if same else tuple(arguments)
 
     def effect(self, said: tuple[str, ...]) -> EffectName:
         """The effect of the words that are no options."""
@@ -144,7 +144,7 @@ class Program:
         return self.verbs[max(found, key=len)] if found else self.otherwise
 
 
-def _spelled(word: str, same: Mapping[str, str]) -> str:
+def _spelling(word: str, same: Mapping[str, str]) -> str:
     if word.startswith("--") and len(word) > 3:
         name = word.partition("=")[0]
         # Most programs take the beginning of a long option for the whole.
@@ -188,7 +188,7 @@ def program_mistakes(own: Path) -> tuple[str, ...]:
 
 def examples(path: Path) -> Iterator[tuple[str, str]]:
     """The examples of one file: effect and command."""
-    for effect, commands in (_loaded(path).get("examples") or {}).items():
+    for effect, commands in (_load(path).get("examples") or {}).items():
         yield from ((str(effect), str(command)) for command in commands)
 
 
@@ -237,7 +237,7 @@ def _with_own(own: Path, stamps: tuple[tuple[str, int, int], ...]) -> Table:
     return table
 
 
-def _loaded(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
@@ -254,13 +254,13 @@ def _loaded(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Program]:
     found: dict[str, Program] = {}
-    for names, spec in _loaded(path)["programs"].items():
+    for names, spec in _load(path)["programs"].items():
         program = _program(f"{path.name}: {names}", spec)
-        found.update((name, program) for name in _listed(names))
+        found.update((name, program) for name in _words(names))
     return found
 
 
-def _listed(text: object) -> list[str]:
+def _words(text: object) -> list[str]:
     if isinstance(text, list):
         return [str(each) for each in cast("list[object]", text)]
     return [" ".join(each.split()) for each in str(text).split(",") if each.strip()]
@@ -277,8 +277,8 @@ def _program(place: str, spec: object) -> Program:
         raise ProgramError(f"{place} has the unknown field `{min(unknown)}`.")
     verbs: dict[tuple[str, ...], EffectName] = {}
     for effect in EFFECTS:
-        verbs.update((tuple(words.split()), effect) for words in _listed(spec.get(effect) or ""))
-    lists: dict[str, Any] = {name: frozenset(_listed(spec[name])) for name in _LISTS if name in spec}
+        verbs.update((tuple(words.split()), effect) for words in _words(spec.get(effect) or ""))
+    lists: dict[str, Any] = {name: frozenset(_words(spec[name])) for name in _LISTS if name in spec}
     for name in ("bare", "otherwise", "always"):
         if name in spec:
             lists[name] = _effect(place, spec[name])
@@ -288,9 +288,9 @@ def _program(place: str, spec: object) -> Program:
         lists["operands"] = operands
     options = spec.get("options") or {}
     lists["options"] = {
-        word: _effect(place, effect) for effect, said in options.items() for word in _listed(said)
+        word: _effect(place, effect) for effect, said in options.items() for word in _words(said)
     }
-    recursive = frozenset(_listed(spec.get("recursive", "")))
+    recursive = frozenset(_words(spec.get("recursive", "")))
     return Program(
         verbs,
         tuple(verb for verb in verbs if any("*" in word for word in verb)),
@@ -307,7 +307,7 @@ def _program(place: str, spec: object) -> Program:
 
 def _same(text: object) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for group in _listed(text):
+    for group in _words(text):
         words = group.split()
         verb = "" if words[0].startswith("-") else words.pop(0)
         found.setdefault(verb, {}).update(dict.fromkeys(words, words[0]))

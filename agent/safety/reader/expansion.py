@@ -261,9 +261,9 @@ class Expansion:
         self._inside(node)
         children = node.children
         if len(children) == 2:
-            return self._named(self._source.text(children[1]))
+            return self._value_of(self._source.text(children[1]))
         if len(children) == 3 and children[1].type in ("variable_name", "special_variable_name"):
-            return self._named(self._source.text(children[1]))
+            return self._value_of(self._source.text(children[1]))
         if len(children) < 3 or not children[1].is_named:
             return UNKNOWN
         if children[1].type == "subscript":
@@ -274,7 +274,7 @@ class Expansion:
         ):
             self._doubt("part of it is not understood")
         name = self._source.text(children[1])
-        known = self._state.get(name) if not name.isdigit() else self._named(name)
+        known = self._state.get(name) if not name.isdigit() else self._value_of(name)
         if operator in _REQUIRED:
             return UNKNOWN if known is None else known
         if operator in _DEFAULTS:
@@ -288,7 +288,7 @@ class Expansion:
             return self.text(children[3:-1]) if known else UNKNOWN
         return UNKNOWN
 
-    def _named(self, name: str) -> str | tuple[str, ...]:
+    def _value_of(self, name: str) -> str | tuple[str, ...]:
         positional = self._state.positional
         if name in ("@", "*"):
             return (UNKNOWN,) if positional is None else positional

@@ -159,7 +159,9 @@ def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
     tests = list(arguments[at:])
     roots = list(arguments[start:at]) or ["."]
     actions = ("-delete", "-exec", "-execdir", "-ok", "-okdir")
-    tail = _named(tests[: next((place for place, test in enumerate(tests) if test in actions), len(tests))])
+    tail = _name_words(
+        tests[: next((place for place, test in enumerate(tests) if test in actions), len(tests))]
+    )
     paths = [root if UNKNOWN in root else f"{root.rstrip('/')}/{tail}" for root in roots]
     if tail == ANY and not any(".git" in test for test in tests):
         # A search finds hidden names too, which no pattern of the shell does.
@@ -188,7 +190,7 @@ def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
     return "".join(f"{path}\n" for path in paths)
 
 
-def _named(tests: Sequence[str]) -> str:
+def _name_words(tests: Sequence[str]) -> str:
     """What the names of the files look like that `find` finds below its root."""
     if {"-o", "-or", "!", "-not", ","} & set(tests):
         return ANY

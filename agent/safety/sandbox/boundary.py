@@ -18,7 +18,7 @@ from agent.core.home import Home, private_folder
 from agent.errors import HermesError
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.caches import WorkspaceCaches
-from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
+from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, refusal_text
 from agent.safety.sandbox.landlock import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP, GuardedFinder, found_in
 from agent.safety.sandbox.refusals import explain, explain_guarded, kept_back
@@ -374,7 +374,7 @@ class SessionBoundary:
         return kept_back(note)
 
     def hosts_refused(self, since: float) -> str:
-        return "" if self.filtered is None else told(self.filtered.refused(since))
+        return "" if self.filtered is None else refusal_text(self.filtered.refused(since))
 
     def guarded_refusal(self, output: str) -> str:
         return explain_guarded(output, self.closed_places() or (), self._workspace)
@@ -464,7 +464,7 @@ async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], addr
     try:
         if _REMOTE.fullmatch(address) is None and await asyncio.to_thread(_is_in_reach, boundary, address):
             return []
-        return await _listed(boundary, environ, address)
+        return await _remote_ids(boundary, environ, address)
     except (OSError, ToolError, TimeoutError):
         return []
 
@@ -475,7 +475,7 @@ def _is_in_reach(boundary: SessionBoundary, address: str) -> bool:
     return not path.is_absolute() or boundary.lets_write(path.resolve())
 
 
-async def _listed(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
+async def _remote_ids(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
     argv = ["git", "-c", "protocol.ext.allow=never", "ls-remote", "--", address]
     need = Need(permit=_nobody, dies_with_parent=True)
     wrapped = await asyncio.to_thread(boundary.wrap, argv, need)

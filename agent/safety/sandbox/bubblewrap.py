@@ -20,7 +20,7 @@ from agent.safety.sandbox.layout import (
     missing,
     places,
 )
-from agent.safety.sandbox.limits import closer, filled, rlimits, shell_limits
+from agent.safety.sandbox.limits import closer, memory_file, rlimits, shell_limits
 from agent.safety.sandbox.seccomp import program
 from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
@@ -55,11 +55,11 @@ class Bubblewrap:
         view = places(policy)
         try:
             anchors = anchored(view) if _binds_descriptors(self._path) else {}
-            let_go = _held(view, anchors)
+            let_go = _hold(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
         clear = unmounted(hidden_files(view))
-        filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
+        filter_fd = memory_file(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
         links, more = _links(policy)
         join, leave = limits.prepare(policy.limits.processes)
@@ -109,7 +109,7 @@ def _binds_descriptors(program: str) -> bool:
     return "--bind-fd" in said.stdout + said.stderr
 
 
-def _held(view: list[MountPlace], anchors: Mapping[Path, int]) -> Callable[[], None]:
+def _hold(view: list[MountPlace], anchors: Mapping[Path, int]) -> Callable[[], None]:
     try:
         return hold(missing(view))
     except OSError:

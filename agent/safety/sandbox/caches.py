@@ -136,7 +136,7 @@ class WorkspaceCaches:
                 continue
             places = {"private": private, "own": own or private, "ours": _TABLE.parent}
             known = {**self._environ, **{each: str(place) for each, place in places.items()}}
-            chosen |= {each: _filled(text, known) for each, text in spec["set"].items()}
+            chosen |= {each: _fill_in(text, known) for each, text in spec["set"].items()}
         if proxied:
             known = {**self._environ, **chosen}
             chosen |= {each: f"{known.get(each, '')} {_PROXY}".strip() for each in table["proxied"]}
@@ -195,7 +195,7 @@ def _table() -> dict[str, Any]:
     return yaml.load(_TABLE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
-def _filled(text: str, known: Mapping[str, str]) -> str:
+def _fill_in(text: str, known: Mapping[str, str]) -> str:
     return _NAME.sub(lambda found: known.get(found[1], ""), text).strip()
 
 

@@ -338,13 +338,13 @@ def _canonical(hosts: Iterable[str]) -> Iterator[str]:
             yield canonical(host)
 
 
-def told(refusals: tuple[ProxyRefusal, ...]) -> str:
+def refusal_text(refusals: tuple[ProxyRefusal, ...]) -> str:
     """What to say about connections that were not made; empty when there are none."""
     if not refusals:
         return ""
     sentences = " ".join(dict.fromkeys(each.sentence for each in refusals))
     if any(each.kind == "host" for each in refusals):
-        hosts = ", ".join(dict.fromkeys(_named(each) for each in refusals if each.kind == "host"))
+        hosts = ", ".join(dict.fromkeys(_refusal_name(each) for each in refusals if each.kind == "host"))
         sentences += (
             f" To let {hosts} through, ask the person to allow it when the command runs again, or to put it "
             "into `sandbox.hosts` of the settings."
@@ -354,5 +354,5 @@ def told(refusals: tuple[ProxyRefusal, ...]) -> str:
     return f"The network is filtered. {sentences}"
 
 
-def _named(refusal: ProxyRefusal) -> str:
+def _refusal_name(refusal: ProxyRefusal) -> str:
     return refusal.host if refusal.port in (80, 443) else f"{refusal.host}:{refusal.port}"

@@ -30,7 +30,7 @@ from agent.safety.sandbox.layout import (
     missing,
     places,
 )
-from agent.safety.sandbox.limits import closer, filled, rlimits
+from agent.safety.sandbox.limits import closer, memory_file, rlimits
 from agent.safety.sandbox.seccomp import program
 from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
@@ -58,7 +58,7 @@ def own_files() -> tuple[Path, ...]:
 
 def launcher_argv(spec: Mapping[str, Any]) -> tuple[list[str], tuple[int, ...]]:
     """Arguments that start the launcher with `spec`, to be followed by a command; and what it inherits."""
-    descriptor = filled(marshal.dumps(dict(spec)), "hermes-launch")
+    descriptor = memory_file(marshal.dumps(dict(spec)), "hermes-launch")
     return [interpreter(), "-I", "-S", "-c", _START, str(_FOLDER), str(descriptor)], (descriptor,)
 
 

@@ -145,7 +145,7 @@ def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
     try:
         for place in view:
             if place.kind == "write" and place.path == place.source:
-                held[place.path] = _opened(place.path)
+                held[place.path] = _open_anchor(place.path)
     except OSError:
         for descriptor in held.values():
             os.close(descriptor)
@@ -163,7 +163,7 @@ def identities(anchors: Mapping[Path, int]) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _opened(path: Path) -> int:
+def _open_anchor(path: Path) -> int:
     with open_folder(path.parent) as folder:
         name = path.name or "."
         descriptor = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)

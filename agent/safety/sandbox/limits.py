@@ -120,7 +120,7 @@ def _remove_left() -> None:
         _remove(folder)
 
 
-def filled(data: bytes, name: str) -> int:
+def memory_file(data: bytes, name: str) -> int:
     """A descriptor that can be inherited, at the start of `data`. Raises `OSError`."""
     descriptor = os.memfd_create(name, 0)
     try:

@@ -61,7 +61,7 @@ def explain(
     """
     lines = output[-_TAIL:].splitlines()
     for line in reversed(lines):
-        named = _named(line)
+        named = _paths_in(line)
         if place := _shut(line, named, hidden):
             return _hidden_sentence(line, place)
         if _READ_ONLY.search(line) or (_NOT_MADE.search(line) and _closed_to(named, writable)):
@@ -77,13 +77,13 @@ def explain(
             start = text.rfind("\n", 0, found.end()) + 1
             return _hidden_sentence(text[start:].partition("\n")[0], place)
     if failed or not output.strip():
-        for path in _named(command):
+        for path in _paths_in(command):
             if (place := _within(path, hidden)) and os.path.lexists(path):
                 return _hidden_sentence("", place)
     return ""
 
 
-def _named(line: str) -> list[Path]:
+def _paths_in(line: str) -> list[Path]:
     found = (
         Path(match).expanduser()
         for match in _PATH.findall(line.replace("$HOME/", "~/").replace("file://", " "))
@@ -146,7 +146,7 @@ def kept_back(note: str) -> str:
 
 def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> str:
     """One sentence on a guarded place that a program could not change, and how to go on; else empty."""
-    names = {_shown(path, workspace): path.name for path in guarded}
+    names = {_place_text(path, workspace): path.name for path in guarded}
     for line in reversed(output[-_TAIL:].splitlines()):
         if any(said.search(line) for said in (_READ_ONLY, _BUSY, _DENIED)):
             told = [shown for shown in names if shown in line] or [
@@ -160,7 +160,7 @@ def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> st
     return ""
 
 
-def _shown(path: Path, workspace: Path) -> str:
+def _place_text(path: Path, workspace: Path) -> str:
     return str(path.relative_to(workspace)) if path.is_relative_to(workspace) else str(path)
 
 

@@ -12,7 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import attachments_of
-from agent.core.attachments import shown as shown_with
+from agent.core.attachments import display_text as shown_with
 from agent.core.messages import ToolCall
 from agent.core.store.export import masked
 from agent.core.store.nodes import MAIN, Node, Session

@@ -286,10 +286,10 @@ class HistoryNavigation:
 
     async def parted(self, item: PlanItem, *, merging: bool = False) -> Parted:
         """A file of a plan in hunks; with `merging` towards both sides put together. Raises `HermesError`."""
-        from agent.workspace.checkpoints.restore.hunk_restore import parted
+        from agent.workspace.checkpoints.restore.hunk_restore import part_of
 
         objects = self._files().store.objects
-        return await asyncio.to_thread(parted, item, objects, merging=merging)
+        return await asyncio.to_thread(part_of, item, objects, merging=merging)
 
     @uninterrupted
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:

@@ -18,7 +18,7 @@ from agent.session.export.patch import Patch, patch_between
 from agent.workspace.checkpoints.entries import PathChange, Step
 from agent.workspace.checkpoints.git_words import step_names
 from agent.workspace.checkpoints.recorder import StepRecorder
-from agent.workspace.checkpoints.restore.hunk_restore import numbered, parted
+from agent.workspace.checkpoints.restore.hunk_restore import numbered, part_of
 from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position, inside, plan_back
 from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
@@ -167,13 +167,13 @@ async def _tell(
     Steps of the session that `hermes rollback` took back are told as that, and not as done by others.
     """
     from agent.workspace.checkpoints.git_words import git_apart, git_line
-    from agent.workspace.checkpoints.meanwhile import named
+    from agent.workspace.checkpoints.meanwhile import change_names
     from agent.workspace.ignore import IgnoreFiles
 
     def told(changes: Sequence[PathChange]) -> str:
         line = git_line(changes, recorder.store.objects.read, recorder.units)
         files = git_apart(changes, recorder.units).files
-        return "; ".join(filter(None, (named(files), line)))
+        return "; ".join(filter(None, (change_names(files), line)))
 
     missed = await recorder.missed()
     if missed:
@@ -341,7 +341,7 @@ class CheckpointService:
         item = next(iter(plan.items), None)
         if item is None:
             return {}
-        found = await _told(asyncio.to_thread(parted, item, self._recorder.store.objects))
+        found = await _told(asyncio.to_thread(part_of, item, self._recorder.store.objects))
         try:
             part = found.part(frozenset(hunks))
         except HermesError as error:

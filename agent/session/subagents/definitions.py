@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 from agent.core.config import trust
 from agent.core.config.document import SettingsDocument, UnusableError, decode
 from agent.core.config.document import parse as parse_yaml
-from agent.core.config.problem import SettingPlace, SettingProblem, shown
+from agent.core.config.problem import SettingPlace, SettingProblem, short_text
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import Home
 from agent.errors import ConfigError
@@ -128,7 +128,7 @@ def stricter(one: Isolation, other: Isolation) -> Isolation:
 
 def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path()) -> Parsed:
     """Read a definition from the bytes of the file called `file`, such as `reviewer.md`. Never raises."""
-    origin = f"agents/{shown(file)}"
+    origin = f"agents/{short_text(file)}"
     try:
         front, body = _parted(decode(content))
     except UnusableError as wrong:
@@ -173,7 +173,7 @@ class _Reader:
                 mend = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(_FIELDS)}."
                 place = self._document.keys.get((key,))
                 self.problems.append(
-                    SettingProblem(self._origin, f"`{shown(key)}` is unknown; {mend}", place, key)
+                    SettingProblem(self._origin, f"`{short_text(key)}` is unknown; {mend}", place, key)
                 )
         return Definition(
             name=self._name(stem),
@@ -190,13 +190,15 @@ class _Reader:
 
     def _wrong(self, key: str, what: str) -> None:
         place = self._document.values.get((key,)) or self._document.keys.get((key,))
-        self.problems.append(SettingProblem(self._origin, f"`{shown(key)}` {what}", place, key))
+        self.problems.append(SettingProblem(self._origin, f"`{short_text(key)}` {what}", place, key))
 
     def _text(self, key: str) -> str:
         value = self._document.data.get(key, "")
         if isinstance(value, str):
             return value.strip()
-        self._wrong(key, f"must be text; put {shown(value, 30)} into quotes." if _is_plain(value) else _TEXT)
+        self._wrong(
+            key, f"must be text; put {short_text(value, 30)} into quotes." if _is_plain(value) else _TEXT
+        )
         return ""
 
     def _name(self, stem: str) -> str:
@@ -205,7 +207,7 @@ class _Reader:
             self.problems.append(SettingProblem(self._origin, message))
         said = self._text("name")
         if said and said != stem:
-            self._wrong("name", f"must be that of the file; write {shown(stem)}, or leave it out.")
+            self._wrong("name", f"must be that of the file; write {short_text(stem)}, or leave it out.")
         return stem
 
     def _description(self) -> str:
@@ -268,10 +270,10 @@ class _Reader:
         for name, limit in value.items():
             whole = name in ("turns", "tokens")
             if name not in _MEASURES:
-                self._wrong("budget", f"has no {shown(name)}; it has {', '.join(_MEASURES)}.")
+                self._wrong("budget", f"has no {short_text(name)}; it has {', '.join(_MEASURES)}.")
             elif not _is_number(limit) or limit <= 0 or (whole and limit != int(limit)):
                 kind = "a whole number" if whole else "a number"
-                self._wrong("budget", f"must have {kind} above 0 for {name}, not {shown(limit, 30)}.")
+                self._wrong("budget", f"must have {kind} above 0 for {name}, not {short_text(limit, 30)}.")
             else:
                 limits[name] = int(limit) if whole else float(limit)
         return Budget(**limits)
@@ -333,7 +335,9 @@ def read_definition(path: Path, source: Source = "yours") -> Parsed:
     """The definition in one file, wherever it lies."""
     content, reason = trust.read_agent(path, Path(os.path.realpath(path.parent)))
     if reason:
-        return Parsed(None, (SettingProblem(f"agents/{shown(path.name)}", f"it is not read: {reason}."),))
+        return Parsed(
+            None, (SettingProblem(f"agents/{short_text(path.name)}", f"it is not read: {reason}."),)
+        )
     return parse(content, path.name, source, path)
 
 
@@ -349,7 +353,7 @@ def _parse_all(
         parsed = parse(content, name, source, folder / name)
         made.append(parsed if parsed.definition else _broken(name, source, folder, parsed.problems))
     for name, reason in refused.items():
-        problem = SettingProblem(f"agents/{shown(name)}", f"it is not read: {reason}.")
+        problem = SettingProblem(f"agents/{short_text(name)}", f"it is not read: {reason}.")
         made.append(_broken(name, source, folder, (problem,)))
     return made
 

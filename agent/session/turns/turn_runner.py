@@ -18,7 +18,7 @@ from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
 from agent.knowledge.context.message_history import sealed_data
 from agent.model.protocol import Profile
 from agent.model.transport.reply import ModelReply
-from agent.model.usage import counted
+from agent.model.usage import usage_record
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.budget import BudgetReachedError
 from agent.session.turns.attaching import Attached, nothing_attached
@@ -345,7 +345,7 @@ class TurnRunner:
         data: dict[str, object] = {
             "model": reply.answered or reply.route,
             "finish": reply.finish,
-            "usage": counted(reply.usage),
+            "usage": usage_record(reply.usage),
         }
         if aside := self._dialogue.take_aside():
             data["aside"] = aside

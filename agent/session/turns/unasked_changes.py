@@ -23,7 +23,14 @@ from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.tree import words
 from agent.session.wiring.absent import FileSteps
 from agent.workspace.checkpoints.entries import PathKind, is_outside
-from agent.workspace.checkpoints.git_settings import Settings, is_plain, listed, passes, questioned, take_over
+from agent.workspace.checkpoints.git_settings import (
+    Settings,
+    all_settings,
+    is_plain,
+    passes,
+    questioned,
+    take_over,
+)
 from tools.context import ToolContext
 from tools.kit.files import create_file, read_bytes
 from tools.results import DeniedError
@@ -159,13 +166,13 @@ def _without(judged: _Judged) -> _Judged:
 
 
 def _listed(text: bytes) -> Settings:
-    return _in_file(text, listed)
+    return _in_file(text, all_settings)
 
 
 def _renewed(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) -> bytes:
     def changed(file: Path) -> bytes:
         for key, new in values:
-            take_over(file, key, listed(file).get(key, ()), new)
+            take_over(file, key, all_settings(file).get(key, ()), new)
         return file.read_bytes()
 
     return _in_file(text, changed)
@@ -313,7 +320,7 @@ def is_link(entry: PathEntry | None) -> bool:
 def _runs_nothing(modules: Path) -> bool:
     """Whether all that a file says of submodules is where they are, and of where they come from."""
     try:
-        return all(passes(key, value) for key, values in listed(modules).items() for value in values)
+        return all(passes(key, value) for key, values in all_settings(modules).items() for value in values)
     except OSError:
         return False
 

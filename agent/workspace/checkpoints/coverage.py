@@ -26,7 +26,7 @@ def coverage_of(
             if entry is not None and not entry.kept:
                 left.append(LeftOut(change.path, entry.reason or "is no file"))
                 break
-    return _named(left)
+    return _with_names(left)
 
 
 class Uncovered:
@@ -64,14 +64,14 @@ class Uncovered:
                 left += [LeftOut(path, reason) for path in paths]
             else:
                 left.append(LeftOut(top, f"{len(paths):,} files: {reason}"))
-        return _named(left)
+        return _with_names(left)
 
 
 def _top(path: str) -> str:
     return path.split("/", 1)[0]
 
 
-def _named(left: list[LeftOut]) -> Coverage:
+def _with_names(left: list[LeftOut]) -> Coverage:
     return Coverage(tuple(left[:NAMED]), max(0, len(left) - NAMED))
 
 

@@ -385,7 +385,7 @@ def look(
             if status.st_nlink > 1 and stat.S_ISREG(mode):
                 _note_link(found, path, status)
     if met < len(known):
-        found.gone = _gone(known, names, found)
+        found.gone = _missing(known, names, found)
     found.seen = len(names)
     if not versions:
         for folder in (TOP, *found.units):
@@ -397,7 +397,7 @@ def _note_link(found: ManifestScan, path: str, status: os.stat_result) -> None:
     found.linked.setdefault((status.st_dev, status.st_ino), []).append(path)
 
 
-def _gone(known: Mapping[str, KnownPath], names: Iterable[str], found: ManifestScan) -> list[str]:
+def _missing(known: Mapping[str, KnownPath], names: Iterable[str], found: ManifestScan) -> list[str]:
     there = set(names)
     gone = [path for path in known if path not in there]
     hidden = {item.path for item in found.left_out}
@@ -448,7 +448,7 @@ def _walk(
             if not os.path.samestat(os.fstat(descriptor), expected):
                 found.left_out.append(LeftOut(folder, MOVING))
                 continue
-            listed = _listed(descriptor, prefix, found)
+            listed = _list_folder(descriptor, prefix, found)
         finally:
             os.close(descriptor)
         place = folder or TOP
@@ -488,7 +488,7 @@ def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *
     return units.places.get(folder)
 
 
-def _listed(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
+def _list_folder(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
     """The names in an open folder with their status; what cannot be seen is noted as left out."""
     listed: list[tuple[str, os.stat_result]] = []
     try:

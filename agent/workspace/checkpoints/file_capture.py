@@ -204,7 +204,7 @@ def _contents(
         if not os.path.samestat(before, status) or _stamp(before) != _stamp(status):
             raise _ChangedError
         reading = _Bounded(file.read, status.st_size)
-        digest, size = _kept(reading, status.st_size, objects)
+        digest, size = _keep(reading, status.st_size, objects)
         if size != status.st_size or _stamp(os.fstat(file.fileno())) != _stamp(status):
             raise _ChangedError
         return digest, size, attributes_of(file.fileno())
@@ -223,7 +223,7 @@ class _Bounded:
         return data
 
 
-def _kept(read: Callable[[int], bytes], size: int, objects: ObjectStore | None) -> tuple[str, int]:
+def _keep(read: Callable[[int], bytes], size: int, objects: ObjectStore | None) -> tuple[str, int]:
     if objects is not None and size > _AT_ONCE:
         return objects.put_stream(read)
     if objects is not None:

@@ -84,7 +84,7 @@ class Baseline:
                 head = json.loads(next(lines, "null"))
                 if not isinstance(head, dict) or head.get("root") != str(self._root):
                     return None
-                found = {path: known for line in lines for path, known in [_known(json.loads(line))]}
+                found = {path: known for line in lines for path, known in [_known_path(json.loads(line))]}
                 # A file that was cut short would make what is missing look new.
                 whole = head.get("format") == FORMAT and head.get("paths") == len(found)
                 if not whole or not (head.get("inode", here := self._inode()) == here or self._stands(found)):
@@ -135,7 +135,7 @@ class Baseline:
         yield ("\n".join(lines) + "\n").encode("ascii") if lines else b""
 
 
-def _known(record: list) -> tuple[str, KnownPath]:
+def _known_path(record: list) -> tuple[str, KnownPath]:
     """One path of a file that may hold anything. Raises `ValueError` and `TypeError`."""
     path, stamp, settled, fields, blob = record
     entry = entry_of(fields)
@@ -362,13 +362,13 @@ class FileRegister:
         met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
         for path, status in found.changed.items():
-            fresh[path] = self._seen(path, found.twin(path, status), units)
+            fresh[path] = self._look_at(path, found.twin(path, status), units)
         closed = tuple(found.left_out)
         if any(units.part(path) for path in fresh):
             # What repositories name from now on has to be there when they are taken back to it.
             for _ in self._git.hold(_objects(self._root, met)):
                 pass
-        told = self._told(fresh)
+        told = self._differences(fresh)
         marks = self._marks(told, fresh, units)
         changes = without_noise(told, units, marks, self._root, self._objects)
         kept = {each.path for each in changes}
@@ -386,7 +386,7 @@ class FileRegister:
 
     def beyond(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
         """What a look found that steps do not tell which were made since the last one was known. Blocking."""
-        left = state_listings.left(steps)
+        left = state_listings.last_states(steps)
         news = {change.path: change for change in found.changes}
         for path, entry in left.items():
             known = found.fresh[path] if path in found.fresh else self._known.get(path)
@@ -434,7 +434,7 @@ class FileRegister:
         gone = {place for place in places if place in fresh and fresh[place] is None}
         return tuple(LeftOut(item.path, TAKEN_ALONG) for item in self._git.uncovered() if item.path in gone)
 
-    def _told(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
+    def _differences(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
         """What makes the difference between what is known and `fresh`, in order of the paths."""
         different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
         # A session of an older version did not look at the workspace itself.
@@ -457,11 +457,11 @@ class FileRegister:
             above = "/".join(parts[:count])
             if take(self._root, above, None, limit=0) is None:
                 noted[above] = None
-        now = self._seen(path, self._twin(path), self._units)
+        now = self._look_at(path, self._twin(path), self._units)
         noted[path] = now.entry if now is not None else None
         fresh = {path: now}
         # What was never seen is no news: the workspace may still be read.
-        told = self._told(fresh) if path in self._known else ()
+        told = self._differences(fresh) if path in self._known else ()
         return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
     def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
@@ -469,7 +469,7 @@ class FileRegister:
         changes: list[PathChange] = []
         fresh: dict[str, KnownPath | None] = {}
         for path in sorted(noted):
-            fresh[path] = self._seen(path, self._twin(path), self._units)
+            fresh[path] = self._look_at(path, self._twin(path), self._units)
             known = fresh[path]
             _add(changes, path, noted[path], known and known.entry)
         return FoundChanges(tuple(changes), fresh, marks=self._marks(changes, fresh, self._units))
@@ -538,7 +538,7 @@ class FileRegister:
 
     # Within
 
-    def _seen(self, path: str, twin: str, units: Units) -> KnownPath | None:
+    def _look_at(self, path: str, twin: str, units: Units) -> KnownPath | None:
         """What stands at a path, its contents kept. Raises `StoreError`."""
         try:
             status = (self._root / path).lstat()
@@ -578,17 +578,17 @@ class FileRegister:
             for path in wanted.pop(blob, ()):
                 found[path] = self._with_contents(self._known[path], data)
         for path in (path for paths in wanted.values() for path in paths):
-            found[path] = _lost(self._known[path])
+            found[path] = _without_contents(self._known[path])
         return found
 
     def _with_contents(self, known: KnownPath, data: bytes) -> KnownPath:
         entry = known.entry
         assert entry is not None
         if blob_id(data) != known.blob or len(data) != entry.size:
-            return _lost(known)
+            return _without_contents(known)
         digest = self._objects.put(data)
         if entry.digest not in (None, digest):
-            return _lost(known)
+            return _without_contents(known)
         return known._replace(entry=replace(entry, digest=digest, reason=""))
 
     def _note_left_out(self) -> None:
@@ -608,7 +608,7 @@ def _objects(root: Path, units: Units) -> list[Path]:
     return [root / place / "objects" for place, kind in units.places.items() if kind == "git"]
 
 
-def _lost(known: KnownPath) -> KnownPath:
+def _without_contents(known: KnownPath) -> KnownPath:
     assert known.entry is not None
     return known._replace(entry=replace(known.entry, digest=None, reason=GONE_FROM_GIT))
 

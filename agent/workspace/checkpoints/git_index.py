@@ -81,7 +81,7 @@ def read_index(root: Path) -> Index:
         if top is None or git is None or is_sha256(common_folder(git)):
             return NO_INDEX
         data, status = read_bytes(git.resolve() / "index", MAX_BYTES)
-        names = parsed(data)
+        names = parse_index(data)
     except (OSError, ValueError, RuntimeError):
         return NO_INDEX
     below = os.fsencode(root.relative_to(top)) if root != top else b""
@@ -105,12 +105,12 @@ def lists_the_same(
     if one.digest == other.digest:
         return True
     try:
-        return listed(objects.read(one.digest), folder) == listed(objects.read(other.digest), folder)
+        return index_rows(objects.read(one.digest), folder) == index_rows(objects.read(other.digest), folder)
     except (StoreError, OSError, ValueError, IndexError):
         return False
 
 
-def listed(data: bytes, folder: Path | None = None) -> list[tuple[bytes, bytes]]:
+def index_rows(data: bytes, folder: Path | None = None) -> list[tuple[bytes, bytes]]:
     """What an index lists, in its order: each name with mode, id and flags.
 
     `folder` is where its shared half lies, if it is split. Raises `ValueError` and `OSError`.
@@ -137,7 +137,7 @@ def _joined(
         return own
     if folder is None:
         raise ValueError("the shared half of the index is not at hand")
-    shared = listed(read_bytes(folder / f"sharedindex.{link[:size].hex()}", MAX_BYTES)[0])
+    shared = index_rows(read_bytes(folder / f"sharedindex.{link[:size].hex()}", MAX_BYTES)[0])
     deleted, at = _bits(link, size)
     replaced, _ = _bits(link, at)
     places = {place: shared[place][0] for place in sorted(replaced)}
@@ -182,7 +182,7 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def parsed(data: bytes) -> dict[bytes, Tracked]:
+def parse_index(data: bytes) -> dict[bytes, Tracked]:
     """Plain files of an index. Raises `ValueError` for anything that is none."""
     found: dict[bytes, Tracked] = {}
     for name, start, _, _ in _entries(data, 20):

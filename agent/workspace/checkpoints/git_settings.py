@@ -92,7 +92,7 @@ def questioned(before: Settings, after: Settings, had: Mapping[str, str]) -> lis
     return found
 
 
-def listed(file: Path) -> Settings:
+def all_settings(file: Path) -> Settings:
     """All settings of a file of git, without what it includes. Raises `OSError` where git cannot read it."""
     found: dict[str, list[str]] = {}
     output = _git("config", "--file", str(file), "--no-includes", "--null", "--list")

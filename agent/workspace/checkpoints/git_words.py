@@ -106,7 +106,7 @@ def git_line(
         place = folder.rpartition("/")[0]
         kind = units.kind(folder)
         name = kinds()[kind].told
-        what = ", ".join(_told(inside, known.get(folder, {})) if kind == "git" else _of_unit(inside))
+        what = ", ".join(_ref_words(inside, known.get(folder, {})) if kind == "git" else _of_unit(inside))
         lines += [f"{name}{f' in {clean(place)}' if place else ''}: {what}"] if what else []
     return "; ".join(lines)
 
@@ -124,7 +124,7 @@ def _of_unit(inside: Sequence[tuple[str, PathChange]]) -> list[str]:
     return ["changed"]
 
 
-def _told(inside: Sequence[tuple[str, PathChange]], refs: Refs) -> list[str]:
+def _ref_words(inside: Sequence[tuple[str, PathChange]], refs: Refs) -> list[str]:
     files = {rest: change for rest, change in inside if not is_folder(change)}
     whole = next((change for rest, change in inside if not rest), None)
     if whole is not None and (whole.before is None or whole.after is None):

@@ -57,7 +57,7 @@ def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
     return tuple(found[path] for path in sorted(found) if not alike(found[path].before, found[path].after))
 
 
-def named(changes: Sequence[PathChange]) -> str:
+def change_names(changes: Sequence[PathChange]) -> str:
     """The paths of changes by what became of them: `changed a, b; new c; gone d`. Pure."""
     kinds = {"changed": [], "new": [], "gone": []}
     for change in changes:
@@ -229,7 +229,7 @@ def keep_detached(
     `before` of a change counts for paths that no step touched. Raises `StoreError`.
     """
     log = store.line(line)
-    left = state_listings.left(log.steps())
+    left = state_listings.last_states(log.steps())
     known = [(each, left.get(each.path, each.before)) for each in changes]
     there = tuple(PathChange(each.path, now, each.after) for each, now in known if not alike(now, each.after))
     if not there:

@@ -292,7 +292,7 @@ class _Unfinished:
 
     def __enter__(self) -> _Unfinished:
         try:
-            self._descriptor = _opened(self._path)
+            self._descriptor = _create(self._path)
         except OSError as error:
             raise store_error(error, self._folder, "written") from error
         return self
@@ -327,7 +327,7 @@ def write_all(descriptor: int, data: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _opened(path: Path) -> int:
+def _create(path: Path) -> int:
     try:
         return create_file(path)
     except FileNotFoundError:

@@ -170,7 +170,7 @@ def targets(steps: Sequence[Step], position: int) -> State:
     return found
 
 
-def left(steps: Iterable[Step]) -> State:
+def last_states(steps: Iterable[Step]) -> State:
     """How the last step that changed a path left it."""
     return {change.path: change.after for step in steps for change in step.changes}
 
@@ -191,7 +191,7 @@ def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChan
     return tuple(found[path] for path in sorted(found) if not alike(found[path].before, found[path].after))
 
 
-def broken(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...]]:
+def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...]]:
     """Paths that somebody else changed between two steps after `position`.
 
     Gives the numbers of the steps that found a path other than the step before them left it.

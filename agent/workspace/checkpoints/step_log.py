@@ -337,7 +337,7 @@ class StepLog:
     def _changes(self, record: dict[str, Any]) -> tuple[PathChange, ...]:
         records = record.get("changes")
         if records is None:
-            records = _listed(self._objects.read(str(record.get("changes_in", ""))).decode())
+            records = _items(self._objects.read(str(record.get("changes_in", ""))).decode())
         elif not isinstance(records, list):
             raise ValueError("its changes are no list")
         return tuple(change_of(each) for each in records)
@@ -366,7 +366,7 @@ class StepLog:
     def _locked(self, *, create: bool = True) -> Iterator[int]:
         """The file that stands under the name, locked. Raises `StoreError`."""
         while True:
-            descriptor = self._opened(create)
+            descriptor = self._open(create)
             try:
                 try:
                     lock(descriptor, self.path, exclusive=True)
@@ -379,7 +379,7 @@ class StepLog:
             finally:
                 os.close(descriptor)
 
-    def _opened(self, create: bool) -> int:
+    def _open(self, create: bool) -> int:
         try:
             return os.open(self.path, _OPEN | (os.O_CREAT if create else 0), PRIVATE_FILE)
         except FileNotFoundError as error:
@@ -393,10 +393,10 @@ class StepLog:
             private_folder(self.path.parent)
         except ConfigError as error:
             raise StoreError(str(error)) from error
-        return self._opened(create)
+        return self._open(create)
 
 
-def _listed(text: str) -> Iterator[Any]:
+def _items(text: str) -> Iterator[Any]:
     """The items of a list as `append` writes it, one by one. Raises `ValueError`."""
     decode = json.JSONDecoder().raw_decode
     if text == "[]":

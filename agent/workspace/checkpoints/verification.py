@@ -81,8 +81,8 @@ def verify(store: CheckpointStore) -> StoreReport:
         there = tuple(store.objects.names())
         damaged = [digest for digest in there if not store.objects.check(digest)]
         missing = sorted(owners.keys() - set(there))
-        problems += [_lost(digest, "missing", owners) for digest in missing]
-        problems += [_lost(digest, "damaged", owners) for digest in damaged if digest in owners]
+        problems += [_loss(digest, "missing", owners) for digest in missing]
+        problems += [_loss(digest, "damaged", owners) for digest in damaged if digest in owners]
         problems += _unreadable(store.pending)
         notes = [_unneeded(digest) for digest in damaged if digest not in owners]
         notes += _unreadable(store.baselines)
@@ -104,7 +104,7 @@ def _lines(store: CheckpointStore) -> tuple[list[tuple[str, Needs]], list[StoreF
     return needs, problems
 
 
-def _lost(digest: str, how: str, owners: Mapping[str, str]) -> StoreFinding:
+def _loss(digest: str, how: str, owners: Mapping[str, str]) -> StoreFinding:
     return StoreFinding(
         f"objects/{digest[:2]}/{digest}",
         f"The contents are {how}; {owners[digest]} is the first to need them.",

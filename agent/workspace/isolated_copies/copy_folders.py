@@ -126,11 +126,11 @@ def sweep(copies: Path, forsaken: Collection[str] = ()) -> int:
         names = {path.name.removesuffix(_LOCK) for path in copies.iterdir()}
         for name in sorted(names):
             with suppress(OSError):
-                removed += _swept(copies / name, name in forsaken)
+                removed += _sweep_one(copies / name, name in forsaken)
     return removed
 
 
-def _swept(folder: Path, forsaken: bool) -> bool:
+def _sweep_one(folder: Path, forsaken: bool) -> bool:
     with file_lock(_lock_of(folder), seconds=0):
         if (folder / HELD).is_file() and not forsaken:
             return False
@@ -299,7 +299,7 @@ def read(place: Path) -> CopyRecord:
     try:
         with (place / HELD).open(encoding="ascii") as lines:
             head = json.loads(next(lines, "null"))
-            return _held(head, [json.loads(line) for line in lines])
+            return _record_of(head, [json.loads(line) for line in lines])
     except OSError as error:
         raise StoreError(f"The copy {place} cannot be used: {error.strerror or error}.") from error
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -347,7 +347,7 @@ def _batches(records: Iterable[Any]) -> Iterator[bytes]:
     yield ("\n".join(lines) + "\n").encode("ascii") if lines else b""
 
 
-def _held(head: Mapping[str, Any], records: list[list[Any]]) -> CopyRecord:
+def _record_of(head: Mapping[str, Any], records: list[list[Any]]) -> CopyRecord:
     if head["format"] != FORMAT or not records or records.pop() != _LAST:
         raise ValueError("cut short, or of another version")
     copied = TreeCopied(

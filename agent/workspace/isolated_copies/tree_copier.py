@@ -53,14 +53,14 @@ def copy_file(name: str, source: int, target: int, *, clone: bool) -> tuple[os.s
             raise OSError(errno.EAGAIN, "became something else while it was copied")
         copy = create_file(name, folder=target)
         try:
-            return _written(descriptor, copy, status, clone)
+            return _write_copy(descriptor, copy, status, clone)
         finally:
             os.close(copy)
     finally:
         os.close(descriptor)
 
 
-def _written(source: int, copy: int, status: os.stat_result, clone: bool) -> tuple[os.stat_result, bool]:
+def _write_copy(source: int, copy: int, status: os.stat_result, clone: bool) -> tuple[os.stat_result, bool]:
     still = False
     for attempt in range(_ATTEMPTS):
         if attempt:

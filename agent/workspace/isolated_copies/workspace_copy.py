@@ -241,7 +241,7 @@ async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -
     await recorder.catch_up()
     seen = recorder.position
     stop = threading.Event()
-    work = asyncio.ensure_future(asyncio.to_thread(_made, recorder, copies, most, stop))
+    work = asyncio.ensure_future(asyncio.to_thread(_make, recorder, copies, most, stop))
     try:
         place, root, copied, known = await asyncio.shield(work)
         await recorder.catch_up()
@@ -280,7 +280,7 @@ async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCop
     return WorkspaceCopy(recorder, place, place.folder / held.name, held.copied, known, held=held)
 
 
-def _made(
+def _make(
     recorder: StepRecorder, copies: Path, most: int, stop: threading.Event
 ) -> tuple[copy_folders.CopyFolder, Path, TreeCopied, dict[str, KnownPath]]:
     source = recorder.root

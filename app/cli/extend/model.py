@@ -49,11 +49,11 @@ def _path(args: argparse.Namespace) -> None:
 
 def _pull(args: argparse.Namespace) -> int:
     from agent.model.local.pull import Listener, pull
-    from agent.model.local.sources import PROVENANCE, wanted
+    from agent.model.local.sources import PROVENANCE, weights_for
 
     home = Home.locate()
     local = load_settings(home).settings.local
-    weights = wanted(local.url, local.sha256, small=args.small)
+    weights = weights_for(local.url, local.sha256, small=args.small)
     _say(
         f"{weights.title}, {_size(weights.size)}: {PROVENANCE}"
         if not weights.url

@@ -347,14 +347,14 @@ def _parts(
     plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
 ) -> dict[str, Choice]:
     """The choice of some hunks of the one file of a plan. A conflict stays unless that was overruled."""
-    from agent.workspace.checkpoints.restore.hunk_restore import parted
+    from agent.workspace.checkpoints.restore.hunk_restore import part_of
 
     item = plan.items[0]
     if len(plan.items) > 1:
         raise ConfigError(f"{args.file[0]} is a folder; --hunks are those of one file.")
     if item.state == "lost":
         return {}
-    part = parted(item, store.objects).part(hunks)
+    part = part_of(item, store.objects).part(hunks)
     return {} if item.state == "conflict" and args.conflicts != "checkpoint" else {item.path: part}
 
 

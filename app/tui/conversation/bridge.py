@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from agent.core.attachments import shown
+from agent.core.attachments import display_text
 from agent.core.store.nodes import MAIN
 from agent.events import (
     Asked,
@@ -56,7 +56,7 @@ def tell(transcript: Transcript, event: Event) -> None:
     """Let a conversation show what happened in it: words, calls, notices."""
     match event:
         case UserMessageAdded():
-            said = shown(event.text, event.attachments)
+            said = display_text(event.text, event.attachments)
             transcript.add_user(said, event.node, event.origin, sources(event.attachments))
         case ReasoningAdded():
             transcript.add_reasoning(event.text)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from agent.core.attachments import attachments_of
-from agent.core.attachments import shown as shown_with
+from agent.core.attachments import display_text as shown_with
 from agent.core.store.nodes import Node
 from app.tui.conversation.attachments import sources
 from app.tui.conversation.bridge import ended

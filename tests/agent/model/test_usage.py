@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.core.event_data import Usage
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo
-from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, counted, most_cost, request_cost
+from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, most_cost, request_cost, usage_record
 
 PRICED = ModelInfo(context_window=1000, input_price=2.0, output_price=8.0, cached_price=0.5)
 
@@ -117,7 +117,7 @@ def test_requests_of_side_models_count_and_are_kept_with_the_next_message() -> N
     ratio = meter.ratio
     meter.add_aside(Usage(500, 50), "side")
     assert (meter.totals()["requests"], meter.totals()["input"], meter.ratio) == (2, 1_500, ratio)
-    kept = {"model": "a", "usage": counted(Usage(1_000, 100)), "aside": meter.take_aside()}
+    kept = {"model": "a", "usage": usage_record(Usage(1_000, 100)), "aside": meter.take_aside()}
     assert meter.take_aside() == []
     again = Meter(PRICED, {"a": PRICED, "side": PRICED})
     again.add_past([kept, {}, {"aside": None}])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.safety import grants
-from agent.safety.grants import Grants, GrantsError, spelled, subject
+from agent.safety.grants import Grants, GrantsError, rule_words, subject
 from tools.services.actions import (
     Action,
     CallServer,
@@ -94,7 +94,7 @@ async def test_a_grant_covers_its_action_and_nothing_else(
 async def test_some_kinds_are_never_remembered(tmp_path: Path, action: Action) -> None:
     held = Grants(WORKSPACE, tmp_path / "grants.json")
     assert await give(held, action, "always") is None
-    assert subject(action) is None and spelled(action) == ""
+    assert subject(action) is None and rule_words(action) == ""
     assert held.find(action) is None and held.all() == ()
     assert not (tmp_path / "grants.json").exists()
 
@@ -250,4 +250,4 @@ asyncio.run(main())
     ids=str,
 )
 def test_the_rule_is_spelled_out(action: Action, words: str) -> None:
-    assert words in spelled(action)
+    assert words in rule_words(action)

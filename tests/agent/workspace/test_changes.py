@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.workspace import changes as changes_module
-from agent.workspace.changes import NOTE_CHARACTERS, ProjectChanges, ShownFileDiff, shown
+from agent.workspace.changes import NOTE_CHARACTERS, ProjectChanges, ShownFileDiff, path_text
 
 PATHS = st.lists(st.text(min_size=1, max_size=300), max_size=40, unique=True).map(tuple)
 DIFFS = st.lists(
@@ -48,7 +48,7 @@ def test_many_files_are_counted() -> None:
 def test_folders_are_named_and_counted_however_their_names_sort(paths: list[str]) -> None:
     tops = sorted({path.partition("/")[0] if "/" in path else "." for path in paths})
     note = ProjectChanges(added=tuple(sorted(paths))).note()
-    named = ["the project folder" if top == "." else shown(top) for top in tops[:3]]
+    named = ["the project folder" if top == "." else path_text(top) for top in tops[:3]]
     if len(tops) > 3:
         named.append(f"{len(tops) - 3} more folders")
     listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
@@ -62,7 +62,7 @@ def test_of_very_many_files_only_few_are_looked_at(monkeypatch: pytest.MonkeyPat
         looked.append(path)
         return path
 
-    monkeypatch.setattr(changes_module, "shown", counted)
+    monkeypatch.setattr(changes_module, "path_text", counted)
     many = tuple(sorted(f"src{number % 7}/{number}.py" for number in range(30_000)))
     changes = ProjectChanges(
         added=many, removed=tuple(path + "c" for path in many), renamed=((many[0], "x"),) * 40
@@ -120,8 +120,8 @@ def test_whatever_changed_the_words_are_short_and_harmless(
 
 @given(st.text(max_size=500))
 def test_a_shown_path_is_one_short_line(path: str) -> None:
-    assert len(shown(path)) <= 120
-    assert "\n" not in shown(path)
+    assert len(path_text(path)) <= 120
+    assert "\n" not in path_text(path)
 
 
 def test_changes_that_follow_each_other_are_put_together() -> None:

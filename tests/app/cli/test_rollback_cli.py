@@ -271,10 +271,10 @@ def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     now = take(over.workspace, "report.txt", store.objects, limit=10**6)
     (step, *_) = store.line(session).steps()
     wanted = next(change.after for change in step.changes if change.path == "report.txt")
-    begun = apply.begun(
+    begun = apply.new_restore(
         session, session, "back to step 1", str(over.workspace), [Move("report.txt", now, wanted)]
     )
-    with pytest.raises(KeyboardInterrupt), apply.held(store.pending, begun):
+    with pytest.raises(KeyboardInterrupt), apply.hold_restore(store.pending, begun):
         raise KeyboardInterrupt
     done = rollback(over)
     assert "A restore that was cut off is finished (back to step 1): 1 path restored." in done.stderr

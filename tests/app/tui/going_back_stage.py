@@ -97,7 +97,7 @@ class Objects(ObjectStore):
 
 
 async def parted(item: PlanItem, merging: bool) -> Parted:
-    return hunk_restore.parted(item, Objects(), merging=merging)
+    return hunk_restore.part_of(item, Objects(), merging=merging)
 
 
 RESTORE = RestoreServices(FILES.described, FILES.sides, merged, parted)

@@ -90,7 +90,7 @@ class Pending:
         return f".hermes-{self.id}"
 
 
-def begun(
+def new_restore(
     line: str,
     session: str,
     label: str,
@@ -107,7 +107,7 @@ def begun(
 
 
 @contextmanager
-def held(folder: Path, pending: Pending) -> Iterator[None]:
+def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
     """Keep a restore written down while it is carried out; it is forgotten only when that ends well.
 
     Raises `StoreError` when it cannot be written; nothing was begun then.
@@ -288,11 +288,11 @@ def apply_restore(
         moves, skipped = with_times(root, spare.moves, known, store.objects), spare.skipped
         remarks = (*spare.remarks, *changed_elsewhere(root, plan, moves))
         moves = [*moves, *_narrow_folders(root, moves)]
-        pending = begun(line, session, label, plan.root, moves, units=plan.units)
+        pending = new_restore(line, session, label, plan.root, moves, units=plan.units)
         if not moves:
             units = _units(plan, skipped, spare.databases)
             return Restored(None, skipped, remarks=remarks, units=units)
-        with held(store.pending, pending):
+        with hold_restore(store.pending, pending):
             _make_again(root)
             failed = _carry_out(pending, store, expect)
             if failed:
@@ -389,7 +389,7 @@ def _decided(
             skipped.append(LeftOut(item.path, item.reason or LEFT))
             continue
         try:
-            wanted = _wanted(item, choice, objects)
+            wanted = _wanted_entry(item, choice, objects)
         except (ChangedError, _KeptError) as reason:
             skipped.append(LeftOut(item.path, str(reason)))
             continue
@@ -399,7 +399,7 @@ def _decided(
     return moves, skipped
 
 
-def _wanted(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry | None:
+def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry | None:
     """What a path is to become. Raises `_KeptError` or `ChangedError` where it has to stay as it is."""
     if isinstance(choice, PartialRestore):
         return part_entry(item, choice, objects)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind
-from agent.workspace.checkpoints.git_index import listed
+from agent.workspace.checkpoints.git_index import index_rows
 from agent.workspace.checkpoints.git_keep import GitKeep, keeps
 from agent.workspace.checkpoints.git_refs import is_reflog
 from agent.workspace.checkpoints.objects import ObjectStore
@@ -196,7 +196,7 @@ class RepositoryProvider:
         """
         left: list[LeftOut] = []
         for (root, folder), inside in self._grouped(moves).items():
-            wanted, tips = self._named(inside)
+            wanted, tips = self._named_objects(inside)
             if self._is_there(folder):
                 if not wanted or self._whole(self._root / folder, wanted, tips):
                     continue
@@ -237,7 +237,7 @@ class RepositoryProvider:
                 found.setdefault((part.root, part.inner), []).append(move)
         return found
 
-    def _named(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
+    def _named_objects(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
         """The objects that the files name when they are back and do not name now: all, and those of refs."""
         wanted: set[str] = set()
         tips: set[str] = set()
@@ -258,13 +258,13 @@ class RepositoryProvider:
         if self._missing(git, wanted):
             return False
         lines = "".join(f"{each}\n" for each in sorted(tips)).encode()
-        result = _asked(git, "rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", input=lines)
+        result = _ask_git(git, "rev-list", "--objects", "--quiet", "--stdin", "--not", "--all", input=lines)
         return not tips or (result is not None and result.code == 0)
 
     def _missing(self, git: Path, ids: Iterable[str]) -> set[str]:
         wanted = set(ids)
         lines = "".join(f"{each}\n" for each in sorted(wanted)).encode()
-        result = _asked(git, "cat-file", "--batch-check", input=lines) if wanted else None
+        result = _ask_git(git, "cat-file", "--batch-check", input=lines) if wanted else None
         if result is None:
             return wanted
         there = (line.split() for line in result.output.split(b"\n"))
@@ -307,13 +307,13 @@ def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path 
 
 def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
     """The entries of an index that name an object of this repository."""
-    for name, rest in listed(data, folder):
+    for name, rest in index_rows(data, folder):
         if rest[:4] != _SUBMODULE:
             # Extended flags are two bytes more.
             yield name, rest[: -2 if len(rest) in (28, 40) else None]
 
 
-def _asked(git: Path, *arguments: str, input: bytes) -> GitResult | None:
+def _ask_git(git: Path, *arguments: str, input: bytes) -> GitResult | None:
     """What git answers about objects of the repository `git`; None where it cannot be asked."""
 
     async def ask() -> GitResult:

@@ -49,7 +49,7 @@ class Parted:
         return PartialRestore(self.now, self.then, frozenset(numbers), self.merging)
 
 
-def parted(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
+def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
     """The hunks between what stands at a path and what it would become; with `merging`, both put together.
 
     Blocking. Raises `WholeError`.
@@ -94,7 +94,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
     """
     now, then = item.now, item.target
     try:
-        found = parted(item, objects, merging=part.merging)
+        found = part_of(item, objects, merging=part.merging)
         again = found.part(part.hunks)
     except StoreError:
         raise ChangedError(CHANGED) from None
@@ -109,7 +109,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
 def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
     """The patch of a path, with the numbers of its hunks where it can be taken in hunks. Blocking."""
     try:
-        parted(item, objects)
+        part_of(item, objects)
     except WholeError:
         return patch
     number = count(1)

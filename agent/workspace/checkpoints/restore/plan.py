@@ -113,7 +113,7 @@ def plan_restore(
         if uncovered(units, path) or is_own_folder(path, wanted[path], objects):
             continue
         # A unit goes back as a whole, whichever of its files was named.
-        if paths is not None and not _chosen(path, paths) and units.group(path) not in whole:
+        if paths is not None and not _is_chosen(path, paths) and units.group(path) not in whole:
             continue
         if reason := refusal(path, wanted[path], objects):
             items.append(PlanItem(path, None, wanted[path], "lost", reason))
@@ -169,7 +169,7 @@ def with_others(
     known |= {path for path in wanted if path in safe or units.part(path)}
     known |= {folder for path in known for folder in above(path) if wanted.get(folder, path) is None}
     for path, target in wanted.items():
-        if path in known or (paths is not None and not _chosen(path, paths)):
+        if path in known or (paths is not None and not _is_chosen(path, paths)):
             continue
         if is_own_folder(path, target, objects):
             continue
@@ -179,7 +179,7 @@ def with_others(
         now = take(root, path, objects, limit=limit)
         if alike(now, target):
             continue
-        reason = _lost(now, target, objects)
+        reason = _loss(now, target, objects)
         items.append(PlanItem(path, now, target, "lost" if reason else "conflict", reason or CHANGED_SINCE))
     return replace(plan, items=tuple(sorted(items, key=lambda item: item.path)), stood=wanted)
 
@@ -269,7 +269,7 @@ def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | Non
     return replace(now, twin=left.twin)
 
 
-def _chosen(path: str, paths: Collection[str]) -> bool:
+def _is_chosen(path: str, paths: Collection[str]) -> bool:
     return path in paths or any(folder in paths for folder in above(path)) or "" in paths
 
 
@@ -277,7 +277,7 @@ def _judged(
     now: PathEntry | None, target: PathEntry | None, runs: _Runs, objects: ObjectStore, *, refreshed: bool
 ) -> tuple[PlanState, str]:
     """State and reason; `refreshed`: git wrote its index anew without listing anything else."""
-    if reason := _lost(now, target, objects):
+    if reason := _loss(now, target, objects):
         return "lost", reason
     if runs.others or not (alike(now, runs.left) or refreshed):
         return "conflict", CHANGED_SINCE
@@ -286,7 +286,7 @@ def _judged(
     return "change", ""
 
 
-def _lost(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore) -> str:
+def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore) -> str:
     """Why a path cannot be made as it was; empty when it can."""
     if now is not None and not now.kept:
         return f"what stands there now cannot be kept: it {now.reason or 'is special'}"

@@ -15,7 +15,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
-from agent.workspace.checkpoints.git_index import listed, lists_the_same, tree_of_index
+from agent.workspace.checkpoints.git_index import index_rows, lists_the_same, tree_of_index
 from agent.workspace.checkpoints.git_keep import object_ids
 from agent.workspace.checkpoints.git_refs import Refs, Side, Values, holds_refs, is_reflog
 from agent.workspace.checkpoints.objects import ObjectStore
@@ -55,7 +55,7 @@ class UnitPlan:
         self._indexes: dict[str, tuple[UnitPart, PathEntry | None, PathEntry | None]] = {}
         self._going: dict[str, bool] = {}
         self._now = disk(root)
-        self._last = state_listings.left(steps)
+        self._last = state_listings.last_states(steps)
 
     def take(self, path: str) -> PathEntry | None:
         """How a path stands now, its contents kept. Raises `StoreError`."""
@@ -287,15 +287,17 @@ def differing(
     tree = tree_of_index(root, part)
     if tree is None:
         return set()
-    names = _listed(one, (root / path).parent, objects) ^ _listed(other, (root / path).parent, objects)
+    names = _index_names(one, (root / path).parent, objects) ^ _index_names(
+        other, (root / path).parent, objects
+    )
     return {within(tree, os.fsdecode(name)) for name, _ in names}
 
 
-def _listed(entry: PathEntry | None, folder: Path, objects: ObjectStore) -> set[tuple[bytes, bytes]]:
+def _index_names(entry: PathEntry | None, folder: Path, objects: ObjectStore) -> set[tuple[bytes, bytes]]:
     if entry is None or entry.digest is None:
         return set()
     try:
-        return set(listed(objects.read(entry.digest), folder))
+        return set(index_rows(objects.read(entry.digest), folder))
     except (StoreError, OSError, ValueError, IndexError):
         return set()
 

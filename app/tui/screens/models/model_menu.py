@@ -171,7 +171,7 @@ class ModelMenu:
     def _offers(self) -> Offers:
         from agent.model.key_check import key_providers
         from agent.model.local.server import MISSING
-        from agent.model.local.sources import installed, wanted
+        from agent.model.local.sources import installed, weights_for
 
         loaded = self._load()
         local = loaded.settings.local
@@ -179,8 +179,8 @@ class ModelMenu:
         small: Weights | None = None
         weights: Weights | None = None
         try:
-            weights = wanted(local.url, local.sha256)
-            small = None if local.url else wanted("", "", small=True)
+            weights = weights_for(local.url, local.sha256)
+            small = None if local.url else weights_for("", "", small=True)
         except HermesError as error:
             problem = str(error)
         here = bool(local.model) or bool(installed(self._home))

@@ -10,7 +10,7 @@ import pytest
 
 from agent.core.config.schema import McpServerSettings, Settings
 from agent.core.event_data import FormReply
-from agent.core.variables import filled
+from agent.core.variables import fill_in
 from agent.errors import ConfigError
 from agent.integrations.mcp.catalog import (
     MOST_AGREED,
@@ -61,9 +61,9 @@ def test_a_server_that_cannot_be_meant_is_refused_in_a_sentence(
 
 
 def test_variables_are_filled_in_or_named() -> None:
-    assert filled("a ${B} ${C:-c} $D", {"B": "b"}, "It") == "a b c $D"
+    assert fill_in("a ${B} ${C:-c} $D", {"B": "b"}, "It") == "a b c $D"
     with pytest.raises(ConfigError, match="needs the variable B, which is not set"):
-        filled("${B}", {}, "It")
+        fill_in("${B}", {}, "It")
 
 
 def test_names_are_taken_by_every_provider_and_never_alike() -> None:

@@ -161,7 +161,7 @@ def test_a_file_that_never_holds_still_is_said_to_be_so(
 ) -> None:
     path = root / "log"
     path.write_bytes(b"x" * 1000)
-    kept = file_capture._kept
+    kept = file_capture._keep
     attempts: list[int] = []
 
     def restless(*args: object) -> tuple[str, int]:
@@ -170,7 +170,7 @@ def test_a_file_that_never_holds_still_is_said_to_be_so(
         attempts.append(1)
         return kept(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(file_capture, "_kept", restless)
+    monkeypatch.setattr(file_capture, "_keep", restless)
     entry = take(root, "log", objects, limit=LIMIT)
     assert entry is not None
     assert (entry.kind, entry.digest, entry.reason) == (PathKind.FILE, None, "changed while it was read")

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.workspace.checkpoints.git_index import MAX_NAME, parsed, read_index
+from agent.workspace.checkpoints.git_index import MAX_NAME, parse_index, read_index
 from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
@@ -223,7 +223,7 @@ async def test_tricks_with_git_folders_cost_no_byte_and_run_nothing(
 def test_any_bytes_are_an_index_or_refused(data: bytes) -> None:
     for head in (b"", b"DIRC\0\0\0\2\0\0\0\3", b"DIRC\0\0\0\3\xff\xff\xff\xff", b"DIRC\0\0\0\4\0\0\0\7"):
         try:
-            assert all(0 < len(name) <= MAX_NAME for name in parsed(head + data))
+            assert all(0 < len(name) <= MAX_NAME for name in parse_index(head + data))
         except ValueError:
             continue
 
@@ -235,7 +235,7 @@ def test_an_index_that_was_tampered_with_is_read_or_refused(version: int, places
     for place, value in places:
         data[place % len(data)] = value
     try:
-        parsed(bytes(data))
+        parse_index(bytes(data))
     except ValueError:
         return
 
@@ -245,9 +245,9 @@ def test_an_index_that_names_gigabytes_in_a_few_megabytes_is_refused() -> None:
     # Each name is the one before and one letter more.
     grown = b"DIRC\0\0\0\4\0\1\0\0" + b"".join(entry + b"\0" + b"x\0" for _ in range(65_536))
     with pytest.raises(ValueError):
-        parsed(grown)
+        parse_index(grown)
     with pytest.raises(ValueError):
-        parsed(b"DIRC\0\0\0\4\0\0\0\1" + entry + b"\xff" * 1_000_000)
+        parse_index(b"DIRC\0\0\0\4\0\0\0\1" + entry + b"\xff" * 1_000_000)
 
 
 def _indexes() -> dict[int, bytes]:
@@ -275,7 +275,7 @@ INDEXES = _indexes()
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_every_version_of_an_index_is_read(version: int) -> None:
-    files = parsed(INDEXES[version])
+    files = parse_index(INDEXES[version])
     assert sorted(files) == [*(b"file-%d" % number for number in range(6)), b"later"]
     plain = {name for name, each in files.items() if each.plain}
     assert plain == {b"file-0", b"file-2", b"file-3", b"file-4", b"file-5"}

@@ -49,7 +49,7 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
     (root / "folder").mkdir()
     (root / "folder" / "file").write_text("mine")
     recorder = await ready(opened())
-    listed = entries._listed
+    listed = entries._list_folder
 
     def swapped(descriptor: int, prefix: str, found: entries.ManifestScan):
         result = listed(descriptor, prefix, found)
@@ -58,9 +58,9 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
             (root / "folder").symlink_to(outside)
         return result
 
-    monkeypatch.setattr(entries, "_listed", swapped)
+    monkeypatch.setattr(entries, "_list_folder", swapped)
     await command(recorder, "true")
-    monkeypatch.setattr(entries, "_listed", listed)
+    monkeypatch.setattr(entries, "_list_folder", listed)
     await command(recorder, "true", call="c2")
     steps = recorder.store.line("session").steps()
     assert not any("secret" in change.path for step in steps for change in step.changes)

@@ -11,9 +11,9 @@ from agent.workspace.checkpoints.state_listings import (
     State,
     alike,
     between,
-    broken,
+    breaks,
     difference,
-    left,
+    last_states,
     targets,
 )
 from tests.agent.workspace.checkpoints.support import file
@@ -55,7 +55,7 @@ def standing(state: State) -> State:
 def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[int, State]]) -> None:
     steps, states = history
     now = states[max(states)]
-    assert left(steps) == now
+    assert last_states(steps) == now
     for number, state in states.items():
         assert standing(now | targets(steps, number)) == standing(state)
 
@@ -80,7 +80,7 @@ def test_differences_lead_from_any_position_to_any_other(
 @settings(max_examples=40, deadline=None)
 @given(histories())
 def test_a_history_nobody_disturbed_is_not_broken(history: tuple[list[Step], dict[int, State]]) -> None:
-    assert broken(history[0]) == {}
+    assert breaks(history[0]) == {}
 
 
 def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found_it() -> None:
@@ -90,9 +90,9 @@ def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found
         step(2, PathChange("a", two, three), PathChange("b", one, two)),
         step(5, PathChange("a", None, one)),
     ]
-    assert broken(steps) == {"a": (2, 5)}
-    assert broken(steps, 1) == {"a": (5,)}
-    assert broken(steps, 2) == {}
+    assert breaks(steps) == {"a": (2, 5)}
+    assert breaks(steps, 1) == {"a": (5,)}
+    assert breaks(steps, 2) == {}
     # What somebody else wrote before step 2 belongs to position 1.
     assert targets(steps, 1) == {"a": two, "b": one}
 
@@ -100,7 +100,7 @@ def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found
 def test_contents_that_were_not_kept_are_a_difference_and_a_break() -> None:
     unknown = PathEntry(PathKind.FILE, 0o644, 9, 1, None, reason="larger than 1 MB")
     steps = [step(1, PathChange("a", None, unknown)), step(2, PathChange("a", unknown, unknown))]
-    assert broken(steps) == {"a": (2,)}
+    assert breaks(steps) == {"a": (2,)}
     assert difference(steps, 1, 2) == (PathChange("a", unknown, unknown),)
 
 
