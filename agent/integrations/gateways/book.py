@@ -1,4 +1,4 @@
-"""Rows of messengers in the store: gateways, people, places and messages, as they run and as they are shown."""
+"""Rows of messengers in the store: gateways, people, places and messages."""
 
 from __future__ import annotations
 
