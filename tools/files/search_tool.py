@@ -17,6 +17,7 @@ from tools.context import ToolContext
 from tools.files.access import Access, explain, missing, printable
 from tools.files.searching import (
     MAX_HITS,
+    Engine,
     FileHits,
     SearchEnding,
     SearchRequest,
@@ -30,7 +31,6 @@ from tools.kit.files import entry_status, require_file
 from tools.kit.threads import in_thread
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text.words import plural
 
 NAME = "search"
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
@@ -76,6 +76,7 @@ class _Search:
     offset: int
     limit: int
     output_mode: str
+    engine: Engine | None = None
 
 
 async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
@@ -106,6 +107,7 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         offset=args.get("offset", 0),
         limit=min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT),
         output_mode=args.get("output_mode", "content"),
+        engine=ctx.options.get("files.search_engine"),
     )
     try:
         if wants_files:
@@ -154,7 +156,7 @@ def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[
         hits.fits = matcher(search.file_glob)
     ending = SearchEnding()
     try:
-        with closing(records(search.request, ending, stop)) as stream:
+        with closing(records(search.request, ending, stop, search.engine)) as stream:
             if not hits.take_all(stream):
                 ending.incomplete = f"it was stopped after {MAX_HITS} hits"
     except ToolError as error:
@@ -179,7 +181,7 @@ def _find_files(search: _Search, pattern: str, access: Access, stop: threading.E
     also = matcher(search.file_glob) if search.file_glob else lambda path: True
     found: list[tuple[int, str]] = []
     ending = SearchEnding()
-    with closing(records(search.request, ending, stop)) as stream:
+    with closing(records(search.request, ending, stop, search.engine)) as stream:
         for record in stream:
             path = os.fsdecode(record).removeprefix("./")
             if path and fits(path) and also(path):
@@ -225,7 +227,7 @@ def _with_notes(
         hints.append(f"{ending.left_out} hits in extremely long lines are not counted.")
     if omitted:
         result["omitted"] = omitted
-        hints.append(f"{plural(omitted, 'hit')} in files with credentials not shown.")
+        hints.append(f"{_count(omitted, 'hit')} in files with credentials not shown.")
     if not available and not hints:
         hints.append("Nothing found. Binary, .git and gitignored files were left out.")
     if hints:
@@ -250,10 +252,14 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     total = int(result.get("total_count", 0))
     if "files_with_matches" in result:
         files = int(result["files_with_matches"])
-        summary = f"{plural(total, 'hit')} in {plural(files, 'file')}" if total else "no hits"
+        summary = f"{_count(total, 'hit')} in {_count(files, 'file')}" if total else "no hits"
     else:
-        summary = plural(total, "file") if total else "no files"
+        summary = _count(total, "file") if total else "no files"
     return Display("search", subject, summary, TextDetail(_listing(result)))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _listing(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Running a search as a child process: ripgrep, and our own for patterns it does not know; globs and hits."""
+"""Running a search as a child process: ripgrep, or our own where it is missing; globs and hits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tools.files.access import printable
 from tools.files.text_files import decode_line
 from tools.kit.children import kill_group
 from tools.kit.threads import Stopped
 from tools.results import ToolError
+
+Engine = Literal["ripgrep", "python"]
 
 TIMEOUT = 30.0
 """Seconds a search may take."""
@@ -70,22 +72,25 @@ def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def records(
-    request: SearchRequest, ending: SearchEnding, stop: threading.Event
+    request: SearchRequest, ending: SearchEnding, stop: threading.Event, engine: Engine | None = None
 ) -> Generator[bytes, None, None]:
     """The records of a search as they come: JSON lines, or paths. Close the iterator to end it early.
 
-    Raises `ToolError` for an invalid pattern and where ripgrep is missing.
+    Without `engine` ripgrep is used if there is one, and Python for patterns
+    only Python knows. Raises `ToolError` for an invalid pattern.
     """
-    program = find_ripgrep()
-    if program is None:
+    program = None if engine == "python" else find_ripgrep()
+    if engine == "ripgrep" and program is None:
         raise ToolError("ripgrep (rg) is not installed; install it or reinstall Hermes.")
+    if program is None:
+        yield from _python(request, ending, stop)
+        return
     try:
         yield from _ripgrep(program, request, ending, stop)
     except ToolError as error:
-        if not any(word in str(error) for word in _PYTHON_ONLY):
+        if engine == "ripgrep" or not any(word in str(error) for word in _PYTHON_ONLY):
             raise
-        found = [*_ripgrep(program, replace(request, pattern=None), ending, stop)]
-        yield from _python(request, sorted(found, key=lambda path: path.split(b"/")), ending, stop)
+        yield from _python(request, ending, stop)
 
 
 def _ripgrep(
@@ -94,8 +99,8 @@ def _ripgrep(
     arguments = [program, "--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]
     arguments += ["--no-messages", "--color=never", "--glob=!.git"]
     folder, target = place(request.root)
-    if request.root == Path("/"):
-        arguments += [f"--glob=!{skipped}" for skipped in _KERNEL_FOLDERS]
+    if not target:
+        arguments += [f"--glob=!{skipped}" for skipped in _skipped(request.root)]
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="hermes-") as rules:
         if request.rules:
             rules.write("\n".join(request.rules) + "\n")
@@ -111,23 +116,27 @@ def _ripgrep(
         yield from _run([*arguments, "--", f"./{target}"], folder, b"", request, ending, stop)
 
 
-def _python(
-    request: SearchRequest, files: list[bytes], ending: SearchEnding, stop: threading.Event
-) -> Iterator[bytes]:
+def _python(request: SearchRequest, ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
+    folder, target = place(request.root)
     order = {
-        "files": [os.fsdecode(path) for path in files],
+        "file": target,
         "pattern": request.pattern,
+        "rules": list(request.rules),
         "context": request.context,
         "multiline": request.multiline,
+        "skipped": list(_skipped(request.root)),
     }
     arguments = [sys.executable, "-I", "-W", "ignore", str(_CHILD)]
-    folder = place(request.root)[0]
     yield from _run(arguments, folder, json.dumps(order).encode(), request, ending, stop)
 
 
 def place(root: Path) -> tuple[Path, str]:
     """The folder to search in and the one file to search there, empty for all."""
     return (root, "") if root.is_dir() else (root.parent, root.name)
+
+
+def _skipped(root: Path) -> tuple[str, ...]:
+    return _KERNEL_FOLDERS if root == Path("/") else ()
 
 
 def _run(

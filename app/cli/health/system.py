@@ -54,7 +54,7 @@ def ripgrep(subject: HealthSubject) -> HealthFinding:
     """ripgrep really runs: the one installed with Hermes, else the system's."""
     own = Path(sysconfig.get_path("scripts")) / "rg"
     program = own if own.exists() else shutil.which("rg")
-    mend = "Reinstall Hermes, or install ripgrep; without it nothing can be searched."
+    mend = "Reinstall Hermes, or install ripgrep; without it searching is slower."
     if program is None:
         return HealthFinding("ripgrep", "warn", "not found", mend)
     try:

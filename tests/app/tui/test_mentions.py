@@ -64,3 +64,12 @@ def test_pipes_sockets_and_loops_of_links_hold_up_no_listing(tmp_path: Path) -> 
     (tmp_path / "self").symlink_to(".")
     (tmp_path / "plain.c").write_text("")
     assert "plain.c" in files_of(tmp_path)()
+
+
+def test_without_ripgrep_files_in_folders_are_listed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "c.py").write_text("")
+    monkeypatch.setattr(searching, "find_ripgrep", lambda: None)
+    assert files_of(tmp_path)() == ["a/b/c.py"]
