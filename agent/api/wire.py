@@ -1,4 +1,4 @@
-"""What crosses the interface: values as JSON and back, frames of them in order."""
+"""Values that cross the interface, as JSON and back, and frames of them in order."""
 
 from __future__ import annotations
 

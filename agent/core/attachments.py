@@ -148,7 +148,7 @@ class AttachmentStore:
                 # Whoever sweeps now must see that it is wanted again.
                 os.utime(path)
                 return
-            write_atomically(path, data, PRIVATE_FILE)
+            write_atomically(path, data, PRIVATE_FILE, replace_any=True)
         except OSError as error:
             reason = error.strerror or str(error)
             raise AttachmentError(

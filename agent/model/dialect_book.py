@@ -252,4 +252,4 @@ def _rewritten(folder: Path) -> Iterator[dict[str, list[dict[str, Any]]]]:
         rows = read_learned(folder)
         yield rows
         text = json.dumps(rows, indent=1, ensure_ascii=False)
-        write_atomically(folder / LEARNED, text.encode(), PRIVATE_FILE, durable=False)
+        write_atomically(folder / LEARNED, text.encode(), PRIVATE_FILE, replace_any=True, durable=False)

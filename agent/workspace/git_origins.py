@@ -175,7 +175,9 @@ class GitOrigins:
         }
         with suppress(OSError):
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(self._file, json.dumps(data).encode(), PRIVATE_FILE, durable=False)
+            write_atomically(
+                self._file, json.dumps(data).encode(), PRIVATE_FILE, replace_any=True, durable=False
+            )
 
 
 def _repositories(root: Path) -> list[Path]:

@@ -227,7 +227,7 @@ class Credentials:
             indent=1,
         )
         try:
-            write_atomically(self._file, data.encode(), PRIVATE_FILE)
+            write_atomically(self._file, data.encode(), PRIVATE_FILE, replace_any=True)
         except OSError as error:
             raise ConfigError(f"{self._file} cannot be written: {error.strerror}.") from error
         self._read = None

@@ -1,4 +1,4 @@
-"""What is done on a page: pointing, typing, choosing, and the keys for it."""
+"""Actions on a page: pointing, typing, choosing, and the keys for it."""
 
 from __future__ import annotations
 

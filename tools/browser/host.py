@@ -1,4 +1,4 @@
-"""What the browser tools ask of the engine, and the programs they can start."""
+"""Services that the browser tools ask of the engine, and the programs they can start."""
 
 from __future__ import annotations
 

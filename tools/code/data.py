@@ -1,4 +1,4 @@
-"""What runner and child share: jobs, limits, a clock that can pause, and messages over the socket."""
+"""Data that runner and child share: jobs, limits, a clock that can pause, and messages over the socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script may call, and the Python functions it finds for it."""
+"""Tools that a script may call, and the Python functions it finds for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file a call means, whether it may be touched, and what to say where it cannot."""
+"""The file that a call means, whether it may be touched, and what to say where it cannot."""
 
 from __future__ import annotations
 

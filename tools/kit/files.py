@@ -196,6 +196,7 @@ def write_atomically(
     mode: int | None = None,
     *,
     follow_links: bool = True,
+    replace_any: bool = False,
     like: Path | None = None,
     token: str = "",
     for_person: bool = False,
@@ -208,11 +209,15 @@ def write_atomically(
     another file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the
     unfinished file. A new file without `mode` follows the umask: that of the process, or `for_person` that
     of who started Hermes. Links lead to their target, unless `follow_links` is off: then a link anywhere in
-    the path is an error. Raises `OSError`; the old content is intact then and no temporary file is left.
+    the path is an error. With `replace_any`, for files of our own, whatever stands at `path` is replaced, a
+    link, a pipe or a read-only file included; nothing is taken from it. Raises `OSError`; the old content is
+    intact then and no temporary file is left.
     """
     target = Path(os.path.realpath(path)) if follow_links else path
+    if replace_any:
+        target = Path(os.path.realpath(path.parent)) / path.name
     with open_folder(target.parent) as folder:
-        before = _existing(folder, target.name)
+        before = None if replace_any else _existing(folder, target.name)
         if before is not None and not os.access(target.name, os.W_OK, dir_fd=folder):
             # A rename would pass over a file its owner has made read-only.
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))

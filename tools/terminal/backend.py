@@ -1,4 +1,4 @@
-"""What every backend of the terminal can do, and reading the output of its children."""
+"""Interface of every backend of the terminal, and reading the output of its children."""
 
 from __future__ import annotations
 

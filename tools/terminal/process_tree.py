@@ -1,4 +1,4 @@
-"""Which processes belong to a command, and ending all of them, even when we are killed."""
+"""Processes that belong to a command, and ending all of them, even when we are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a judge can be relied on: labels of people against verdicts, and the statistics for it."""
+"""Agreement of a judge with people: labels against verdicts, and the statistics for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the result of a job goes, and asking for that before it runs."""
+"""Delivery of the result of a job, and asking for it before the job runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a job runs, as a person writes it: cron fields, durations, plain words."""
+"""Schedules of jobs as a person writes them: cron fields, durations, plain words."""
 
 from __future__ import annotations
 

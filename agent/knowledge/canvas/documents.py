@@ -64,7 +64,7 @@ class CanvasDocuments:
         folder = private_folder(private_folder(self._folder) / session)
         path = folder / digest
         if not path.exists():
-            write_atomically(path, kind.encode() + b"\0" + content, PRIVATE_FILE)
+            write_atomically(path, kind.encode() + b"\0" + content, PRIVATE_FILE, replace_any=True)
         return digest
 
     def read(self, session: str, digest: str) -> tuple[str, bytes] | None:
@@ -88,7 +88,7 @@ class CanvasDocuments:
         path = self._folder / session / f"{digest}.html"
         if not path.exists():
             page = enclosed(shown(*found, title), title)
-            write_atomically(path, page.encode(), PRIVATE_FILE, durable=False)
+            write_atomically(path, page.encode(), PRIVATE_FILE, replace_any=True, durable=False)
         return path
 
     def discard(self, sessions: Sequence[str]) -> None:

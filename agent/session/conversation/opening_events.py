@@ -1,4 +1,4 @@
-"""What a surface is told when a session has been opened."""
+"""Events that a surface gets when a session has been opened."""
 
 from __future__ import annotations
 

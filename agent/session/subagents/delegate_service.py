@@ -1,4 +1,4 @@
-"""What the tools of an agent ask of the agents that it sends: assignments, reports, merging copies."""
+"""Service of an agent's tools for the agents that it sends: assignments, reports, merging copies."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def read_clock(folder: Path, now: float) -> ElapsedAge:
     known = _read(folder / NAME, now).looked(now)
     data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()
     with suppress(OSError):
-        write_atomically(folder / NAME, data, PRIVATE_FILE, durable=False, prefix=TEMPORARY)
+        write_atomically(folder / NAME, data, PRIVATE_FILE, replace_any=True, durable=False, prefix=TEMPORARY)
     return known
 
 

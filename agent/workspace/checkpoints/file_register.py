@@ -99,7 +99,9 @@ class Baseline:
         try:
             private_folder(self._folder)
             batches = self._batches(known)
-            write_atomically(self.path, batches, PRIVATE_FILE, durable=False, prefix=TEMPORARY)
+            write_atomically(
+                self.path, batches, PRIVATE_FILE, replace_any=True, durable=False, prefix=TEMPORARY
+            )
         except ConfigError as error:
             raise StoreError(str(error)) from error
         except OSError as error:

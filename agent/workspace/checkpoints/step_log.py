@@ -358,7 +358,7 @@ class StepLog:
 
     def _replace(self, data: bytes) -> None:
         try:
-            write_atomically(self.path, data, PRIVATE_FILE, prefix=TEMPORARY)
+            write_atomically(self.path, data, PRIVATE_FILE, replace_any=True, prefix=TEMPORARY)
         except OSError as error:
             raise store_error(error, self.path.parent, "written") from error
 

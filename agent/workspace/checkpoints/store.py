@@ -220,4 +220,6 @@ def _names(folder: Path) -> list[str]:
 
 def _begin(folder: Path) -> None:
     private_folder(folder)
-    write_atomically(folder / "format", f"{NAME} {FORMAT}\n".encode(), PRIVATE_FILE, prefix=TEMPORARY)
+    write_atomically(
+        folder / "format", f"{NAME} {FORMAT}\n".encode(), PRIVATE_FILE, replace_any=True, prefix=TEMPORARY
+    )

@@ -289,7 +289,7 @@ class CopyRecord:
 def write(place: Path, held: CopyRecord) -> None:
     """Write it down, in place of what was. Blocking. Raises `StoreError`."""
     try:
-        write_atomically(place / HELD, _batches(_records(held)), PRIVATE_FILE)
+        write_atomically(place / HELD, _batches(_records(held)), PRIVATE_FILE, replace_any=True)
     except OSError as error:
         raise StoreError(f"What {place} holds cannot be noted: {error.strerror or error}.") from error
 

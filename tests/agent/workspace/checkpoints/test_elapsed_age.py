@@ -127,10 +127,10 @@ def test_a_disk_that_takes_no_note_is_cleared_all_the_same(
 ) -> None:
     write(store, "a", b"old", created=NOW - YEAR)
 
-    def full(descriptor: int, data: bytes) -> None:
+    def full(*args: object, **options: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("agent.workspace.checkpoints.elapsed_age.write_all", full)
+    monkeypatch.setattr("agent.workspace.checkpoints.elapsed_age.write_atomically", full)
     assert cleared(store, NOW).steps == 1
     assert {path.name for path in store.folder.iterdir()} == {"format", "lock", "objects", "lines"}
 
