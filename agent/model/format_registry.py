@@ -7,10 +7,13 @@ path adds one. A format is imported when it is first asked for, so a session pay
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
-from agent.model.wire_format import WireFormat
 from tools.parts import PartKind
+
+if TYPE_CHECKING:
+    from agent.model.wire_format import WireFormat
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from agent.core.event_data import Usage
 from agent.core.messages import Message
-from agent.model.dialect import Dialect
-from agent.model.repairs import Repair
+
+if TYPE_CHECKING:
+    from agent.model.dialect import Dialect
+    from agent.model.repairs import Repair
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "pause", "unknown"]
 """Why a reply ended. `pause`: the provider wants the same conversation again, to go on with the reply."""
