@@ -44,7 +44,7 @@ class AttachmentError(HermesError):
 
 
 class NotAnImageError(AttachmentError):
-    """The file is there, but it is no image of a kind that models read."""
+    """The file is there, but it is not an image of a kind that models read."""
 
 
 def sniff(head: bytes) -> str | None:
@@ -145,7 +145,7 @@ class AttachmentStore:
         path = private_folder(self._folder) / digest
         try:
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-                # Whoever sweeps now must see that it is wanted again.
+                # A sweep that runs now must see that it is wanted again.
                 os.utime(path)
                 return
             write_atomically(path, data, PRIVATE_FILE, replace_any=True)
@@ -171,7 +171,7 @@ def records(attachments: Sequence[Attachment]) -> list[dict[str, Any]]:
 
 
 def attachments_of(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
-    """The attachments in the data of a user node; what is no attachment is left out."""
+    """The attachments in the data of a user node; anything else is left out."""
     found = data.get("attachments")
     read = (_attachment(each) for each in found) if isinstance(found, list) else ()
     return tuple(each for each in read if each is not None)

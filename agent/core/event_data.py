@@ -117,7 +117,7 @@ class Forecast:
     money: ForecastSpan | None
     """US dollars; None if the price of a model is not known."""
     left: int | None = None
-    """Tokens that the ceilings leave for all of them together; None is no ceiling."""
+    """Tokens that the ceilings leave for all of them together; None means that there is no ceiling."""
     from_past: int = 0
     """How many ended agents it was learned from."""
     single: bool = False

@@ -21,7 +21,7 @@ class Home(NamedTuple):
 
     @classmethod
     def locate(cls, environ: dict[str, str] | os._Environ[str] = os.environ) -> Home:
-        """The home of this user. Raises `ConfigError` when `HERMES_HOME` is no usable path."""
+        """The home of this user. Raises `ConfigError` when `HERMES_HOME` is not a usable path."""
         override = environ.get("HERMES_HOME", "")
         if "\0" in override:
             raise ConfigError("HERMES_HOME holds a NUL byte; set it to the path of a folder.")
@@ -100,7 +100,7 @@ class Home(NamedTuple):
             self.database.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # whoever opens it says why
+        except OSError:  # the code that opens it says why
             pass
         return True
 
@@ -155,7 +155,7 @@ class Home(NamedTuple):
 
     @property
     def edits(self) -> Path:
-        """Changes of several files that are under way, and what became of those that were cut off."""
+        """Changes of several files that are under way, and what happened to those that were cut off."""
         return self.root / "edits"
 
     @property

@@ -143,7 +143,7 @@ class DemoClient:
         self._sleep = sleep
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """The next message of the script. Raises `ModelError` if the request is no conversation."""
+        """The next message of the script. Raises `ModelError` if the request is not a conversation."""
         move = next_move(_messages(request), _offered(request))
         for piece in _PIECE.findall(move.text):
             yield TextDelta(piece)

@@ -27,9 +27,9 @@ SEARCHED = 4_000
 WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort", "reasoning"]}}
 """No thinking is asked for, where a history has none of the thoughts it would have to have."""
 LEAST_WINDOW = 1_000
-"""Tokens below which a number is no window."""
+"""Tokens below which a number is not taken for a window."""
 LEAST_DESCRIPTION = 64
-"""Characters below which a number is no length of a description."""
+"""Characters below which a number is not taken for the length of a description."""
 IMAGES_OUT: Mapping[str, Any] = {"images": {"taken": False}}
 
 _KEYS = re.compile(

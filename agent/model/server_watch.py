@@ -307,7 +307,7 @@ class WatchedModel:
         return None if self.target == before else self.target
 
     async def other(self, model: str) -> Target | None:
-        """Another model of the same list, which a gateway may let answer; None if it is no such name."""
+        """Another model of the same list, which a gateway may let answer; None if the name is not on it."""
         if not await self._watch.lists(self.target.model, model):
             return None
         alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False)

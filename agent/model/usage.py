@@ -17,7 +17,7 @@ LEAST_RATIO, LARGEST_RATIO = 1.5, 8.0
 """Bounds of what is believed: beyond them a count says more about the server than about the text."""
 
 SMALLEST_WINDOW = 1_000
-"""Tokens below which a number that a provider names is no window."""
+"""Tokens below which a number that a provider names is not taken for a window."""
 
 _PER_MILLION = 1_000_000
 
@@ -130,7 +130,7 @@ class Meter:
             self._ratio = min(max(size / usage.input, LEAST_RATIO), LARGEST_RATIO)
 
     def add_aside(self, usage: Usage, route: str) -> None:
-        """Take in a request that is no part of the conversation, of a side model."""
+        """Take in a request to a side model, which is not part of the conversation."""
         self.add(usage, 0, route)
         self._aside.append((route, usage))
 

@@ -48,7 +48,7 @@ class UnusableError(Exception):
 def parse(content: bytes, origin: str) -> SettingsDocument:
     """Read the bytes of a settings file called `origin`. Never raises: faults become `SettingProblem`s.
 
-    A file that is no YAML gives an empty document; single bad entries are left out.
+    A file that is not YAML gives an empty document; single bad entries are left out.
     """
     try:
         text = decode(content)

@@ -133,7 +133,7 @@ class Hook:
 
 
 class OtherHook(Protocol):
-    """A hook that is no command of the person's own, such as one of a plugin."""
+    """A hook that is not one of the person's own commands, such as one of a plugin."""
 
     @property
     def event(self) -> HookEvent: ...

@@ -61,6 +61,6 @@ def block() -> str:
 
 
 def renew(text: str) -> str:
-    """`text` of that page with its block made anew. Raises `ValueError` when the marks are missing."""
+    """`text` of that page with its block made again. Raises `ValueError` when the marks are missing."""
     start, end = text.index(BEGIN), text.index(END) + len(END)
     return text[:start] + block() + text[end:]

@@ -27,7 +27,7 @@ def section_of(annotation: Any) -> type[SettingsSection] | None:
 
 
 def entry_of(annotation: Any) -> Any:
-    """What the values of a `dict[str, …]` annotation are; None when it is no mapping."""
+    """What the values of a `dict[str, …]` annotation are; None when it is not a mapping."""
     return get_args(annotation)[1] if get_origin(annotation) is dict else None
 
 

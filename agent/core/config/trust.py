@@ -226,7 +226,7 @@ def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKin
 
 
 def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
-    """Digests by folder. Raises `UnreadableSettingsError` when the file is no trust file of this user."""
+    """Digests by folder. Raises `UnreadableSettingsError` when it is not this user's trust file."""
     content = settings_file.read_file(home.trust, follow=False)
     if content is None:
         return {kind: {} for kind in _KINDS}

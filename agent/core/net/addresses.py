@@ -80,7 +80,7 @@ def readings(host: str) -> tuple[Address, ...]:
     """Every address that some program reads in `host`; empty for a name.
 
     Whole numbers, hexadecimal and octal parts, missing parts, full-width and circled digits count.
-    Raises `ValueError` with a clause where it ends in a number and is no address.
+    Raises `ValueError` with a clause where it ends in a number and is not an address.
     """
     text = _folded(host)
     if ":" in text:

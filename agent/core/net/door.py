@@ -172,7 +172,7 @@ class Unpacker:
             if self._size + len(found) > self._limit:
                 raise self._too_large()
             if self._engine.eof:
-                # A gzip file may hold several members; what else follows is no part of the body.
+                # A gzip file may hold several members; what else follows is not part of the body.
                 data = self._engine.unused_data
                 if self._kind == "deflate" or not data.startswith(b"\x1f\x8b"):
                     break
@@ -306,7 +306,7 @@ class Door:
         self._cache = cache
 
     def check(self, url: str, *, base: WebAddress | None = None) -> WebAddress:
-        """Read an address. Raises `DoorError` for one that is never asked for, whoever allows it."""
+        """Read an address. Raises `DoorError` for one that is never requested, no matter who allows it."""
         found = self._read(url, base)
         if (why := refusal(found)) is not None:
             raise _refused(found, why)

@@ -120,7 +120,7 @@ class UnreachableError(Exception):
 
 
 class RefusedAddressError(UnreachableError):
-    """A host that is not reached, whoever allows it."""
+    """A host that is not reached, no matter who allows it."""
 
 
 class Network(Protocol):

@@ -24,7 +24,7 @@ _HOP = frozenset(
         *(b"host", b"http2-settings"),
     ]
 )
-"""Headers that are about one connection, and the one that is written anew."""
+"""Headers that are about one connection, and the one that is written again."""
 
 
 class RequestError(Exception):

@@ -46,7 +46,7 @@ class NoSession(StoreError):  # noqa: N818 - tells a session that is gone from a
 
 
 class DamagedStore(StoreError):  # noqa: N818 - names the state of the file
-    """The file is no sound database any more. `recover_copy` saves what can be read."""
+    """The file is no longer a sound database. `recover_copy` saves what can be read."""
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -110,7 +110,7 @@ _PAUSE = (0.005, 0.05)
 
 
 class _Write:
-    """A write that waits, and what became of it."""
+    """A write that waits, and its result."""
 
     def __init__(self, work: Work[Any], *, awaited: bool = True) -> None:
         self.work = work
@@ -120,7 +120,7 @@ class _Write:
         self.over = False
 
     def settle(self, run: Callable[[Work[Any]], Any]) -> None:
-        """Let `run` do it, and keep what comes of it for whoever waits."""
+        """Let `run` do it, and keep the result for the caller that waits."""
         try:
             self.value, self.error = run(self.work), None
         except BaseException as error:
@@ -279,7 +279,7 @@ class Database:
     def _apart(
         self, writes: Sequence[_Write], error: sqlite3.Error, alone: Callable[[Work[Any]], Any]
     ) -> None:
-        """What becomes of writes that could not be committed together: nothing of them happened so far."""
+        """Handle writes that could not be committed together: none of them has happened so far."""
         for write in writes:
             if is_busy(error):
                 # All of them have waited long enough.

@@ -47,7 +47,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """What became of a session of a file."""
+    """What happened to a session of a file."""
 
     name: str
     """Its id in the file."""

@@ -1,4 +1,4 @@
-"""One process per session: whoever holds the lock may append and recover."""
+"""One process per session: only the holder of the lock may append and recover."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SessionLock:
             os.close(file)
 
     def holder(self) -> int | None:
-        """Process id of whoever took the lock last, as far as known."""
+        """Id of the process that took the lock last, as far as known."""
         try:
             return int(self.path.read_text())
         except (OSError, ValueError):

@@ -42,7 +42,7 @@ def mark(
 ) -> NodeMark:
     """Write a label (empty takes it away) or set a bookmark; None leaves that part as it is.
 
-    Raises `StoreError` for a foreign node or a label that is no single line.
+    Raises `StoreError` for a foreign node or a label that is not a single line.
     """
     node_tree.node_of(connection, session, node)
     row = connection.execute(

@@ -46,7 +46,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that is to be appended."""
+    """A node that should be appended."""
 
     kind: Kind
     content: str

@@ -35,7 +35,7 @@ def recover_copy(path: Path) -> Path:
 
     Blocking. No store may be open on `path` in this process. Messages whose
     predecessor is lost follow the last one before them; sessions and branches
-    that are lost are made anew. Raises `StoreError` if nothing can be read.
+    that are lost are created again. Raises `StoreError` if nothing can be read.
     """
     if not path.is_file():
         raise StoreError(f"There is no session store at {path}.")
@@ -161,7 +161,7 @@ class _Kept:
         self.last: dict[str, tuple[int, float]] = {}
 
     def fit(self, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The row with a parent that exists; None if it is no node at all."""
+        """The row with a parent that exists; None if it is not a node at all."""
         node, session, parent, _, kind, created, size, data, content, body = row
         texts = (session, kind, data, content)
         if not all(isinstance(value, str) for value in texts) or not isinstance(created, (int, float)):

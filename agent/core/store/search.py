@@ -68,7 +68,7 @@ class SearchHit:
     ways: tuple[str, ...] = ()
     """How it was found, such as `words`, `nearby`, `date`, `meaning`; see `agent.knowledge.recall.recall`."""
     text: str = ""
-    """The beginning of what is no message, without secrets: it stands nowhere else."""
+    """The beginning of a find that is not a message, without secrets: it is kept nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)

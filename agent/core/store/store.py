@@ -121,7 +121,7 @@ class Store:
     ) -> Session:
         """A new session with an empty branch `main`. Without a title, the first user message names it.
 
-        The first `events` numbers of its events are set aside for whoever makes it.
+        The first `events` numbers of its events are reserved for the caller.
         """
         return await self._database.write(
             lambda c: session_list.create(c, workspace, model, title, parent, events)

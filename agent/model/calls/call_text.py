@@ -76,7 +76,7 @@ class HarmonyReply:
 
 
 def read_harmony(text: str) -> HarmonyReply | None:
-    """The reply that the whole of `text` is, or None if something in it is no message of Harmony."""
+    """The reply that the whole of `text` is, or None if something in it is not a Harmony message."""
     reasoning: list[str] = []
     said: list[str] = []
     calls: list[tuple[str, str]] = []
@@ -618,7 +618,7 @@ def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
-    """The calls of a reply in the channels of Harmony, possibly none; None if one of them is no real call."""
+    """The calls of a reply in Harmony's channels, possibly none; None if one of them is not a real call."""
     offered = {tool.name: tool for tool in tools}
     drafts = [DraftedCall(name, arguments) for name, arguments in reply.calls]
     return _all_valid(drafts, offered, reply.text) if drafts else ()

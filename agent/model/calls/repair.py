@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 MAX_DEPTH = 100
-"""Nesting beyond this is refused: no tool needs it, and deep data overflows the stack of whoever reads it."""
+"""Nesting beyond this is refused: no tool needs it, and deep data overflows its reader's stack."""
 
 _CLOSING = {'"': '"', "'": "'", "“": '”“"', "”": '”“"', "‘": "’‘'", "’": "’‘'"}
 """Opening quotes, and the characters that end a string begun with them."""

@@ -40,7 +40,7 @@ class Decoder(Protocol):
         ...
 
     def finish(self) -> tuple[list[Delta], DecodedReply]:
-        """What was held back and is to be shown after all, and the whole reply."""
+        """What was held back and must be shown after all, and the whole reply."""
         ...
 
 

@@ -87,7 +87,7 @@ class NativeDecoder:
                 return []
 
     def finish(self) -> tuple[list[Delta], DecodedReply]:
-        """What was held back and is to be shown after all, and the whole reply."""
+        """What was held back and must be shown after all, and the whole reply."""
         shown = [delta for part in self._think.finish() for delta in self._part(*part)]
         shown += self._unfinished_thought()
         done = self._calls.finish()
@@ -110,7 +110,7 @@ class NativeDecoder:
         )
 
     def _settle(self, held: str, done: Assembled) -> tuple[str, Assembled]:
-        """What of the held text is to be shown, and the calls of the reply."""
+        """What must be shown of the held text, and the calls of the reply."""
         if (reply := read_harmony(held)) and (calls := find_in_harmony(reply, self._tools)) is not None:
             self._reasoning.append(reply.reasoning)
             return reply.text, done if done.calls else self._assembled(calls)

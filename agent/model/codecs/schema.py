@@ -400,7 +400,7 @@ def _reply(name: str, arguments: str) -> str:
 def flat_result(content: str) -> str:
     """A tool's JSON result as lines a small model can read: `name: value`, long texts unescaped.
 
-    A content that is no JSON object stays as it is.
+    Content that is not a JSON object stays as it is.
     """
     try:
         fields = json.loads(content)

@@ -83,7 +83,7 @@ class TextCodec:
 class TextDecoder(NativeDecoder):
     """Reads one reply whose calls stand between tags; they are hidden from the text that is shown.
 
-    A block that names an unknown tool or is no valid JSON still is a call: the
+    A block that names an unknown tool or is not valid JSON still is a call: the
     model gets the reason as its result and can try again.
     """
 

@@ -33,7 +33,7 @@ UNKNOWN_OUTPUT = 8_192
 """The same for a model nothing is known of."""
 
 SEALED = "sealed"
-"""Kind of a frame that only the provider reads and that is no thought."""
+"""Kind of a frame that only the provider reads and that is not a thought."""
 
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
 _GOES_ON = b'{"type":"text","text":"(The conversation goes on.)"}'

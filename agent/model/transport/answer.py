@@ -121,7 +121,7 @@ _DONE = "[DONE]"
 class AnswerReader:
     """Reads the body of a successful response, whose events `reader` understands.
 
-    `content_type` only helps to name what is no answer.
+    `content_type` only helps to name what is not an answer.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ class AnswerReader:
         return deltas
 
     async def _parse(self, text: str) -> Any:
-        """`text` as data; None when it is no JSON."""
+        """`text` as data; None when it is not JSON."""
         try:
             return await asyncio.to_thread(json.loads, text) if len(text) > LARGE_JSON else json.loads(text)
         except (ValueError, RecursionError):

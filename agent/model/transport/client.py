@@ -68,7 +68,7 @@ _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 
 
 class _RefusedError(Exception):
-    """An HTTP status that is no success, with the start of its body."""
+    """An HTTP status that is not a success, with the start of its body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(status)
@@ -232,7 +232,7 @@ class FormatClient:
                 continue
             other = dialect.changed(repair.change)
             if other.tools.mode != dialect.tools.mode:
-                # How the reply is read depends on it: whoever reads it has to ask again.
+                # How the reply is read depends on it: the reader of the reply has to ask again.
                 if request.tools:
                     trial.take(repair, self._failures.clean(error.said), other)
                     error.no_tools = True
@@ -355,7 +355,7 @@ def _certificates(trust_env: bool, _file: str, _folder: str) -> ssl.SSLContext:
 
 
 async def _refuse(response: httpx2.Response) -> None:
-    """Stop at a status that is no success, after a bounded part of its body."""
+    """Stop at a status that is not a success, after a bounded part of its body."""
     if response.status_code < 300:
         return
     body = bytearray()

@@ -248,7 +248,7 @@ _OF_THE_GATEWAY = ("auth", "billing", "not_found")
 class Failures:
     """Turns the failures of one provider into errors for a person.
 
-    `provider` is empty for an address that is no provider yet; `title` is what the wire format is called;
+    `provider` is empty for an address that is not a provider yet; `title` is the name of the wire format;
     `key_hint` names the environment variable that holds the key; `stall_timeout` is in seconds.
     """
 
@@ -264,7 +264,7 @@ class Failures:
     def refused(
         self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
     ) -> ModelError:
-        """The server answered with an HTTP status that is no success. Slow at first: expressions are read."""
+        """The server answered with an HTTP status other than success. Slow at first: expressions are read."""
         if 300 <= status < 400:
             target = headers.get("location", "")
             shown = self.clean(plain_address(target)) or "nowhere"
@@ -294,7 +294,7 @@ class Failures:
         )
 
     def bad_reply(self, what: str, found: str = "") -> ModelError:
-        """The server answered with something that is no reply."""
+        """The server answered with something that is not a reply."""
         shown = f": {self.clean(found)}" if found.strip() else ""
         return ModelError(
             "bad_reply",
