@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read our output has left; there is nobody to tell.
+        # The reader of our output has left; there is nobody to tell.
         _drop_output()
         return int(ExitCode.FAILED)
     except OSError as error:

@@ -53,8 +53,8 @@ _STOPS: Mapping[str, str] = {
     "denied": "end_turn",
     "budget": "max_turn_requests",
 }
-"""How a turn that ended is told, by its outcome. After a refusal editors forget what was said, which
-a no of the person is no reason for."""
+"""How a turn that ended is told, by its outcome. After a refusal editors forget what was said;
+a no of the person does not justify that."""
 
 
 class EditorAgent:

@@ -284,7 +284,7 @@ def _error(result: str) -> str:
 
 
 def status_of(outcome: Outcome) -> Literal["completed", "failed"]:
-    """How an editor shows what became of a call."""
+    """How an editor shows what happened to a call."""
     return "completed" if outcome == "done" else "failed"
 
 
@@ -399,7 +399,7 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
 
 
 def kept(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
-    """Images taken into the home. Writes files; raises `AttachmentError` for what is no image."""
+    """Images taken into the home. Writes files; raises `AttachmentError` for what is not an image."""
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-acp-") as folder:
         for number, (name, data) in enumerate(images):

@@ -1,6 +1,6 @@
 """Messages of the protocol as lines of JSON over two pipes, with the editor at the other end.
 
-Only whole messages are written, one after the other. What is no message is answered with an error
+Only whole messages are written, one after the other. What is not a message is answered with an error
 and passed over; an editor that has gone ends the reading, whatever direction noticed it.
 """
 
@@ -80,7 +80,7 @@ class LineTransport:
         self._writer.close()
 
     async def _line(self) -> bytes | None:
-        """The next line; None at the end. One that was cut off by the end is no message."""
+        """The next line; None at the end. One that was cut off by the end is not a message."""
         reading = asyncio.ensure_future(self._reader.readuntil(b"\n"))
         await asyncio.wait((reading, self._gone), return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():

@@ -169,7 +169,7 @@ def fields_of(request: FormAsked) -> schema.ElicitationSchema:
 
 
 def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
-    """What such a form says; one that does not hold is no answer."""
+    """What such a form says; one that is not valid is not an answer."""
     texts = {name: str(value) for name, value in (content or {}).items()}
     values, wrong = filled_form(request.fields, texts)
     return FormReply("cancelled") if wrong else FormReply("answered", values)

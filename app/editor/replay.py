@@ -22,7 +22,7 @@ _STATUSES = frozenset({"pending", "in_progress", "completed"})
 
 
 def replayed(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator[Any]:
-    """The path as updates, oldest first: words, thoughts, calls with what came of them, the task list."""
+    """The path as updates, oldest first: words, thoughts, calls with their results, the task list."""
     given: dict[str, dict[str, Any]] = {}
     todos: tuple[Todo, ...] = ()
     for node in path:

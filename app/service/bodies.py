@@ -82,7 +82,7 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most
 
 
 def only(data: Mapping[str, Any], *names: str) -> None:
-    """Refuse what is not known, so that a misspelt name is no surprise. Raises `TurnedAwayError`."""
+    """Refuse what is not known, so that a misspelt name is noticed. Raises `TurnedAwayError`."""
     for name in data:
         if name not in names:
             raise TurnedAwayError(400, f"`{str(name)[:40]}` is not known here; there is {', '.join(names)}.")
@@ -97,7 +97,7 @@ def scope_of(request: Asked) -> Scope:
 
 
 def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
-    """The reply. Raises `TurnedAwayError` for what is no answer to this request."""
+    """The reply. Raises `TurnedAwayError` for what is not an answer to this request."""
     match request:
         case QuestionAsked():
             return _said(request, answer)

@@ -72,7 +72,7 @@ class HeadIdentity:
         return includes(self.scope, scope)
 
     def __str__(self) -> str:
-        """For the audit log and for whoever came second: who and from where."""
+        """For the audit log and for the client that came second: who and from where."""
         known = f" ({self.device})" if self.device else ""
         return f"{self.surface}: {self.name}{known} at {self.address}"
 
@@ -419,7 +419,7 @@ class GuardedProtocol(H11Protocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this is no request; what is too large for the parser has its own word."""
+        """Say that this is not a request; what is too large for the parser has its own word."""
         self._turn_away(431 if self._head > HEAD_BYTES else 400)
 
     def _is_upgraded(self) -> bool:

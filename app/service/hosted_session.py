@@ -49,7 +49,7 @@ How = Literal["prompt", "queue", "steer"]
 LOOKED_BACK = 20_000
 """Events at the end of a log that are looked at when a session is opened again."""
 DECIDED = 200
-"""Answered requests that are remembered, for whoever comes second."""
+"""Answered requests that are remembered, for a client that comes second."""
 STORING = 10.0
 """Seconds a head waits at most until its message is stored."""
 QUEUED = 50
@@ -349,9 +349,9 @@ class SessionHub:
         return tuple(each.result() for each in done if each.exception() is None)
 
     async def session(self, id: str, surface: str = "", model: str | None = None) -> HostedSession:
-        """A stored session, opened, with `model` if one is named, if it is not. Raises `TurnedAwayError`.
+        """A stored session, opened if it is not, with `model` if one is named. Raises `TurnedAwayError`.
 
-        One that a chat talks to has the surface of that chat, whoever opens it.
+        One that a chat talks to has the surface of that chat, no matter who opens it.
         """
         while (opening := self._open.get(id)) is None:
             workspace, chat = await self._stored(id)

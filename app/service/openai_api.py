@@ -343,7 +343,7 @@ class OpenAiApi:
 
 
 class _Turn:
-    """One message and what comes of it, up to the end of its turn."""
+    """One message and what follows from it, up to the end of its turn."""
 
     def __init__(
         self, session: HostedSession, text: str, timeout: float, images: Sequence[Attachment] = ()

@@ -34,7 +34,7 @@ from themes.loader import builtin_names, load_skin
 from tools.text.safe_text import clean
 
 PAGE = 5_000
-"""Events of one answer that is no stream."""
+"""Events of one answer that is not a stream."""
 WINDOW = 100
 """Messages of one window of a conversation."""
 WAIT = 55.0

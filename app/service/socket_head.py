@@ -1,7 +1,7 @@
 """A head over a WebSocket: every event behind a number, and the commands of HTTP as frames.
 
 Frames of the head: `message`, `answer`, `interrupt`, `move`; each may carry `ref`, which comes back with the
-frame that says what became of it. Frames of ours are the events themselves, and `ok`, `refused`, `gap`.
+frame that says what happened to it. Frames of ours are the events themselves, and `ok`, `refused`, `gap`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class SocketHead:
     async def _tell(self, socket: WebSocket, session: HostedSession, after: int) -> None:
         """Send every event behind a number. A head that reads slowly waits alone."""
         if after > session.log.last:
-            # Numbers of another log: the head has to look at the session anew.
+            # Numbers of another log: the head has to look at the session again.
             await _send(socket, {"type": "gap", "first": session.log.first, "last": session.log.last})
             after = session.log.last
         elif 0 < after < session.log.gone:

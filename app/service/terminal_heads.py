@@ -1,6 +1,6 @@
 """Terminals and editors of the same person as heads, over a private socket (`hermes --attach`, `hermes acp`).
 
-They speak the frames of `agent.api`, as to an engine in a process of its own. Whoever can open the socket
+They speak the frames of `agent.api`, as to an engine in a process of its own. Anyone who can open the socket
 owns the home; it needs no token. A terminal that leaves, or reads no more, leaves the session as it is.
 """
 

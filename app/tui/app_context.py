@@ -201,7 +201,7 @@ class AppContext(Protocol):
         ...
 
     def call_after_refresh(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
-        """Call once what is to be seen by now has been drawn."""
+        """Call once what should be visible by now has been drawn."""
         ...
 
     async def on_event(self, event: Event, /) -> None:

@@ -307,7 +307,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @work(exclusive=True, group="session")
     async def begin(self) -> None:
-        """Furnish the screen and open the first session, now that something is to be seen."""
+        """Furnish the screen and open the first session, now that something is visible."""
         try:
             await bring(PANES_MODULE)
             await self.beginning.wait_for_idle_keys()
@@ -339,7 +339,7 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             client = await open_with_model(self, self.host, wish)
         finally:
-            # Where it failed the session before was opened again, on a screen that began anew.
+            # Where it failed the session before was opened again, on a screen that began again.
             if (opened := self.host.client) is not None and opened is not before:
                 await self.shown.show_past(opened)
         self.message_sender.release(client)

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
 
     def ready(url: str) -> None:
         say(f"hermes gateway: {', '.join(enabled)} ({url})")
-        # Whoever reads it through a pipe, such as a log, waits for it.
+        # A program that reads it through a pipe, such as a log, waits for it.
         sys.stdout.flush()
 
     asyncio.run(run_service(options, home, ready))

@@ -202,7 +202,7 @@ class EnvironmentServer:
 class TrainerGuard:
     """Lets in who has the token: in `Authorization`, as Bearer or as the password of Basic.
 
-    Whoever asks under another name than that of this machine is a page of somebody else's.
+    A request under another name than that of this machine is from a page of somebody else's.
     """
 
     def __init__(self, app: ASGIApp, token: str, policy_key: str) -> None:

@@ -73,7 +73,7 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
 
 
 def run_login(home: Home, args: argparse.Namespace) -> None:
-    """Sign in anew."""
+    """Sign in again."""
     declared = servers_of(home).named(args.name)
     if not declared.config.url:
         raise ConfigError(f"{args.name} is started on this machine; only servers with an address sign in.")

@@ -184,7 +184,7 @@ class _Bar:
         if task is None:
             words = f"{_VERBS[progress.stage]} {self._name}"
             task = self._tasks[progress.stage] = self._bars.add_task(words, total=progress.total)
-            # What an earlier run fetched is no part of this run's speed.
+            # What an earlier run fetched does not count for this run's speed.
             self._bars.reset(task, completed=progress.done)
         self._bars.update(task, completed=progress.done)
 

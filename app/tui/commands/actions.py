@@ -156,7 +156,7 @@ class CommandActions:
             app.say(f"Press {app.keys.shown('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
-        """Run a command of the person's own in the workspace, and let the model read what came of it."""
+        """Run a command of the person's own in the workspace, and let the model read the result."""
         from app.tui.commands.shell import run_shell
 
         client = self._app.host.client
@@ -302,7 +302,7 @@ class CommandActions:
         self._tell(await carry_out(self._app, argument))
 
     def _tell(self, words: str) -> None:
-        """Say in the conversation what became of a move through the history."""
+        """Say in the conversation what resulted from a move through the history."""
         if words:
             self._app.session.transcript.add_notice("info", words)
 

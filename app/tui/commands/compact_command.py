@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 async def _compact(app: AppContext, focus: str) -> None:
     client = app.need_client()
     app.say("Folding the conversation …")
-    # The conversation itself tells what came of it.
+    # The conversation itself tells the result.
     await client.compact(focus)
 
 

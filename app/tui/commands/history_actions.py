@@ -163,7 +163,7 @@ class HistoryActions:
     # A look at what would happen to files
 
     async def _decided(self, position: int, *, look: bool = False) -> Choices | None:
-        """What is to become of files on the way to a position; None: nothing is to be done at all."""
+        """What should happen to files on the way to a position; None: nothing should be done at all."""
         if not self._app.need_client().keeps_files:
             return {}
         return (await self._looked_at(position, look=look))[1]

@@ -1,4 +1,4 @@
-"""Keys given anew by the setting `keys`: what can have them, what is wrong with a wish, what is in force."""
+"""Keys mapped by the setting `keys`: what can have them, what is wrong with a wish, what is in force."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class AppCommand(NamedTuple):
     """Something a person can ask the program to do."""
 
     id: str
-    """Stable name, `group.verb`, under which its keys can be mapped anew."""
+    """Stable name, `group.verb`, under which its keys can be mapped to others."""
     group: Group
     name: str
     """What the palette shows."""
@@ -508,7 +508,7 @@ def read_slash(text: str) -> CommandCall | str:
 
 
 def bindings(commands: Sequence[AppCommand] = COMMANDS) -> list[Binding]:
-    """The key bindings; each has the id of its command, so it can be mapped anew."""
+    """The key bindings; each has the id of its command, so it can be mapped to another key."""
     return [
         Binding(
             ",".join(command.keys) or NO_KEY + command.id,

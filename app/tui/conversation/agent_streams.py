@@ -27,7 +27,7 @@ from agent.events import (
 
 Listener = Callable[[Event], None]
 PROGRESS_KEPT = 40
-"""Pieces of the output of a running call that are kept for whoever comes later."""
+"""Pieces of the output of a running call that are kept for a pane that is opened later."""
 
 
 @dataclass(slots=True)

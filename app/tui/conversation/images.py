@@ -60,7 +60,7 @@ def picture_loader(workspace: Callable[[], Path]) -> Load:
 
 
 def _bytes(source: str, workspace: Path) -> bytes:
-    """The bytes of an image; empty for what is no file, or too large a one. Never waits for a pipe."""
+    """The bytes of an image; empty for what is not a file, or is too large. Never waits for a pipe."""
     from agent.core.home import Home
     from tools.senses.pictures import LARGEST_FILE
 

@@ -34,7 +34,7 @@ def files_of(root: Path) -> Callable[[], list[str]]:
                 records(SearchRequest(root, None, NOISE), SearchEnding(), threading.Event())
             ) as found:
                 for name in found:
-                    # A name that is no text keeps halves of characters: by them the prompt leaves it out.
+                    # A name that is not text keeps halves of characters, by which the prompt leaves it out.
                     names.append(os.fsdecode(name).removeprefix("./"))
                     if len(names) >= MAX_FILES or time.monotonic() > until:
                         break

@@ -269,5 +269,5 @@ class SessionScreen(ConversationScreen):
                 raise SkipAction
 
     def stopped(self) -> None:
-        """Esc has stopped a turn: whoever goes on pressing it does not mean to go back."""
+        """Esc has stopped a turn: a person who goes on pressing it does not mean to go back."""
         self._escapes.hold(STOPPING)

@@ -1,4 +1,4 @@
-"""The question what becomes of a ceiling that stands in the way."""
+"""The question what to do about a ceiling that is reached."""
 
 from __future__ import annotations
 

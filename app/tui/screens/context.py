@@ -1,4 +1,4 @@
-"""The context table: what fills the model's window, what was spent, why the cache began anew."""
+"""The context table: what fills the model's window, what was spent, why the cache began again."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Choices(OptionList):
 
     def on_key(self, event: events.Key) -> None:
         if self._held is not None:
-            # The choice is made, though not carried out: this key is no second one.
+            # The choice is made, though not carried out: this key does not make a second one.
             event.stop()
             event.prevent_default()
             self._held.append(event)
@@ -101,7 +101,7 @@ def hanging(number: int, lines: Sequence[Content]) -> Content:
 Outcome = TypeVar("Outcome")
 
 ARMING_DELAY = 0.35
-"""Seconds before a dialog takes its first key; a key in that time starts them anew."""
+"""Seconds before a dialog takes its first key; a key in that time starts them again."""
 
 WIDTH, SHARE = 84, 0.94
 """The widest a dialog gets, in cells, and the most of the screen; as in its stylesheet."""

@@ -26,7 +26,7 @@ Outcome = TypeVar("Outcome")
 
 
 class EntryRows(PointedRows, Generic[Entry]):
-    """A row for each entry of a list that is read anew from time to time."""
+    """A row for each entry of a list that is read again from time to time."""
 
     def __init__(self, *, key: Callable[[Entry], object], words: Callable[[Entry], str], empty: str) -> None:
         """`key` tells entries apart, `words` is what a filter looks at."""
@@ -103,7 +103,7 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
         self.tell()
 
     def tell(self) -> None:
-        """Show anew what stands beside the rows."""
+        """Show again what stands beside the rows."""
         entry = self.pointed
         for place in self.query("#entry-text").results(Static):
             place.update(Content("") if entry is None else self.about(entry))

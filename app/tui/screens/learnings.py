@@ -47,7 +47,7 @@ class LearningSource(NamedTuple):
 
 
 class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
-    """Ends with the message whose session is to be opened, or None."""
+    """Ends with the message whose session should be opened, or None."""
 
     heading = "Learnings"
     keys = (

@@ -94,7 +94,7 @@ def _rows(scope: Scope, memory: MemoryContents) -> list[MemoryRow]:
 
 
 class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
-    """Ends with the message whose session is to be opened, or None."""
+    """Ends with the message whose session should be opened, or None."""
 
     heading = "Memory"
     keys = (

@@ -120,7 +120,7 @@ class ScreenHeader(Horizontal):
     def __init__(self, title: str, state: str = "") -> None:
         """Both are shown as they are, on one line."""
         super().__init__()
-        # Held, because what is to be said may arrive when the screen is being taken down.
+        # Held, because words to show may arrive when the screen is being taken down.
         self._title = Static(Content(line(title)), id="page-title")
         self._state = Static(Content(line(state)), id="page-state")
 
@@ -237,7 +237,7 @@ class Field(Input):
 
 
 BESIDE = 100
-"""Columns from which on the rows have what is to be seen of them beside them."""
+"""Columns from which on the rows have their details beside them."""
 PAUSE = 0.08
 """Seconds the cursor rests on a row before it is looked at."""
 
@@ -282,7 +282,7 @@ class SplitPage(Page[Outcome]):
         yield self.foot
 
     def beside(self) -> Iterable[Widget]:
-        """What is to be seen of the row under the cursor."""
+        """The details of the row under the cursor."""
         raise NotImplementedError
 
     def on_resize(self, event: events.Resize) -> None:

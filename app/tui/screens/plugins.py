@@ -76,7 +76,7 @@ class PluginPort(Protocol):
         ...
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
-        """Agree to one as its files are now; a sentence about what came of it. Raises `HermesError`.
+        """Agree to one as its files are now; a sentence about the result. Raises `HermesError`.
 
         `agree_to` is asked about services that its code offers, which is known only once it is loaded.
         """
@@ -196,7 +196,7 @@ def _begun(reason: str) -> str:
 
 
 def about(row: PluginRow) -> Content:
-    """What is to be known of a plugin. Pure."""
+    """What can be known of a plugin. Pure."""
     version = f" {row.version}" if row.version else ""
     parts: list[tuple[str, str] | str] = [
         (clean(f"{row.name}{version}"), "bold"),
@@ -223,7 +223,7 @@ def about(row: PluginRow) -> Content:
 
 
 def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
-    """What is to be said of a plugin under a title each, and in which colour. Pure."""
+    """What should be said of a plugin under a title each, and in which colour. Pure."""
     every = (
         ("It brings, and may", row.may, ""),
         (CHANGED, row.changed, "$warning"),

@@ -57,7 +57,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         self._begin = begin
         self._undo: list[Callable[[], Awaitable[object]]] = []
         self._wanted = ""
-        """The job that the cursor is to be on when it is listed."""
+        """The job that the cursor should be on when it is listed."""
 
     def about(self, entry: Job) -> Content:
         return about(entry, self._rows.runs.get(entry.id, ()))
@@ -248,7 +248,7 @@ def logged(runs: Sequence[JobRun]) -> str:
 
 
 def _headed(run: JobRun) -> str:
-    """When a run was due, what came of it, and why it began where it was not due. Pure."""
+    """When a run was due, its result, and why it began where it was not due. Pure."""
     why = "" if run.why == "due" else f"{run.why}, "
     return f"{when(run.due / 1000)}  {why}{run.state}{took(run)}"
 

@@ -30,7 +30,7 @@ ASKING = "Asking {name} where to sign in …"
 
 
 class SignInDialog(Dialog[str]):
-    """Stays until the person came back, the sign-in failed, or they left it. Ends with what came of it."""
+    """Stays until the person came back, the sign-in failed, or they left it. Ends with the result."""
 
     at_once = True
     opens = True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CandidateScreen(ClosableModal[bool]):
-    """Ends with whether the skill is to be installed. Every character is shown or spelled out."""
+    """Ends with whether the skill should be installed. Every character is shown or spelled out."""
 
     CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
     AUTO_FOCUS = "Reader"

@@ -80,7 +80,7 @@ def _row(skill: Skill, standing: SkillStanding, reason: str) -> SkillRow:
 
 
 class SkillsScreen(EntryPage[str | None, SkillRow]):
-    """Ends with the name of the skill that is to be run, or None."""
+    """Ends with the name of the skill that should be run, or None."""
 
     heading = "Skills"
     keys = "⏎ read · r run · space on/off · i install · / filter · ? help · esc back"
@@ -196,7 +196,7 @@ def _counted(rows: Sequence[SkillRow]) -> str:
 
 
 def about(row: SkillRow, scan: SkillScan | None) -> Content:
-    """What is to be known of a skill. Pure; `scan` is None while it is under way."""
+    """What can be known of a skill. Pure; `scan` is None while it is under way."""
     parts: list[tuple[str, str] | str] = [(row.name, "bold"), (f" · {row.scope}\n", "$text-muted")]
     if row.reason:
         parts.append((f"Not used: {clean(row.reason)}.\n", "$warning"))

@@ -75,7 +75,7 @@ class Startup:
 
     @property
     def is_over(self) -> bool:
-        """Whether keys go to whoever they are for."""
+        """Whether keys go to the part that they are for."""
         return self._keys is None
 
     def arrange(self) -> None:
@@ -133,7 +133,7 @@ class Startup:
 
 
 def pressed(typed: bytes) -> bytes:
-    """What was typed, without what the terminal said meanwhile to whoever asked before us. Pure."""
+    """What was typed, without what the terminal said meanwhile to programs that asked before us. Pure."""
     begun = unfinished(typed)
     said = (SequenceKind.ANSWER, SequenceKind.BROKEN)
     return b"".join(piece.data for piece in pieces(typed[: len(typed) - begun]) if piece.kind not in said)

@@ -175,5 +175,5 @@ async def read(modules: Sequence[str], last_key: Callable[[], float]) -> None:
 
 
 async def _quiet(last_key: Callable[[], float]) -> None:
-    while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key is no event here
+    while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key sets no event here
         await asyncio.sleep(left)

@@ -51,7 +51,7 @@ NIGHT: Look = PLAIN | {
 """The default skin."""
 
 WORDS = {"name": 24, "symbol": 2}
-"""What is no style, and how many characters of it there may be."""
+"""What is not a style, and how many characters of it there may be."""
 
 
 def default_look(environ: Mapping[str, str]) -> Look:

@@ -31,7 +31,7 @@ class ClipboardRefusedError(Exception):
 
 
 class TerminalAnswers:
-    """Hands what the terminal answers to whoever listens; otherwise it is dropped."""
+    """Hands what the terminal answers to the listener; otherwise it is dropped."""
 
     def __init__(self) -> None:
         self._listener: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]] | None = None

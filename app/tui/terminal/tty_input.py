@@ -206,7 +206,7 @@ class InputDecoder:
         return found
 
     def idle(self, now: float) -> list[Heard]:
-        """What comes of nothing coming: keys that were no more than that, a paste as far as it is here."""
+        """What silence completes: keys that were no more than that, a paste as far as it is here."""
         if self.due is not None and now >= self.due:
             return self._let_go()
         return self._part() if self._paste and now - self._last >= SILENCE else []

@@ -31,12 +31,12 @@ from tools.text.words import one_line
 log = logging.getLogger(__name__)
 
 LIMIT = 1 << 17
-"""Bytes that may wait for a terminal. What is drawn beyond is left out; later everything is drawn anew."""
+"""Bytes that may wait for a terminal. What is drawn beyond is left out; later everything is drawn again."""
 SLOW = 0.25
 """Seconds without everything being taken after which the same goes for what is drawn: a person who types
 would else see it only behind all that waits, a minute later on a line of two kilobytes a second."""
 WORDS_LIMIT = 1 << 20
-"""Bytes that may wait in all, with what is no picture."""
+"""Bytes that may wait in all, including what is not a picture."""
 PATIENCE = 1.0
 """Seconds without any progress after which leaving a terminal no longer waits for it."""
 LOOK = 1.0
@@ -176,7 +176,7 @@ def is_word(data: bytes) -> bool:
 def _opened(number: int) -> tuple[int, int]:
     """A descriptor of the terminal behind `number` that never waits, and how much it may be given at once.
 
-    Opened anew, as not to wait is a property that programs share with the descriptor they inherit.
+    Opened again, as not to wait is a property that programs share with the descriptor they inherit.
     """
     try:
         return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK), PIECE

@@ -157,7 +157,7 @@ def read_text(path: Path) -> str:
 
 
 def save(path: Path, text: str) -> None:
-    """Write the file of a kind anew. Raises `ConfigError`."""
+    """Write the file of a kind again. Raises `ConfigError`."""
     from tools.kit.files import write_atomically
 
     try:

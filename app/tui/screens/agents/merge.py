@@ -15,7 +15,7 @@ from widgets.rows.row_text import one_line
 
 
 class MergeScreen(RestoringScreen, inherit_bindings=False):
-    """Ends with what is to become of the files, or None: then nothing is merged.
+    """Ends with what should happen to the files, or None: then nothing is merged.
 
     `discards` tells whether the person wants the copy thrown away instead.
     """

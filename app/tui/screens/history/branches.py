@@ -64,7 +64,7 @@ class BranchRows(RowList):
 
 
 class BranchesScreen(Page[BranchRequest | None]):
-    """Ends with what is to be done, or None."""
+    """Ends with what should be done, or None."""
 
     heading = "Branches of this session"
     keys = "⏎ switch · c compare with the one in use · R rename · / filter · ? help · esc back"

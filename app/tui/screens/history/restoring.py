@@ -104,7 +104,7 @@ def tally(plan: RestorePlan) -> str:
 
 
 def overlapping(merged: Merged | None) -> str:
-    """What came of a merge."""
+    """The result of a merge."""
     if merged is None:
         return "cannot be merged"
     return "merge · " + (plural(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
@@ -214,7 +214,7 @@ class PlanRows(PointedRows):
         self.repaint()
 
     def choice(self, item: PlanItem) -> Choice:
-        """What becomes of a path: a conflict stays and others go back, unless something else was chosen."""
+        """What happens to a path: a conflict stays and others go back, unless something else was chosen."""
         return self.choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
 
     def way(self, item: PlanItem) -> Way:
@@ -274,7 +274,7 @@ def _makes_folder(item: PlanItem) -> bool:
 
 
 class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
-    """Ends with what is to become of the files, or None: then nothing is done."""
+    """Ends with what should happen to the files, or None: then nothing is done."""
 
     heading = "Before files are changed"
     words: ClassVar[PlanWords] = RESTORE

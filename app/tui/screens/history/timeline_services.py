@@ -28,7 +28,7 @@ class FileDifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A file at two points; None where it was not there, or is no text that can be shown."""
+    """A file at two points; None where it was not there, or is not text that can be shown."""
 
     before: str | None
     after: str | None

@@ -284,7 +284,7 @@ class ChosenHit(NamedTuple):
 
 
 class ChosenNote(NamedTuple):
-    """Something that is no message, and what it is."""
+    """Something that is not a message, and what it is."""
 
     source: str
     """`learnings`, `skills` or `memory`."""

@@ -97,7 +97,7 @@ class SessionsScreen(ClosableModal[str | None]):
         self._fill("")
 
     def on_key(self, event: events.Key) -> None:
-        """A letter that is no key here begins a search."""
+        """A letter that is not a key here begins a search."""
         typed, field = event.character or "", self.query_one(Input)
         if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
             event.stop()

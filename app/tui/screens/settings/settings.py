@@ -417,7 +417,7 @@ class SettingsList(RowList):
         self._leave_heading(1)
 
     def repaint(self) -> None:
-        """Draw every line anew. A filter may have put the cursor on a heading."""
+        """Draw every line again. A filter may have put the cursor on a heading."""
         super().repaint()
         if self.is_mounted:
             self._leave_heading(1)

@@ -54,7 +54,7 @@ def create(home: Home, name: str, skin: Skin) -> Path:
 
 
 def replace(home: Home, name: str, skin: Skin) -> Path:
-    """Write the skin file `name` anew, whatever it held, and return where it is. Raises `ConfigError`."""
+    """Write the skin file `name`, whatever it held, and return where it is. Raises `ConfigError`."""
     path = own_file(home, valid_name(name))
     if path is None:
         return create(home, name, skin)

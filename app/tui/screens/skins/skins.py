@@ -37,11 +37,11 @@ PAUSE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class SkinChoice:
-    """What came of the list."""
+    """The result of the list."""
 
     name: str
     edit: bool = False
-    """Whether the skin is to be opened in the editor instead of kept."""
+    """Whether the skin should be opened in the editor instead of kept."""
 
 
 async def choose(app: AppearancePort, name: str = "") -> None:
