@@ -1,4 +1,4 @@
-"""The gate: every effect on the world passes here first, whoever causes it.
+"""The gate: every effect on the world passes here first, no matter who causes it.
 
 A tool describes what it wants as an `Action`; the gate decides, asks a person where need be, and raises
 `DeniedError` unless the answer is yes. When in doubt, or when nobody is there, the answer is no.

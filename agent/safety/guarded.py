@@ -134,7 +134,7 @@ def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=32)
 def guard(workspace: Path, home: Path, own: Path | None = None) -> GuardedPlaces:
-    """The guarded places of one person and workspace, for whoever asks about many paths."""
+    """The guarded places of one person and workspace, for a caller that asks about many paths."""
     return GuardedPlaces(workspace, home, own or home / ".hermes")
 
 

@@ -2,7 +2,7 @@
 
 The list is short on purpose: only what destroys the machine, the home folder or the guard rails themselves.
 It is applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so
-text that only mentions such a command is no reason.
+text that only mentions such a command is not a reason.
 """
 
 from __future__ import annotations

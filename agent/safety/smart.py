@@ -72,7 +72,7 @@ class SideModelOpinion:
 
 
 def matter(action: Action, verdict: Verdict, workspace: str, secrets: Mapping[str, str]) -> str:
-    """What is to be judged, as JSON text: masked, then bounded."""
+    """What must be judged, as JSON text: masked, then bounded."""
 
     def text(value: object, limit: int = LONGEST) -> str:
         return truncate(redact(str(value), secrets), limit)
@@ -124,7 +124,7 @@ def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
         return verdict
     reasons = tuple(MARK + reason for reason in opinion.reasons or (UNEXPLAINED,))
     if verdict.kind != "allow":
-        # Why something passes is no reason to ask about it.
+        # Why something passes is not a reason to ask about it.
         reasons = (*verdict.reasons, *reasons)
     kind = max(verdict.kind, opinion.kind, key=SEVERITY.index)
     return replace(verdict, kind=kind, reasons=reasons)

@@ -30,7 +30,7 @@ class Verdict:
     once: bool = False
     """Whether a yes counts for this once only, whatever the person says."""
     advice: str = ""
-    """What became of asking the side model, for the audit log; empty when it was not asked."""
+    """The result of asking the side model, for the audit log; empty when it was not asked."""
 
     @property
     def network(self) -> bool:

@@ -46,7 +46,7 @@ class ProjectChanges:
     diffs: tuple[ShownFileDiff, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     folder: Literal["", "gone", "back"] = ""
-    """What became of the project folder itself: moved away, removed, or no longer to be reached."""
+    """What happened to the project folder itself: moved away, removed, or no longer to be reached."""
 
     @property
     def count(self) -> int:

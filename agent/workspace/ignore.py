@@ -258,7 +258,7 @@ class IgnoreFiles:
         return self.skips(path, folder=False) or any(self.skips(path[:end], folder=True) for end in ends)
 
     def forget(self, folder: str) -> None:
-        """Read the ignore files in `folder` and below anew when they are next needed."""
+        """Read the ignore files in `folder` and below again when they are next needed."""
         below = f"{folder}/" if folder else ""
         for known in list(self._levels):
             if known == folder or known.startswith(below):

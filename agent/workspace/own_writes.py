@@ -46,7 +46,7 @@ class OwnWrites:
 
 
 MAX_PATHS = 50_000
-"""Paths that are kept; when more come in, everything is to be looked at."""
+"""Paths that are kept; when more come in, everything must be looked at."""
 
 
 class DirtyPaths:
@@ -74,7 +74,7 @@ class DirtyPaths:
             self._wake()
 
     def take(self) -> set[str] | None:
-        """The paths so far, or None when everything is to be looked at. They are forgotten."""
+        """The paths so far, or None when everything must be looked at. They are forgotten."""
         with self._lock:
             paths = None if self._lost else self._paths
             self._paths, self._lost = set(), False

@@ -68,7 +68,7 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
 
 
 def is_missing(path: Path) -> bool:
-    """Whether nothing stands at `path` but a placeholder: whoever counts on that has to hold it too."""
+    """Whether nothing stands at `path` but a placeholder: a caller that counts on that has to hold it too."""
     return not os.path.lexists(path) or is_placeholder(path)
 
 

@@ -57,7 +57,7 @@ class FileEvents(Protocol):
     """Where word of changes comes from."""
 
     def watch(self, folder: str) -> bool:
-        """Begin to watch a folder anew. False when that is not possible."""
+        """Start a new watch on a folder. False when that is not possible."""
         ...
 
     def unwatch(self, folder: str) -> None:

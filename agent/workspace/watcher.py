@@ -50,7 +50,7 @@ class WriteClaim:
 class Watcher:
     """Tells `on_changes`, on the event loop, what others changed below `root`.
 
-    Contents are compared, so touching a file or writing the same again is no change. Changes that come
+    Contents are compared, so touching a file or writing the same again is not a change. Changes that come
     together are told together, `settle` seconds after the last of them. What the engine writes is announced
     with `own_write`, `expect` or `claim` and not told. While `enabled` is off, changes are taken in without a
     word. All disk work happens in one thread of its own.
@@ -174,9 +174,9 @@ class Watcher:
     async def claim(self) -> AsyncIterator[WriteClaim]:
         """Let something work in the project, such as a command, whose changes are not those of the person.
 
-        What changed before is told first. What changes within goes to the claim, whoever did it. Claims may
-        overlap; all that are open get the same. While the project is still being read nothing is waited for,
-        and what changes in that time goes to nobody.
+        What changed before is told first. What changes within goes to the claim, no matter who did it. Claims
+        may overlap; all that are open get the same. While the project is still being read nothing is waited
+        for, and what changes in that time goes to nobody.
         """
         claim = WriteClaim()
         self._unsure |= not self._ready.is_set()

@@ -10,7 +10,7 @@ lets go of when the process dies. A line that a crash tore is closed and followe
 by a line that says so; the chain goes on from the last whole one.
 
 The chain shows accidents and clumsy hands. Who may write these files and knows
-how they are made can make all of them anew.
+how they are made can write all of them again.
 """
 
 from __future__ import annotations

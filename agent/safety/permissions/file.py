@@ -315,7 +315,7 @@ def _is_empty(node: yaml.Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A rule that is to be added or changed, worked out but not yet written."""
+    """A rule that will be added or changed, worked out but not yet written."""
 
     home: Home
     before: bytes | None

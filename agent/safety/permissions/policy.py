@@ -296,7 +296,7 @@ class Decider:
         self._leader = leader
 
     def guards(self, action: Action) -> str | None:
-        """Why the action is asked each time anew, whatever was granted; None if it is not."""
+        """Why the action must be asked about every time, whatever was granted; None if not."""
         if isinstance(action, ChangeFiles):
             return next(filter(None, map(self._protection.reason, action.writes())), None)
         if isinstance(action, SetGitSettings) and action.effect is not None:
@@ -382,7 +382,7 @@ class Decider:
         return all(self._assessor.assess(text, Path(cwd)).verdict.kind == "allow" for cwd in command.cwds)
 
     def _forbidden(self, action: Action) -> tuple[str, ...]:
-        """Why no mode lets the action pass; empty when it is no such thing."""
+        """Why no mode lets the action pass; empty when one may."""
         places = self._places
         match action:
             case RunCommand():

@@ -1,4 +1,4 @@
-"""Shell source as a tree (tree-sitter-bash), with its work bounded, and a rough cut of what is no shell."""
+"""Shell source as a tree (tree-sitter-bash), with its work bounded, and a rough cut of what is not shell."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def _parsers() -> _Parsers:
 
 
 def parse(text: str) -> ParsedText | None:
-    """The tree of a shell text, `ERROR` nodes where it is no shell; None when the parser does not get on.
+    """The tree of a shell text, `ERROR` nodes where it is not shell; None when the parser gets stuck.
 
     The parser's way of recovering from errors can take quadratic time, so it is stopped. Characters
     beyond ASCII are letters for the shell; the parser is shown letters in their place, as its scanner looks

@@ -48,7 +48,7 @@ class SweptCaches:
 class WorkspaceCaches:
     """The private caches of one workspace, below `root`. Nothing is made before `prepare`.
 
-    `environ` are the variables of whoever started Hermes, `user` is their home folder. `is_open` tells
+    `environ` are the variables of the person who started Hermes, `user` is their home folder. `is_open` tells
     which places commands can write anyway.
     """
 

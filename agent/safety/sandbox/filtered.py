@@ -82,7 +82,7 @@ class SpaceSockets:
             if not self._left[v6]:
                 self._fetch()
             taken = self._left[v6].pop()
-            # Whoever asked may be gone by now: what is given out is closed in the end as well.
+            # The caller may be gone by now: what is given out is closed in the end as well.
             self._taken = [*(each for each in self._taken if each.fileno() >= 0), taken]
             return taken
 

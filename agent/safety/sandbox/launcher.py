@@ -115,7 +115,7 @@ def _enter_view(links):
 
 
 def _lay_links(links):
-    """Lay each link over a file: whoever opens the file by its name gets where the link leads."""
+    """Lay each link over a file: anyone who opens the file by its name gets what the link points to."""
     for link, path in links:
         where = ctypes.c_int(_AT_FDCWD)
         flags = ctypes.c_uint(_OPEN_TREE_CLONE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC)
@@ -220,7 +220,7 @@ def _mount_devices(devices):
 
 
 def _source(spec, path, source):
-    """What is to be mounted at `path`, opened."""
+    """What must be mounted at `path`, opened."""
     if path == source:
         return _opened(path, spec["known"])
     return os.open(source, os.O_PATH | os.O_CLOEXEC)

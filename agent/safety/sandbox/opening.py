@@ -46,7 +46,7 @@ _PATIENCE = 10.0
 _TRIAL = (
     'echo in > "$1/inside" && cat "$1/inside" && if (echo out > "$2/outside") 2>/dev/null; then exit 9; fi; '
     'if cat "$3/secret" 2>/dev/null; then exit 8; fi; '
-    # Numbers count anew in a process space of its own: only where it is the same one do they name us.
+    # A process space of its own counts from the start again: our number names us only in the same space.
     # A system without such spaces has an empty name for its own.
     '{ space=$(readlink /proc/self/ns/pid 2>/dev/null) || [ -z "$5" ]; } || exit 6; '
     'if [ "$space" = "$5" ] && kill -0 "$4" 2>/dev/null; then exit 7; fi; exit 0'

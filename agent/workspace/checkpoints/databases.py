@@ -47,7 +47,7 @@ class FolderKind:
     programs: tuple[str, ...] = ()
     """Programs that have it when they work in the folder."""
     passing: tuple[str, ...] = ()
-    """Patterns of names that a look writes anew, and nothing depends on."""
+    """Patterns of names that a look rewrites and nothing depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class FoundDatabase:
         return not self.kind.only or any(fnmatchcase(first, each) for each in self.kind.only)
 
     def is_passing(self, path: str) -> bool:
-        """Whether a path of it is one that a look writes anew, and nothing depends on. Pure."""
+        """Whether a path of it is one that a look rewrites and nothing depends on. Pure."""
         rest = path[len(self.path) :].removeprefix("/").partition("/")[0]
         return any(fnmatchcase(rest, each) for each in self.kind.passing)
 

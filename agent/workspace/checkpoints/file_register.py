@@ -236,7 +236,7 @@ class FileRegister:
         self.waiting = 0
         """How many pieces of work wait for the thread: keeping contents makes way for them."""
         self.complete = False
-        """Whether the contents of everything that is to be kept are at hand."""
+        """Whether the contents of everything that must be kept are at hand."""
         self.left_out = Coverage()
         """What could not be taken back if it were changed now. Any thread may read it."""
 
@@ -462,12 +462,12 @@ class FileRegister:
         now = self._look_at(path, self._twin(path), self._units)
         noted[path] = now.entry if now is not None else None
         fresh = {path: now}
-        # What was never seen is no news: the workspace may still be read.
+        # A path never seen before is not a change: the workspace may still be read.
         told = self._differences(fresh) if path in self._known else ()
         return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
     def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
-        """What became of paths since `before`."""
+        """What happened to paths since `before`."""
         changes: list[PathChange] = []
         fresh: dict[str, KnownPath | None] = {}
         for path in sorted(noted):

@@ -2,8 +2,8 @@
 
 Nothing is counted in advance. What may go is found by reading what every line, baseline and pending restore
 names (mark), then removing objects nobody named (sweep). So a count cannot be wrong, and a run that was
-killed is simply begun again. Work is done in small pieces under the lock; between two of them whoever wants
-to add something gets in.
+killed simply starts again. Work is done in small pieces under the lock; between two of them, other processes
+can add something.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ GIT_SHARE = 0.25
 """Share of the limit for git's objects that only the store has."""
 PAUSE_SECONDS = 0.005
 WAIT_SECONDS = 2.0
-"""How long a piece waits for whoever adds something; after that the rest is left for the next time."""
+"""How long a piece waits for a process that adds something; after that the rest is left for the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class _Run:
         self.done = replace(self.done, sessions=self.done.sessions + 1)
 
     def floors(self) -> dict[str, int]:
-        """How far each line is to be pruned: what is too old, then the oldest until the rest fits."""
+        """How far each line must be pruned: what is too old, then the oldest until the rest fits."""
         objects = {stored.digest: stored for stored in self._objects()}
         floors = _aged(self._mark, self._oldest)
         size = self._store.size()

@@ -97,8 +97,8 @@ def lists_the_same(
 ) -> bool:
     """Whether two states of an index track the same contents in the same way.
 
-    Neither times of files nor the mode of the index count: whoever looks writes both. `folder` is where it
-    lies, for what two halves of a split index have in common. Blocking. False where either cannot be read.
+    Neither times of files nor the mode of the index count: commands that only look write both. `folder` is
+    where it lies, for what two halves of a split index share. Blocking. False where either cannot be read.
     """
     if one is None or other is None or not one.digest or not other.digest:
         return False

@@ -94,7 +94,7 @@ class GitKeep:
                 if not os.path.lexists(target):
                     self._make(target.parent)
                     _second_name(self._ours / name / file, target)
-                    # Whoever removes a tree often makes it writable first, and the second name with it.
+                    # Programs that remove a tree often make it writable first, and the second name with it.
                     target.chmod(0o444)
                     count += 1
         self._make(self._objects / "info")
@@ -157,7 +157,7 @@ class GitKeep:
         return True
 
     def _drop_doubles(self) -> None:
-        """Give up what only we have and the repository has in a pack: `git gc` packs everything anew."""
+        """Give up what only we have and the repository has in a pack: `git gc` packs everything again."""
         packs = self._ours / "pack"
         shared = {name for name in _names(packs) if name.endswith(".idx") and _is_shared(packs / name)}
         packed: set[bytes] = set().union(*(packed_ids(packs / name) for name in shared))

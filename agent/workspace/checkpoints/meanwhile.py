@@ -58,7 +58,7 @@ def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
 
 
 def change_names(changes: Sequence[PathChange]) -> str:
-    """The paths of changes by what became of them: `changed a, b; new c; gone d`. Pure."""
+    """The paths of changes by what happened to them: `changed a, b; new c; gone d`. Pure."""
     kinds = {"changed": [], "new": [], "gone": []}
     for change in changes:
         kind = "new" if change.before is None else "gone" if change.after is None else "changed"
@@ -80,7 +80,7 @@ LINKED = "would become another name of a file outside of the workspace, so it is
 
 
 def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
-    """Why a restore leaves `path` of a step alone, which is to become `entry`; empty where it may be touched.
+    """Why a restore leaves `path` of a step as it is instead of making it `entry`; empty where it may change.
 
     `objects` are those of the checkpoints in the home of Hermes. Looks at the disk.
     """

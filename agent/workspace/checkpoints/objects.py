@@ -2,8 +2,8 @@
 
 An object is a file `ab/abcd…`: one byte that tells how the rest is written (`RAW` or `ZLIB`), then the
 contents. It is written under a name of its own and renamed, so an object is there whole or not at all,
-whoever is killed when. Nothing waits for the disk: a power cut can leave an object empty or damaged. That is
-found whenever it is read, because every read checks the digest.
+no matter which process is killed when. Nothing waits for the disk: a power cut can leave an object empty or
+damaged. That is found whenever it is read, because every read checks the digest.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class ObjectStore:
     def chunks(self, digest: str) -> Iterator[bytes]:
         """The contents piece by piece, checked at the end.
 
-        Whoever writes them somewhere must not use what was written before the last
+        A caller that writes them somewhere must not use what was written before the last
         piece came: damage may be known only then. Raises as `read` does.
         """
         hashed = sha256()

@@ -104,7 +104,7 @@ class StepRecorder:
         self._further = further
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
-        """Open while files are put back, so that whoever watches does not take it for the work of others."""
+        """Open while files are put back, so that watchers do not take it for the work of others."""
         self._line = store.line(line)
         self._trouble = trouble
         self._stop = threading.Event()
@@ -225,7 +225,7 @@ class StepRecorder:
         return next((step for step in reversed(steps) if step.kind == "restore"), None)
 
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
-        """Have these paths stand as at a position, whoever changed them since, as a step of its own.
+        """Have these paths stand as at a position, no matter who changed them since, as a step of its own.
 
         None where nothing changed, or where it could not be done; then the person is told. Never raises.
         """

@@ -1,4 +1,4 @@
-"""Comparing files of state by what they say, as whoever only looks writes some of them again.
+"""Comparing files of state by what they say, as commands that only look rewrite some of them.
 
 `hg status` and `bzr status` write the times of files down, a SELECT moves what a log of SQLite
 holds into its file, `fossil status` notes when it looked. What such files list is the same then.

@@ -196,7 +196,7 @@ class StepLog:
             return step
 
     def prune(self, floor: int) -> None:
-        """Forget the steps up to `floor`; the line is written anew beside the old one and takes its place.
+        """Forget the steps up to `floor`; the line is rewritten beside the old one and takes its place.
 
         Raises `StoreError`; the line is as it was then.
         """

@@ -3,7 +3,7 @@
 ```
 format            names the format; another one is refused and left alone
 clock             when it was last looked at, and what of that counts (lived.py)
-lock              shared by whoever adds, held alone by whoever clears away
+lock              shared by processes that add, held alone by one that clears away
 objects/ab/…      contents of files                        (objects.py)
 lines/SESSION.log the steps of each session                (steplog.py)
 baselines/…json   how workspaces stood when they were opened

@@ -1,4 +1,4 @@
-"""Units: state that many files tell together, known by its contents, and what becomes of each file in it.
+"""Units: state that many files tell together, known by its contents, and what happens to each file in it.
 
 `units.yaml` is the table. The role of a file says what a step and a restore make of it:
 
@@ -9,7 +9,7 @@
 - `state`: goes back together with the other state of the unit, or stays together with it.
 - `alone`: goes back by itself, such as settings and hooks.
 - `beside`: made out of the others; comes back, or goes, with the whole unit only.
-- `bookkeeping`: written again by whoever looks: by itself no step, and never a conflict.
+- `bookkeeping`: rewritten by commands that only look: by itself no step, and never a conflict.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class UnitKind:
     """Files that are taken away when it goes back: what was the same size a second ago counts as the same."""
 
     def role(self, rest: str) -> Role:
-        """What becomes of a file, by its path in the unit. Pure."""
+        """What happens to a file, by its path in the unit. Pure."""
         found = self.roles.match(rest)
         return found.lastgroup if found else "state"  # type: ignore[return-value]
 

@@ -63,7 +63,7 @@ class CopyFolder:
             os.close(lock)
 
     def leave(self) -> None:
-        """Let the folder be where it is, for whoever takes it up again. May be called again."""
+        """Let the folder be where it is, for a later owner. May be called again."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             os.close(lock)

@@ -68,7 +68,7 @@ class WorkspaceCopy:
     ) -> None:
         """`held` is what is known of one that an earlier process made."""
         self.root = root
-        """Where the copy is: the workspace of whoever works in it."""
+        """Where the copy is: the workspace of anyone who works in it."""
         self.origin = recorder.root
         self.position = recorder.position if held is None else held.position
         """The last step of the workspace when the copy was made."""
@@ -142,14 +142,14 @@ class WorkspaceCopy:
         await asyncio.to_thread(write_held, self._place.folder, held)
 
     def leave(self) -> None:
-        """Let go of a copy that is held: it stays for whoever takes it up again."""
+        """Let go of a copy that is held: it stays and can be taken up again."""
         self._place.leave()
 
     async def keep(self, *, session: str, label: str) -> int:
         """Put the state of the copy into the line of the workspace, whose files stay as they are.
 
         Returns a position of the line at which all files stand as in the copy, so that they can be
-        gone to when the copy is no more. It is a step that leads there, and one that leads back.
+        restored when the copy is gone. One step leads there, and one leads back.
         What cannot be kept is not part of it. Raises `StoreError`.
         """
         changes = [each for each in await self.changes() if each.after is None or each.after.kept]

@@ -219,7 +219,7 @@ class RestoredUnit:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What became of a restore."""
+    """What happened in a restore."""
 
     step: Step | None
     """The step it is; None when nothing changed."""
@@ -230,7 +230,7 @@ class Restored:
     remarks: tuple[str, ...] = ()
     """What else a person should know, a clause each."""
     units: tuple[RestoredUnit, ...] = ()
-    """What became of repositories and other units."""
+    """What happened to repositories and other units."""
 
     def what(self, done: str) -> str:
         """What went back: `3 paths restored, git: main 3f2a1c → 9be044`; empty where nothing did."""
@@ -400,7 +400,7 @@ def _decided(
 
 
 def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry | None:
-    """What a path is to become. Raises `_KeptError` or `ChangedError` where it has to stay as it is."""
+    """What a path should become. Raises `_KeptError` or `ChangedError` where it has to stay as it is."""
     if isinstance(choice, PartialRestore):
         return part_entry(item, choice, objects)
     if choice != "merge":
@@ -412,7 +412,7 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
 
 
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
-    """Folders nobody may write in that something is to be changed in: they get their mode back afterwards."""
+    """Folders that forbid writing and in which something must change: they get their mode back afterwards."""
     known = {move.path for move in moves}
     for parent in sorted({move.parent or TOP for move in moves} - known):
         entry = take(root, parent, None, limit=0)

@@ -326,7 +326,7 @@ def _sets(
     """Folders in which one process writes several files as one set, which no known kind of database is.
 
     Two files it writes to, one of which it reads as well or has locked: what is written only is a log.
-    The workspace itself is no such folder.
+    The workspace itself is not such a folder.
     """
     writing: dict[tuple[int, int], list[OpenFile]] = {}
     for each in opened:

@@ -319,7 +319,7 @@ def _ask_git(git: Path, *arguments: str, input: bytes) -> GitResult | None:
     async def ask() -> GitResult:
         return await run_git(git.parent, *arguments, seconds=_SECONDS, input=input, git=git)
 
-    # Whoever calls may have an event loop in this thread.
+    # The caller may have an event loop in this thread.
     with ThreadPoolExecutor(1) as pool:
         try:
             return pool.submit(asyncio.run, ask()).result()

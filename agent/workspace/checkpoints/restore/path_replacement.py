@@ -125,7 +125,7 @@ def writer_state(folder: int, name: str) -> bool | None:
     except OSError:
         return None
     try:
-        # Whoever opens the file while the lease is held makes the system send a signal: one that
+        # A process that opens the file while the lease is held makes the system send a signal: one that
         # does nothing, in place of the usual one, which would end the process.
         fcntl.fcntl(descriptor, _SET_SIGNAL, signal.SIGURG)
         fcntl.fcntl(descriptor, _SET_LEASE, fcntl.F_RDLCK)
@@ -151,7 +151,7 @@ _OWNER = stat.S_IWUSR | stat.S_IXUSR
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A path that is to become `wanted`, provided that it still is `now`."""
+    """A path that should become `wanted`, provided that it still is `now`."""
 
     path: str
     now: PathEntry | None
@@ -456,8 +456,7 @@ def with_times(
 ) -> list[Move]:
     """The moves, each with the time that its file is to have. Blocking.
 
-    `known` is how all paths stood at the position that were changed since, by whoever it was; those that
-    no move is about stay.
+    `known` is how the paths stood at the position that anyone has changed since; those without a move stay.
     """
     moving = {move.path for move in moves}
     stayed = list(_stayed(root, ((path, was) for path, was in known.items() if path not in moving)))

@@ -122,7 +122,7 @@ def plan_restore(
         now = _with_twin(planned.take(path), runs.left)
         target = wanted[path]
         if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
-            # As it was, or nothing of ours is to be taken back: what stands there is somebody else's.
+            # As it was, or nothing of ours has to be taken back: what stands there is somebody else's.
             continue
         refreshed = planned.lists_the_same(path, now, runs.left)
         state, reason = _judged(now, target, runs, objects, refreshed=refreshed)
@@ -185,7 +185,7 @@ def with_others(
 
 
 def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> RestorePlan:
-    """The plan with what is to be said of units."""
+    """The plan with what must be said of units."""
     grouped = [item for item in plan.items if plan.units.group(item.path)]
     changes = [PathChange(item.path, item.now, item.target) for item in plan.items]
     folders = dict.fromkeys(plan.units.group(item.path) for item in grouped)
@@ -197,7 +197,7 @@ def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> R
 
 
 def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
-    """What becomes of a unit as a whole: it stays if anything of it has to."""
+    """What happens to a unit as a whole: it stays if anything of it has to."""
     for state in ("lost", "conflict"):
         found = next((each for each in items if each.state == state), None)
         if found is not None:
@@ -232,7 +232,7 @@ class _Runs:
     ours: list[PathChange]
     """Our changes, newest first; those between which nobody else changed it are one."""
     left: PathEntry | None
-    """How the last step left it, whoever made it."""
+    """How the last step left it, no matter who made it."""
     others: bool
     """Whether somebody else changed it at last."""
     unnamed: bool = True
@@ -276,7 +276,7 @@ def _is_chosen(path: str, paths: Collection[str]) -> bool:
 def _judged(
     now: PathEntry | None, target: PathEntry | None, runs: _Runs, objects: ObjectStore, *, refreshed: bool
 ) -> tuple[PlanState, str]:
-    """State and reason; `refreshed`: git wrote its index anew without listing anything else."""
+    """State and reason; `refreshed`: git wrote its index again without listing anything else."""
     if reason := _loss(now, target, objects):
         return "lost", reason
     if runs.others or not (alike(now, runs.left) or refreshed):

@@ -35,7 +35,7 @@ PlanState = Literal["change", "conflict", "lost"]
 """`lost`: cannot be made as it was; it is left as it is now."""
 
 Way = Literal["mine", "checkpoint", "merge"]
-"""What becomes of a path: what stands there now, what the checkpoint has, or both put together."""
+"""What happens to a path: what stands there now, what the checkpoint has, or both put together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PlanItem:
     """How it stood at the position."""
     state: PlanState
     reason: str = ""
-    """Why it is no plain change; empty for one."""
+    """Why it is not a plain change; empty for one."""
     taking_back: tuple[PathChange, ...] = ()
     """Our changes since the position, newest first; those of others lie between them."""
     unnamed: bool = False
@@ -161,7 +161,7 @@ class RefPlan:
                     now = self._take(path)
                     found[path] = PlanItem(path, now, now, state, reason, about=HEAD)
             elif self._tables:
-                # Where the tables go as a whole nothing is to be set in them.
+                # Where the tables go as a whole nothing has to be set in them.
                 if not stands and planned.tables(self._inner, tree_of(name)) is not None:
                     tables.setdefault(tree_of(name), {})[name] = target
             elif not stands or state == "conflict":

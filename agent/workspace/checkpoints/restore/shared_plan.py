@@ -15,7 +15,7 @@ ELSEWHERE = "{path} was changed through a hard link, and the change still stands
 
 
 def with_inode(item: PlanItem, wanted: PathEntry | None) -> PathEntry | None:
-    """What a path is to become; with a number only where the steps wrote into the same file. Pure."""
+    """What a path should become; with a number only where the steps wrote into the same file. Pure."""
     if wanted is None or wanted.kind is not PathKind.FILE:
         return wanted
     return replace(wanted, inode=item.target.inode if item.target and _wrote_into(item) else "")

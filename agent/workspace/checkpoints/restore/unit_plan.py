@@ -98,7 +98,7 @@ class UnitPlan:
         return lambda path: told(path) if path in known else self._now(path)
 
     def judged(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
-        """What becomes of a path of a unit; nothing where it is left as it is without a word.
+        """What happens to a path of a unit; nothing where it is left as it is without a word.
 
         `item` is how it would be judged as an ordinary file, `left` how the last step left it.
         """
@@ -197,7 +197,7 @@ class UnitPlan:
         return self._goes(root) or (root in self._wanted and not os.path.lexists(self._root / root))
 
     def _goes(self, root: str) -> bool:
-        """Whether the steps made the unit, so that nothing of it is to be left."""
+        """Whether the steps made the unit, so that nothing of it should be left."""
         if root not in self._going:
             # A file stands in its place where a step moved the repository elsewhere.
             entry = self._wanted.get(root)
