@@ -358,7 +358,7 @@ class AgentEnded(Event):
     type: ClassVar[str] = "agent_ended"
     outcome: TurnOutcome
     summary: str
-    """What came of it, in a few words, or why it failed."""
+    """The result in a few words, or why it failed."""
     seconds: float
     calls: int = 0
     tokens: int | None = None

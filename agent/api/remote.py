@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class Link:
-    """A child process with an engine. `hear` gets every frame that is no reply, in order."""
+    """A child process with an engine. `hear` gets every frame that is not a reply, in order."""
 
     def __init__(self, hear: Callable[[Mapping[str, Any]], None], ended: Callable[[str], None]) -> None:
         """`ended` is called once if the process goes without being asked to, with how it went."""
@@ -181,7 +181,7 @@ class Link:
                 future = self._waiting.get(number)
                 if future is not None and not future.done():
                     future.set_result(frame)
-                # Whoever waits goes on before the events that come after.
+                # The caller that waits goes on before the events that come after.
                 await asyncio.sleep(0)
             if time.monotonic() > until:
                 await asyncio.sleep(0)
@@ -364,7 +364,7 @@ class RemoteSession:
         for name, value in view.items():
             if name == "path":
                 kept, nodes = value
-                # A list of its own: whoever looks at the one before goes on with that.
+                # A list of its own: readers of the one before go on with that.
                 self._path = [*self._path[:kept], *decode(nodes)]
             else:
                 self._view[name] = decode(value)
@@ -401,7 +401,7 @@ class RemoteSession:
     def _died(self, how: str) -> None:
         """Say once that the engine is gone; whatever waited for it is over."""
         busy, self._view["busy"] = self.busy, False
-        # Whoever opens another session gets them back.
+        # A caller that opens another session gets them back.
         self._view["queue"] = (*self.queue, *self._sent)
         for request in list(self._asked):
             self._emit(RequestResolved(agent=self._asked[request].agent, id=request, outcome="cancelled"))

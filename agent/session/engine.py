@@ -168,7 +168,7 @@ class Engine:
     async def set_effort(self, text: str) -> str:
         """Let the models of the session think so much from their next request on; the level in force.
 
-        Kept with the session. Raises `HermesError` for what is no level.
+        Kept with the session. Raises `HermesError` for what is not a level.
         """
         effort = self._effort
         try:

@@ -106,7 +106,7 @@ class PendingRequests:
         return await self.put(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
 
     async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
-        """Ask the person what becomes of a ceiling; `again` is the new one that is offered.
+        """Ask the person what to do about a ceiling; `again` is the new one that is offered.
 
         Expired at once when nobody is there.
         """

@@ -82,7 +82,7 @@ _CACHE = 2048
 
 
 class SharedStore:
-    """Opened by whoever asks first."""
+    """Opened by the caller that asks first."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

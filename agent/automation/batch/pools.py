@@ -34,7 +34,7 @@ _START = (
 )
 _PATIENCE = 10.0
 _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError, ConnectionError)
-"""What a line raises that is no answer of a worker, or too long."""
+"""What a line raises that is not an answer of a worker, or is too long."""
 
 
 class WorkerDiedError(HermesError):
@@ -45,7 +45,7 @@ class Pool(Protocol):
     """Where attempts are carried out."""
 
     async def attempt(self, assignment: AssignedTask) -> TaskResult:
-        """Work on a task. Raises `WorkerDiedError` when nobody can tell what became of it."""
+        """Work on a task. Raises `WorkerDiedError` when nobody can tell what happened to it."""
         ...
 
     async def aclose(self) -> None:
@@ -133,7 +133,7 @@ class _Worker:
                 future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
 
     def _take(self, said: Any) -> None:
-        """Hand an answer to whoever waits for it. Raises one of `_UNREADABLE` for what is none."""
+        """Hand an answer to the caller that waits. Raises one of `_UNREADABLE` for what is not an answer."""
         future = self._waiting.get(said["number"])
         if future is None or future.done():
             return

@@ -1,7 +1,7 @@
 """Results of tasks: `results.jsonl`, one line a task, and the journal of what was begun.
 
 A line is written when its task has ended and never changed; at the end the file is put into the order
-of the task file. A line that a kill cut short is no line. Whoever goes on reads both files.
+of the task file. A line that a kill cut short does not count. A run that goes on reads both files.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class TaskResult:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> TaskResult:
-        """Raises `KeyError`, `TypeError` or `AttributeError` for what is no result."""
+        """Raises `KeyError`, `TypeError` or `AttributeError` for what is not a result."""
         checks = tuple(CheckResult(**each) for each in given["checks"])
         result = cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
         if not result._typed():
@@ -209,7 +209,7 @@ def _after_cut(descriptor: int) -> bytes:
 
 
 def _end_line(path: Path) -> None:
-    """End a line that was cut short, so that the next one begins anew."""
+    """End a line that was cut short, so that the next one begins on its own line."""
     try:
         with path.open("rb+") as file:
             if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":

@@ -1,7 +1,7 @@
 """A process that works on tasks: assignments come as lines of JSON, results go back as lines of JSON.
 
 The first line holds the conditions of the run, the one argument is the descriptor of a lock. It ends when
-its input does, so it never outlives whoever started it.
+its input does, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def _serve(answers: Any) -> None:
         try:
             result = await attempt(assignment_of(given), conditions, store)
             said = {"number": number, "result": result.to_json()}
-        except Exception as error:  # whoever waits has to hear of it
+        except Exception as error:  # the caller that waits has to hear of it
             traceback.print_exc()
             said = {"number": number, "fault": type(error).__name__}
         answers.write(json.dumps(said) + "\n")

@@ -199,7 +199,7 @@ def _run(given: Mapping[str, Any]) -> RunFigures:
 
 
 def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
-    """Raise `TypeError` for a field of another kind, `ValueError` for a number that is no measure."""
+    """Raise `TypeError` for a field of another kind, `ValueError` for a number that is not a measure."""
     for name in names:
         value = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, bool | None)):

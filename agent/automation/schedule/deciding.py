@@ -29,7 +29,7 @@ class DueTime:
 
 @dataclass(frozen=True)
 class DueDecision:
-    """What becomes of the due times that have begun."""
+    """What happens to the due times that have begun."""
 
     run: tuple[tuple[DueTime, str], ...]
     """Those that run, oldest first, and why: `due` or `missed`."""

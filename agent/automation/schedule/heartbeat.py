@@ -240,12 +240,12 @@ class Heartbeats:
         return following
 
     def _planned(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
-        """Whether nothing is to be done now, and when the next beat is; None while the file has a flaw."""
+        """Whether nothing needs to be done now, and when the next beat is; None while the file has a flaw."""
         is_active_now = is_active(self._settings.active, datetime.fromtimestamp(now))
         if flaw:
             return not is_active_now or (state is not None and state.flaw == flaw), None
         interval = self._settings.interval
-        # A clock that was set back is no reason to wait longer than an interval.
+        # A clock that was set back is not a reason to wait longer than an interval.
         if state is not None and state.last <= now < state.last + interval:
             return True, state.last + interval
         return not is_active_now, now + interval
@@ -253,7 +253,7 @@ class Heartbeats:
     async def _beat(
         self, folder: Path, id: str, text: str, flaw: str, state: HeartbeatState | None, now: float
     ) -> HeartbeatState:
-        """Look, and wake or tell; what is to be kept of it."""
+        """Look, and wake or tell; what to keep of it."""
         place = await asyncio.to_thread(self._place, folder)
         if flaw:
             before = state or HeartbeatState()
@@ -282,7 +282,7 @@ class Heartbeats:
         if ended.refused:
             return MailSaid(problem=ended.refused)
         if ended.code and ended.output.strip():
-            # An error is no mail: it would wake the model at each beat.
+            # An error is not a mail: it would wake the model at each beat.
             return MailSaid(problem=f"The mail command failed: {ended.said}")
         return MailSaid(ended.output)
 
@@ -364,7 +364,7 @@ def _unused(connection: table.Connection, seen: HeartbeatState) -> tuple[list[st
         return [], False
     if run.state in ("waiting", "running"):
         return [], True
-    # One that used tokens read its reasons, whatever became of it then.
+    # A run that used tokens read its reasons, whatever happened to it then.
     return (seen.asked if run.state == "failed" and not run.receipt.get("tokens") else []), False
 
 

@@ -80,7 +80,7 @@ def require_free(connection: Connection, name: str, owner: str = "") -> None:
 
 
 def put(connection: Connection, changed: Job) -> Job:
-    """Write a job anew."""
+    """Write a job, in place of what was stored of it."""
     connection.execute("REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(changed))
     return changed
 
@@ -279,7 +279,7 @@ def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
 
 
 def _stored(name: str, default: str) -> str:
-    """SQL for a value of an intent; a text that is no JSON would fail the query for all jobs."""
+    """SQL for a value of an intent; a text that is not JSON would fail the query for all jobs."""
     return f"coalesce(CASE WHEN json_valid(intent) THEN json_extract(intent, '$.{name}') END, '{default}')"
 
 
@@ -298,7 +298,7 @@ def end(
     receipt: Mapping[str, Any],
     delivery: str,
 ) -> None:
-    """A run is over: what came of it, and whether that is to be delivered."""
+    """Note that a run is over: its result, and whether that must be delivered."""
     connection.execute(
         "UPDATE job_runs SET state = ?, ended = ?, output = ?, error = ?, receipt = ?, delivery = ? "
         "WHERE id = ? AND state = 'running'",

@@ -1,8 +1,8 @@
 """The runner: claims what is due, carries it out, goes on with what was cut off, delivers.
 
 Any number of processes may do so at once: a due time is claimed by one unique row, and a run belongs to
-whoever holds its lock, which the kernel frees when a process dies. One that finds a run `running` whose lock
-is free goes on with it.
+the process that holds its lock, which the kernel frees when that process dies. One that finds a run `running`
+whose lock is free goes on with it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SILENT = ("[SILENT]", "HEARTBEAT_OK")
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """What came of a run."""
+    """The result of a run."""
 
     state: RunState
     output: str
@@ -112,7 +112,7 @@ class JobRunner:
         await self._finish_due()
 
     async def carry_through(self, id: int) -> JobRun:
-        """Do what is due now until a run is over, whoever carries it out; `told` hears of it in any case.
+        """Do what is due now until a run is over, by whichever process; `told` hears of it in any case.
 
         Raises `ScheduleError` where its job is removed meanwhile.
         """

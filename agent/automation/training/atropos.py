@@ -42,7 +42,7 @@ class AtroposClient:
     """Speaks to one API. Raises `AtroposError`."""
 
     def __init__(self, address: str) -> None:
-        """Raises `ConfigError` for what is no address."""
+        """Raises `ConfigError` for what is not an address."""
         try:
             url = urlsplit(address)
         except ValueError:

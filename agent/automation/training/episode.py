@@ -282,7 +282,7 @@ def sequence_of(path: Sequence[Node]) -> TokenSequence | None:
     """The sequence of a branch; None unless the server gave the ids of every answer.
 
     The last request holds all that came before. An earlier answer counts as written by the model where the
-    ids it was given with stand there unchanged; where a template wrote them anew, they stay masked.
+    ids it was given with stand there unchanged; where a template wrote them again, they stay masked.
     """
     answers = [node for node in path if node.kind == "assistant" and node.data.get("state") != "interrupted"]
     steps = [given for node in answers if isinstance(given := node.data.get("tokens"), Mapping)]

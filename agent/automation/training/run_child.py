@@ -112,7 +112,7 @@ def _test(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _train(order: Mapping[str, Any], answers: TextIO) -> None:
     if os.fork():
-        # Whoever asked need not keep a process that outlives it.
+        # The process that asked need not keep a child that outlives it.
         os._exit(0)
     os.setsid()
     run = TrainingRun(Path(order["folder"]))

@@ -219,7 +219,7 @@ async def _rolled_out(
 async def _learned(
     number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
-    """Take a step with what came of it. Rollouts that were cut off would count as bad ones."""
+    """Take a step with the results of its rollouts. Those that were cut off would count as bad ones."""
     rollouts = [each for group in groups for each in group.rollouts]
     failed = next((each.result for each in rollouts if each.result.outcome in ("budget", "failed")), None)
     if failed is not None:

@@ -84,7 +84,7 @@ class SessionBrowsers:
 
     def agree_to_profile(self, name: str) -> None:
         if self._gate.decide(KeepProfile(tool="browser_navigate", profile=name)).kind != "ask":
-            return  # nobody was asked, by a rule or a mode: that is no yes for other sessions
+            return  # nobody was asked, by a rule or a mode: that is not a yes for other sessions
         try:
             ProfileConsent(self._home.browser_profiles).agree(name)
         except OSError as error:

@@ -29,7 +29,7 @@ _LENGTH = re.compile(rb"^content-length:[ \t]*([0-9]{1,10})[ \t]*$", re.IGNORECA
 
 
 class FramingError(Exception):
-    """What came is no message; the text says why, as a clause."""
+    """What came is not a message; the text says why, as a clause."""
 
 
 def packed(message: Mapping[str, Any]) -> bytes:

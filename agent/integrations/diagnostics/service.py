@@ -123,7 +123,7 @@ class LanguageServers:
         self._closed = False
 
     async def after(self, edits: Sequence[FileEdit]) -> dict[str, Any] | None:
-        """What is newly wrong, for the result of an edit; None: nothing is to be said. Never raises."""
+        """What is newly wrong, for the result of an edit; None: nothing to say. Never raises."""
         if self._settings.mode == "off" or self._closed:
             return None
         begun = asyncio.get_running_loop().time()
@@ -220,7 +220,7 @@ class LanguageServers:
         running.documents = Documents(server, language, silent_when_same=kind.silent_when_same)
 
     def _rest(self, name: str, running: _Running) -> None:
-        """Count the time without an edit anew."""
+        """Start to count the time without an edit again."""
         if running.idle is not None:
             running.idle.cancel()
         seconds = self._settings.idle_minutes * 60

@@ -113,7 +113,7 @@ class Incoming:
     moved_to: str = ""
     """With the kind `moved`: the id under which the chat of `place` goes on."""
     unreadable: str = ""
-    """Why nothing of it can be read, as a sentence for who may talk; it is no message then."""
+    """Why nothing of it can be read, as a sentence for people who may talk; then it is not a message."""
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept until it has become a turn."""
@@ -359,7 +359,7 @@ if TYPE_CHECKING:
     HttpClient = httpx2.AsyncClient
 
 ANSWER = 5_000_000
-"""Bytes of an answer that is no file."""
+"""Bytes of an answer that is not a file."""
 
 
 def http_client(seconds: float = 60.0) -> httpx2.AsyncClient:

@@ -50,7 +50,7 @@ class GatewayBook:
         return await self._database.read(look)
 
     async def pair(self, code: str, scope: ChatScope) -> Person:
-        """Let in whoever holds a code. Raises `ConfigError`."""
+        """Let in the person who holds a code. Raises `ConfigError`."""
         return await self._database.write(lambda c: people.pair(c, code, scope, time.time()))
 
     async def people(self) -> list[Person]:
@@ -262,7 +262,7 @@ def chat_moved(c: Connection, gateway: str, old: str, new: str) -> None:
         "UPDATE OR IGNORE gateway_places SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old)
     )
     c.execute("UPDATE deliveries SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old))
-    # The numbers of its messages begin anew.
+    # The numbers of its messages begin again.
     c.execute(
         "UPDATE received SET chat = ?, message = ? || message WHERE gateway = ? AND chat = ? "
         "AND state != 'done'",

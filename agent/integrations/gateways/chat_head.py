@@ -318,7 +318,7 @@ class ChatHead:
         return await self.gateway.host.database.write(work)
 
     async def say(self, text: str) -> None:
-        """Tell the place something that is no part of the conversation."""
+        """Tell the place something that is not part of the conversation."""
         limits = self.gateway.adapter.limits
         name, place, now = self.gateway.name, self.place, time.time()
 
@@ -393,7 +393,7 @@ class ChatHead:
         self.wake()
 
     def _look_when_idle(self, session: ChatSession) -> None:
-        """Look again when nothing runs in the session, whoever began that."""
+        """Look again when nothing runs in the session, no matter who began that."""
 
         async def then() -> None:
             await session.client.idle()

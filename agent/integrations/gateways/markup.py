@@ -304,7 +304,7 @@ def _pieces(block: str, limit: int, unit: Unit) -> Iterator[str]:
     is_closed = len(lines) > 1 and lines[-1].strip() == closing
     room = limit - length(opening, unit) - length(closing, unit) - 2
     if room < limit // 4:
-        # A line behind the fence that is itself long: it is no language.
+        # The line that opens the fence is itself long, so it does not name a language.
         yield from _filled(lines, limit, unit)
         return
     for piece in _filled(lines[1 : -1 if is_closed else None], room, unit):

@@ -215,7 +215,7 @@ class OutgoingMessages:
         return found
 
     def _home(self, c: Connection, name: str) -> Place | None:
-        """The chat of whoever owns this: as settings or pairing tell, else the first who may approve."""
+        """The chat of the owner: as settings or pairing tell, else of the first person who may approve."""
         settings = self._of(name)
         people_named = [*settings.approve, *settings.allow] if name in REACHED_BY_ID else []
         found = home_of(c, name, settings.home)
@@ -346,7 +346,7 @@ HERE_WORDS = ("terminal", "page", "here")
 
 @dataclass(frozen=True, slots=True)
 class SessionMove:
-    """What became of a move: places that have the session no more, and the one that has it now."""
+    """The result of a move: places that no longer have the session, and the one that has it now."""
 
     left: tuple[tuple[str, Place], ...]
     to: ChatTarget | None

@@ -58,7 +58,7 @@ def scope_of(
 
 
 def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now: float) -> str:
-    """A code for a stranger; empty if there is to be none, or they were told one lately."""
+    """A code for a stranger; empty if they were told one lately, or may not get one."""
     c.execute("DELETE FROM gateway_people WHERE scope = '' AND expires < ?", (now,))
     row = c.execute(
         "SELECT told FROM gateway_people WHERE gateway = ? AND person = ?", (gateway, person)
@@ -79,7 +79,7 @@ def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now
 
 
 def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
-    """Let in whoever holds a code. Raises `ConfigError`."""
+    """Let in the person who holds a code. Raises `ConfigError`."""
     letters = "".join(each for each in code.upper() if each.isalnum())
     row = c.execute(
         "SELECT gateway, person FROM gateway_people WHERE scope = '' AND code = ? AND expires >= ?",
@@ -125,7 +125,7 @@ def place_of(text: str) -> Place:
 
 
 def home_of(c: Connection, gateway: str, setting: str) -> Place | None:
-    """The chat of the settings, else that of whoever was paired last; None where there is neither."""
+    """The chat of the settings, else that of the person paired last; None where there is neither."""
     if setting:
         return place_of(setting)
     row = c.execute(

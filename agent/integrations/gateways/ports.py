@@ -178,7 +178,7 @@ class Head(Protocol):
         ...
 
     async def say(self, text: str) -> None:
-        """Tell the place something that is no part of the conversation."""
+        """Tell the place something that is not part of the conversation."""
         ...
 
     async def done(self, row: ReceivedMessage) -> None:

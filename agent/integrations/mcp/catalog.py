@@ -261,7 +261,7 @@ def listed(before: ServerCatalog | None, given: Mapping[str, Any], able: Sequenc
 
 
 def catalog_path(folder: Path, config: ServerConfig) -> Path:
-    """Where the catalog of a server is kept: by what it is, so that another one of its name begins anew."""
+    """Where the catalog of a server is kept: by what it is, so that another of its name has its own."""
     return folder / "catalogs" / f"{config.name}-{config.identity[:16]}.json"
 
 

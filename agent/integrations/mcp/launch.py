@@ -46,7 +46,7 @@ class SignIn:
     client_metadata_url: str = ""
     scopes: tuple[str, ...] = ()
     renew: bool = False
-    """Whether to sign in anew, whatever is kept."""
+    """Whether to sign in again, whatever is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

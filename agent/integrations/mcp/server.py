@@ -71,7 +71,7 @@ class ServerError(HermesError):
         super().__init__(f"The MCP server {name} cannot do this: {clause}; {mend}.")
         self.clause = clause
         self.gone = gone
-        """Whether it is no longer there, so that it has to be started anew."""
+        """Whether it is no longer there, so that it has to be started again."""
         self.sign_in = sign_in
 
 
@@ -380,7 +380,7 @@ class Server:
     def _heard(self, event: str, fields: Mapping[str, Any]) -> None:
         match event:
             case "gone" if self.health.state != "ready":
-                return  # whoever starts it hears why it failed
+                return  # the caller that starts it hears why it failed
             case "gone":
                 self.health = self.health.failed(str(fields.get("reason", "")), time.monotonic())
             case "log":

@@ -323,7 +323,7 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
 def given_servers(
     servers: Sequence[tuple[str, Mapping[str, Any]]], taken: Collection[str]
 ) -> tuple[list[DeclaredServer], list[str]]:
-    """Servers that a surface hands over for one session, and what is to be said of those left out. Pure.
+    """Servers that a surface hands over for one session, and what to say of those left out. Pure.
 
     They are the person's own, as they come from the program they work in. Nothing in them is filled in.
     """
@@ -416,7 +416,7 @@ class LaunchEnvironment:
     """Whether a person can be sent to an address to sign in."""
     protocol: Protocol = "auto"
     renew: bool = False
-    """Whether to sign in anew."""
+    """Whether to sign in again."""
 
     @property
     def of_process(self) -> dict[str, str]:

@@ -106,7 +106,7 @@ class FormField:
 
 
 def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
-    """The fields of a form, in its order; what is no field of a form is passed over."""
+    """The fields of a form, in its order; what is not a field of a form is passed over."""
     properties = schema.get("properties")
     required = schema.get("required")
     wanted = (
@@ -309,7 +309,7 @@ class Sampling:
 
 
 def _messages(given: Any) -> list[Message]:
-    """The messages of a question. Raises `RefusedError` for what is no text."""
+    """The messages of a question. Raises `RefusedError` for what is not text."""
     if not isinstance(given, Sequence) or not given:
         raise RefusedError("it asked nothing")
     found = []

@@ -64,7 +64,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolState:
-    """One tool of a server, for whoever shows it. Its texts come from the server."""
+    """One tool of a server, as it is shown. Its texts come from the server."""
 
     name: str
     description: str
@@ -76,7 +76,7 @@ class ToolState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """One server, for whoever shows it."""
+    """One server, as it is shown."""
 
     name: str
     origin: str

@@ -54,7 +54,7 @@ class SignIns:
         return self._addresses.get(name)
 
     async def sign_in(self, config: ServerConfig) -> None:
-        """Sign in anew, and keep what that gives. Ends when the person came back, or nobody did."""
+        """Sign in again, and keep what that gives. Ends when the person came back, or nobody did."""
         name = config.name
         if not config.url:
             mend = "only servers with an address are signed in to"
@@ -77,7 +77,7 @@ class SignIns:
             del self._tasks[name], self._addresses[name]
 
     def cancel(self, name: str) -> None:
-        """Leave a sign-in; whoever waits for it hears so."""
+        """Leave a sign-in; callers that wait for it hear so."""
         if (task := self._tasks.get(name)) is not None:
             task.cancel()
 
@@ -386,7 +386,7 @@ class McpService:
         await self._listed(kept)
 
     async def sign_in(self, server: str) -> None:
-        """Sign in to a server and start it anew. Ends when the person came back, failed or left it."""
+        """Sign in to a server and start it again. Ends when the person came back, failed or left it."""
         kept = self._usable(server)
         await self._sign_ins.sign_in(kept.declared.config)
         kept.is_signed_in = True

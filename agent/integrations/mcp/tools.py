@@ -42,7 +42,7 @@ _READ_SCHEMA = {
 def register_servers(service: McpService, registry: Registry) -> None:
     """Put everything the servers offer into `registry`, now and whenever it changes.
 
-    A tool that goes stays there, so that a call of it is answered with what became of it.
+    A tool that goes stays there, so that a call of it is answered with what happened to it.
     """
     tools = _ServerTools(service, registry)
     tools.renew()

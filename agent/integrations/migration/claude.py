@@ -123,7 +123,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
         transcript.describe(workspace=str(line.get("cwd") or ""))
         if kind == "summary":
             transcript.describe(title=str(line.get("summary") or ""))
-        # Whoever goes back to the first message begins a second time, behind nothing.
+        # Going back to the first message begins a second time, with nothing before it.
         begins = kind == "user" and line.get("parentUuid", "") is None and not line.get("isCompactSummary")
         former = line.get("parentUuid") or line.get("logicalParentUuid")
         parent = 0 if begins and not former else placed.get(str(former))

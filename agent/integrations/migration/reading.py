@@ -330,7 +330,7 @@ class TranscriptBuilder:
         return self._add("user", text, created, {"origin": "prompt"}, parent)
 
     def notice(self, text: str, created: float, parent: int | None = None, *, to_model: bool = False) -> int:
-        """Something that is no message, such as a summary of what went before."""
+        """Something that is not a message, such as a summary of what went before."""
         return self._add("notice", text, created, {"kind": "info", "to_model": to_model}, parent)
 
     def assistant(

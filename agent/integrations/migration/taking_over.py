@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What became of one thing."""
+    """What happened to one thing."""
 
     part: Part
     name: str
     done: bool
     note: str = ""
-    """Why not, or what else is to be known."""
+    """Why not, or what else to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Takeover:
     """What paths in rules are relative to."""
 
     async def run(self, findings: Findings, parts: Collection[Part]) -> AsyncIterator[Taken]:
-        """Take these parts over; what became of each thing as it is done."""
+        """Take these parts over; what happened to each thing, as it is done."""
         if "sessions" in parts:
             here = await self.known(findings.sessions)
             for session in findings.sessions:

@@ -45,11 +45,11 @@ MOST_FILES = 5_000
 MOST_BYTES = 50_000_000
 """Of all files of a plugin together."""
 _PASSED_OVER = frozenset({".git", "__pycache__", ".DS_Store"})
-"""What is no part of a plugin: nothing of it is run, as the plugin's Python reads no compiled files."""
+"""What is not part of a plugin: nothing of it is run, as the plugin's Python reads no compiled files."""
 
 
 class OutsideError(Exception):
-    """A path that leads to what is no part of the plugin. The message is a clause."""
+    """A path that leads to what is not part of the plugin. The message is a clause."""
 
 
 def inside(root: Path, path: Path) -> Path:
@@ -221,7 +221,7 @@ def read_object(content: bytes) -> dict[str, Any]:
 def manifest_of(content: bytes) -> Manifest:
     """Read a manifest. Raises `PluginError` naming the field that is wrong.
 
-    Unknown fields, and `extensions` that is no object, are named and ignored, as the format wants.
+    Unknown fields, and `extensions` that is not an object, are named and ignored, as the format wants.
     """
     try:
         data = read_object(content)

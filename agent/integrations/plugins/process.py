@@ -49,7 +49,7 @@ MAKING = 180.0
 
 
 LARGEST = 1_000_000
-"""Bytes after which the file begins anew; the one before is kept."""
+"""Bytes after which a new file begins; the one before is kept."""
 
 
 class OutputLog:
@@ -504,7 +504,7 @@ class PluginProcess:
         return wrapped.argv, {**kept, **wrapped.env, **network}, wrapped.fds
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Hand answers to whoever waits for them, until it hangs up or talks nonsense."""
+        """Hand answers to the callers that wait for them, until it closes or sends something invalid."""
         try:
             while (said := await read_frame(reader, LARGEST_FRAME)) is not None:
                 if not isinstance(number := said.get("id"), int):

@@ -216,7 +216,7 @@ def _distrust(home: Home, workspace: Path) -> str:
 
 
 def folder_of(point: EntryPoint) -> Path | None:
-    """The folder of an installed plugin; None where its package is no folder. Nothing is imported."""
+    """The folder of an installed plugin; None where its package is not a folder. Nothing is imported."""
     if point.dist is None:
         return None
     located = point.dist.locate_file(point.module.replace(".", "/"))
@@ -249,7 +249,7 @@ class PluginDifference:
 
     @property
     def title(self) -> str:
-        """One line: mark, path, how many lines changed, and what else is to be said."""
+        """One line: mark, path, how many lines changed, and what else to say."""
         counts = [f"+{self.added:,}"] * bool(self.added) + [f"-{self.removed:,}"] * bool(self.removed)
         words = [f"{MARKS[self.change]} {self.path}", *([f"({' '.join(counts)})"] if counts else [])]
         return " ".join(words) + "".join(f"; {fact}" for fact in self.facts)
@@ -327,7 +327,7 @@ def _text(file: AgreedFile | None) -> str | None:
 
 
 def _facts(change: PluginChange, old: AgreedFile | None, new: AgreedFile | None) -> list[str]:
-    """What is to be said besides lines: kinds that changed, and size and hash where there are no lines."""
+    """What to say besides lines: kinds that changed, and size and hash where there are no lines."""
     facts: list[str] = []
     if new is not None and (old is None or old.kind != new.kind) and (kind := _kind(new, change)):
         facts.append(kind)

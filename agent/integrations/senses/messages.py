@@ -42,7 +42,7 @@ class MessageAdapter(Protocol):
     """One way to send a message."""
 
     async def send(self, text: str, title: str) -> Mapping[str, Any]:
-        """Send it; what is to be said of it. Raises `ToolError`."""
+        """Send it; what to say of it. Raises `ToolError`."""
         ...
 
 
@@ -154,7 +154,7 @@ class Messenger:
             self._address(name)
 
     def _address(self, name: str) -> tuple[MessageTargetSettings, str]:
-        """The settings of a target that is no chat, and its address. Raises `ToolError`."""
+        """The settings of a target that is not a chat, and its address. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
         if settings is None:
             known = [*sorted(self._targets), *self._chats.outgoing.enabled]
@@ -229,7 +229,7 @@ class Messenger:
         return {"sent": True, "target": name, **said}
 
     async def _receipt(self, name: str, rows: tuple[int, ...]) -> Mapping[str, Any]:
-        """What became of messages into a chat within a moment. Raises `ToolError`."""
+        """What happened to messages into a chat within a moment. Raises `ToolError`."""
         end = asyncio.get_running_loop().time() + RECEIPT
         while True:
             states = await self._chats.database.read(lambda c: states_of(c, rows))

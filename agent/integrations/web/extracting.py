@@ -65,7 +65,7 @@ async def fetch_page(
 async def extract(
     web: WebServices, gate: CallGate, urls: Sequence[str], query: str, char_limit: int, folder: Path
 ) -> dict[str, Any]:
-    """The result of the tool. Raises `DeniedError` where nothing but a no came of it."""
+    """The result of the tool. Raises `DeniedError` where its only address was refused."""
     found = await asyncio.gather(*(_tried(web, gate, url) for url in urls))
     if len(found) == 1 and isinstance(found[0], DeniedError):
         raise found[0]

@@ -67,7 +67,7 @@ class AttemptSpec:
 async def open_attempt(
     services: Services, spec: AttemptSpec, emit: Callable[[Event], None]
 ) -> tuple[Agent, AgentWorkspace]:
-    """The agent, and its workspace, which is to be closed after it. Raises `HermesError`."""
+    """The agent, and its workspace, which must be closed after it. Raises `HermesError`."""
     place = await services.workspaces.open_in(spec.copy, spec.head)
     try:
         return await _open(services, spec, place, emit), place

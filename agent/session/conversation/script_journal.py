@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 KEPT_DAYS = 30
 """Days after which the journal of a script that nobody went on with is removed."""
 LARGEST = 4_000_000
-"""Characters of a result that is kept; a call with a larger one is made anew."""
+"""Characters of a result that is kept; a call with a larger one is made again."""
 SHOWN = 160
 """Characters of arguments that are kept, for the report."""
 REPORTED = 5
@@ -72,7 +72,7 @@ class Recorded:
 
     @property
     def is_completed(self) -> bool:
-        """Whether it came to its own end, and its result was kept. A refused call is asked for anew."""
+        """Whether it came to its own end, and its result was kept. A refused call is asked for again."""
         return self.outcome in _COMPLETED and self.result is not None
 
     @property

@@ -174,7 +174,7 @@ def _diff_line(line: str) -> str:
 
 
 def _colored(text: str, language: str) -> str:
-    """Escaped text with Pygments' classes around its words; the end of the text is no line of its own."""
+    """Escaped text with Pygments' classes around its words; the end of the text is not a line of its own."""
     text = text.removesuffix("\n")
     lexer = _lexer(language)
     if lexer is None or len(text) > COLORED_CHARS or max(map(len, text.split("\n"))) > COLORED_LINE:

@@ -74,9 +74,9 @@ def refused(path: str) -> str:
 def sections(
     path: bytes, before: PatchBlob | None, after: PatchBlob | None, *, text: bool = False
 ) -> Iterator[PatchSection]:
-    """What a patch says of one path; what turned into something else goes and comes anew.
+    """What a patch says of one path; what turned into something else is removed and added.
 
-    With `text` contents that are no text are only said to differ, so that the patch can be read.
+    With `text`, contents that are not text are only said to differ, so that the patch can be read.
     """
     if before is not None and after is not None and (before.mode == LINK) != (after.mode == LINK):
         yield _section(path, before, None, text)

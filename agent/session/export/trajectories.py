@@ -187,7 +187,7 @@ def _calls(node: Node) -> Iterator[dict[str, str]]:
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
-    """Arguments as data; text that is no object stands under one key."""
+    """Arguments as data; text that is not an object stands under one key."""
     given = value_of(text) if text else {}
     return given if isinstance(given, dict) else {"arguments": given}
 

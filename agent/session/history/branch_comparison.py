@@ -1,4 +1,4 @@
-"""Two branches of a session against each other: where they part, and what became of each since. Pure."""
+"""Two branches of a session compared: where they part, and what happened in each since. Pure."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ Owner = TypeVar("Owner", bound=Uninterruptible)
 def uninterrupted(
     work: Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]],
 ) -> Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]]:
-    """Let a method go on to its end whatever becomes of its caller."""
+    """Let a method go on to its end whatever happens to its caller."""
 
     @wraps(work)
     async def carried(self: Owner, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
@@ -150,7 +150,7 @@ BUSY = "The agent works at the moment; stop it with esc, then try again."
 
 @dataclass(frozen=True, slots=True)
 class NavigationResult:
-    """What became of a move through the history."""
+    """The result of a move through the history."""
 
     restored: Restored | None
     """What happened to files; None when they were left alone or already right."""

@@ -145,7 +145,7 @@ async def steps_of_all(
 
 
 def _opened(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
-    """The store, and what became of restores that were cut off. Raises `StoreError`."""
+    """The store, and what happened to restores that were cut off. Raises `StoreError`."""
     from agent.workspace.checkpoints.elapsed_age import read_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore

@@ -187,7 +187,7 @@ def deltas_of(node: Node) -> list[Delta]:
 
 
 class RecordedIds:
-    """A tool mode whose calls take the ids that they had, where these are made up anew each time."""
+    """A tool mode whose calls take the ids that they had, where new ones are made up each time."""
 
     def __init__(self, codec: Codec, tape: Tape) -> None:
         self._codec = codec

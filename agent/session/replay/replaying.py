@@ -277,7 +277,7 @@ class _Replay:
         return {}
 
     def _dialogue_for(self, node: Node) -> Dialogue:
-        """The dialogue as it was then: framed anew where prompt, tools or conversation changed."""
+        """The dialogue as it was then: framed again where prompt, tools or conversation changed."""
         record = _record(node)
         images = {str(node.data.get("model", "")): bool(record.get("images", True))}
         known = {**self._images, **images}

@@ -50,7 +50,7 @@ class Tape:
         """Answers that were read."""
         self.difference: Difference | None = None
         self.changed = False
-        """Whether something was fed since the last answer after which requests are framed anew."""
+        """Whether something was fed since the last answer after which requests are framed again."""
 
     @property
     def over(self) -> bool:

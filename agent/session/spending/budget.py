@@ -1,6 +1,6 @@
 """The budget of an agent, and an account that never gives out more.
 
-Every agent has an account inside the account of whoever sent it. Before a request
+Every agent has an account inside the account of its sender. Before a request
 leaves, the most it can cost is reserved in the whole chain; afterwards what it
 did cost is settled and the rest given back. So no ceiling is ever exceeded, as
 long as a provider keeps to the output limit it is given.
@@ -148,7 +148,7 @@ def _example(measure: Measure, needed: float, ceiling: float) -> str:
 
 
 class Reservation:
-    """Room for one request. `settle` it exactly once, whatever became of the request."""
+    """Room for one request. `settle` it exactly once, whatever happened to the request."""
 
     def __init__(self, account: BudgetAccount, most: Charge) -> None:
         self._account = account
@@ -176,7 +176,7 @@ class BudgetAccount:
     """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds.
 
     `setting` is the section of the settings that holds its ceilings, empty if there is none; those of
-    the measures in `chosen` stand in no settings: whoever sent the owner chose them.
+    the measures in `chosen` are in no settings: the sender of the owner chose them.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class BudgetAccount:
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, wanted.turns, used.turns),
             ("tokens", self.budget.tokens, wanted.tokens, used.tokens),
-            # A ceiling of money means nothing where a price is unknown: that is no reason to go on unbounded.
+            # A ceiling of money means nothing where a price is unknown; then it must not go on unbounded.
             ("money", self.budget.money, wanted.money, used.money or 0.0),
             ("seconds", self.budget.seconds, self.seconds, self.seconds),
         )

@@ -123,7 +123,7 @@ class CeilingQuestions:
         self._inbox = pending_requests
         self._emit = emit
         self.decisions = decisions
-        """Where raised ceilings are kept; those of a day, which is no session's, are not."""
+        """Where raised ceilings are kept; those of a day belong to no session and are not."""
         self.living = living
         """The agents that have been sent and are not over, by id."""
         self._asking: dict[Key, asyncio.Lock] = {}

@@ -233,7 +233,7 @@ class MeteredClient:
         self._request_log.cancel(room.entry)
 
     def _settle(self, request: ModelRequest, room: _Room, usage: Usage, *, free: bool) -> None:
-        """Note what became of a request."""
+        """Note what happened to a request."""
         reservation, entry, request_log = room.reservation, room.entry, self._request_log
         if free:
             self._give_back(room)

@@ -31,7 +31,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """For whom a request is made. `session` is that of the session's own agent, whoever asks."""
+    """For whom a request is made. `session` is that of the session's own agent, no matter who asks."""
 
     session: str
     project: str

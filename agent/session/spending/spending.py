@@ -1,4 +1,4 @@
-"""The spending of one home: every request written down, whoever makes it."""
+"""The spending of one home: every request written down, no matter who makes it."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ class AgentRunner:
         leaves = [each.report for each in self.register.sent_by(run.id) if each.report]
         report = make_report(run, ended, error, leaves, workspace, copied)
         if run.ground_of:
-            # What it acted through is closed: should it go on, it is opened anew.
+            # What it acted through is closed: should it go on, it is opened again.
             run.child = None
         try:
             await agent_table.end(self.services.store, report)

@@ -90,7 +90,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A file that is no definition. Its name stays taken, so that no other agent is sent in its place."""
+    """A file that is not a definition. Its name stays taken, so that no other agent is sent in its place."""
 
     name: str
     source: Source

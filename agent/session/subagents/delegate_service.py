@@ -331,7 +331,7 @@ class DelegateService:
         return CopyMerging(copies, self.agent, self.call)
 
     def _copy_of(self, run: LiveAgent) -> dict[str, Any]:
-        """What there is to be said of a copy with changes."""
+        """What to say of a copy with changes."""
         return {"copy": "not merged"} if run.is_over and self._holds(run.id) else {}
 
     def _holds(self, id: str) -> bool:

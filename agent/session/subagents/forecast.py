@@ -46,7 +46,7 @@ CACHED = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """An agent that is to be sent."""
+    """An agent that someone wants to send."""
 
     goal: str
     model: str

@@ -30,7 +30,7 @@ _INTERNAL = -32603
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignCall(Action):
-    """Something that an agent of another program asks about and that is no file and no command."""
+    """Something that an agent of another program asks about and that is neither a file nor a command."""
 
     agent: str
     what: str
@@ -60,7 +60,7 @@ class ForeignContext:
     terminals: Terminals
     options: Mapping[str, Any]
     permit: Callable[[Action], Awaitable[None]]
-    """The gate, and whoever hears of what it allowed. Raises `ToolError`."""
+    """The gate, which also reports what it allowed. Raises `ToolError`."""
 
 
 class ForeignClient:
@@ -72,7 +72,7 @@ class ForeignClient:
         self._told = told
 
     def on_connect(self, conn: Any) -> None:
-        """The way to the agent is known to whoever started it."""
+        """The caller that started the agent knows the way to it."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         """An update of its session."""

@@ -145,7 +145,7 @@ class Slots:
         try:
             yield
         finally:
-            # Whoever is being stopped must not wait for room: it only needs to end.
+            # An agent that is being stopped must not wait for room: it only needs to end.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 self.taken += 1

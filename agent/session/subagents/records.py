@@ -1,4 +1,4 @@
-"""Records of an agent: what it is asked to do, and what came of it."""
+"""Records of an agent: what it is asked to do, and the result."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class CopiedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """What came of a task."""
+    """The result of a task."""
 
     id: str
     outcome: Outcome

@@ -194,7 +194,7 @@ class Steering:
         sender = self.register.get(run.parent)
         if sender is not None and sender.is_over:
             raise ToolError(f"{run.parent}, which sent {run.id}, has ended; let that one go on first.")
-        # From now on whoever stops its sender stops it too.
+        # From now on stopping its sender stops it too.
         before, run.report, run.state = run.report, None, "queued"
         run.over.clear()
         try:
@@ -488,7 +488,7 @@ class Scheduler:
         """Stop every agent; each can be let go on when the session is opened again."""
         self._steering.closed = True
         async with self._starting:
-            # Whoever was being sent is known by now.
+            # Agents that were being sent are known by now.
             await self._stopper.end_all()
         await self.services.workspaces.copies.aclose()
 

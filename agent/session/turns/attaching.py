@@ -44,7 +44,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """What came of the references of a message."""
+    """The result of the references of a message."""
 
     text: str = ""
     """For the model; empty if there were none."""

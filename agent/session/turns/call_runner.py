@@ -87,7 +87,7 @@ class RepeatGuard:
     alike: int = 0
 
     def reset(self) -> None:
-        """Begin anew, as with another turn."""
+        """Begin again, as with another turn."""
         self.last, self.count, self.found, self.alike = "", 0, "", 0
 
     def refuses(self, call: ToolCall) -> bool:
@@ -347,7 +347,7 @@ class CallRunner:
         self._offered, self._result_limit = frozenset(tools), result_limit
 
     def turn_began(self) -> None:
-        """A new turn: repeats are counted anew, and failures of the last one are over."""
+        """A new turn: repeats are counted from zero, and failures of the last one are over."""
         self.guard.reset()
         self._helpers.hear(LEARNING, self._learnings.turn_began, None)
 

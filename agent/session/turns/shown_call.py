@@ -66,7 +66,7 @@ def _shown_value(value: Any, depth: int) -> Any:
 
 
 def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
-    """A result as data, with secrets masked; what is no object becomes its only field."""
+    """A result as data, with secrets masked; what is not an object becomes its only field."""
     try:
         result = json.loads(text)
     except (ValueError, RecursionError):

@@ -64,7 +64,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class SettledSettings:
-    """What became of the settings that a call wrote."""
+    """What happened to the settings that a call wrote."""
 
     written: tuple[Path, ...] = ()
     note: str = ""
@@ -455,7 +455,7 @@ class UnaskedChanges:
             self._taken[call] = _Taken(taken, made, whole)
 
     async def settle(self, call: str, tool: str, context: ToolContext, result: str) -> str:
-        """Ask whether to keep what was taken back of a call; its result with what became of it."""
+        """Ask whether to keep what was taken back of a call; its result with what happened to that."""
         taken = self._taken.pop(call, None)
         if taken is None:
             return result

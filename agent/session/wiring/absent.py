@@ -1,6 +1,6 @@
 """Objects in place of services that an agent or a session does not have.
 
-Each does nothing, or says in one sentence why it cannot, so that whoever uses a service
+Each does nothing, or says in one sentence why it cannot, so that code that uses a service
 need not ask whether it is there.
 """
 
@@ -43,7 +43,7 @@ NOT_WATCHED = "The project is watched only where a person works beside Hermes."
 
 
 class Kept(Protocol):
-    """What becomes of a call; `step` is known when it has ended, None if it changed nothing."""
+    """What a call led to; `step` is known when it has ended, None if it changed nothing."""
 
     step: Step | None
 
@@ -69,7 +69,7 @@ class FileSteps(Protocol):
         ...
 
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
-        """Have these paths stand as at a position, whoever changed them since; None where nothing changed."""
+        """Put these paths as at a position, no matter who changed them since; None if nothing changed."""
         ...
 
 
@@ -136,7 +136,7 @@ class AtCalls(Protocol):
         ...
 
     async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
-        """What is to be told with the result; mostly empty."""
+        """What to tell with the result; mostly empty."""
         ...
 
 

@@ -43,7 +43,7 @@ class AgentWorkspace:
     closers: list[Closer] = field(default_factory=list)
 
     def keep_steps(self, steps: StepRecorder, folder: Path) -> None:
-        """From here on `steps` keeps what calls do; `folder` is for what is to be known of them later."""
+        """From here on `steps` keeps what calls do; `folder` is for what must be known of them later."""
         from agent.workspace.git_origins import GitOrigins
 
         self.steps, self.position = steps, lambda: steps.position

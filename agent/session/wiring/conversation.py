@@ -57,7 +57,7 @@ class Conversation:
     searched: tuple[ToolSpec, ...]
     """Tools that are reached through `tool_call` only."""
     routes: tuple[ModelRoute, ...]
-    """As they are; whoever asks on them does it through `metering`."""
+    """As they are; requests on them go through `metering`."""
     metering: Metering
     told: tuple[str, ...] = ()
     """What changed in the offer of servers since a session was last open."""
@@ -183,6 +183,6 @@ def allowed(settings: Settings, registry: Registry) -> tuple[str, ...]:
     names = resolve(settings.tools.enabled, without, registry)
     if registry.with_trait("brought").isdisjoint(names):
         return names
-    # Whoever names a server in the settings means its tools, however many there are.
+    # A person who names a server in the settings means its tools, however many there are.
     search = {SEARCH, CALL}.intersection(registry.names()).difference(resolve(without, (), registry))
     return (*names, *sorted(search.difference(names)))

@@ -26,7 +26,7 @@ def service_names(home: Home, workspace: Path, loaded: LoadedSettings) -> dict[s
 
 
 def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> Dictation:
-    """One thing that is to be said. Raises `HermesError` where nothing records, or nothing listens."""
+    """One dictation. Raises `HermesError` where nothing records, or nothing listens."""
     loaded = load(home, dict(environ), workspace)
     plugins = _plugins(home, workspace, loaded)
     if plugins is None:

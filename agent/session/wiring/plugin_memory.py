@@ -124,7 +124,7 @@ def _entries(said: Any) -> Entries | None:
 async def open_notes(
     home: Home, workspace: Path, settings: Settings, plugins: SessionPlugins
 ) -> tuple[MemoryProvider, list[str]]:
-    """The notes that a session reads and writes, and what is to be said of them.
+    """The notes that a session reads and writes, and what to say of them.
 
     May start the process of a plugin. Never raises for what is wrong with one.
     """

@@ -103,7 +103,7 @@ class _Folder:
         return paths
 
     def read(self, given: str) -> bytes:
-        """A file that was written here. Raises `OSError`, and `ValueError` for what is no plain file here."""
+        """A file that was written here. Raises `OSError`, or `ValueError` for what is not a plain file."""
         path = Path(given)
         if path.parent not in (Path(), self.path):
             raise ValueError("it does not lie in the folder that was given")

@@ -18,7 +18,7 @@ _LONGEST = 64
 def plugin_servers(
     brought: Sequence[BroughtServer], taken: Collection[str]
 ) -> tuple[list[DeclaredServer], list[str]]:
-    """The servers that plugins bring, named `plugin.server`, and what is to be said of the others. Pure."""
+    """The servers that plugins bring, named `plugin.server`, and what to say of the others. Pure."""
     found: dict[str, DeclaredServer] = {}
     problems: list[str] = []
     for each in brought:

@@ -60,10 +60,10 @@ class SessionAnswers:
 
 
 async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
-    """The servers of the session, with their tools in its registry; and what is to be said of them.
+    """The servers of the session, with their tools in its registry; and what to say of them.
 
-    No server is started, but those of which nothing is known yet: at once where nobody is there, whose only
-    chance it is; beside the session otherwise.
+    Only servers of which nothing is known yet are started: at once where nobody is there, as that is their
+    only chance; otherwise beside the session.
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
@@ -97,7 +97,7 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     if service.unknown():
         if options.attended:
             learning = service.learn_beside()
-            # Whoever hands servers over means to use them at once.
+            # A caller that hands servers over means to use them at once.
             await asyncio.wait({learning}, timeout=FIRST_LOOK if given else 0)
         else:
             await service.learn()

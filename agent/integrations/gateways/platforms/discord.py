@@ -56,7 +56,7 @@ LIMITS = PlatformLimits(
     keys=True,
 )
 LOST = 60.0
-"""Seconds in which the library may make a lost connection anew: its own pauses grow up to 1,024."""
+"""Seconds in which the library may make a lost connection again: its own pauses grow up to 1,024."""
 LOOKED_BACK = 200
 """Messages of one channel that are read after a time without a connection."""
 CHANNELS = 500
@@ -116,7 +116,7 @@ class DiscordAdapter:
                 failed.set_exception(GatewayError("Discord cannot be reached (no connection for a while)."))
 
         def is_there(connected: bool) -> None:
-            """The core makes the connection anew where the library does not in time."""
+            """The core makes the connection again where the library does not in time."""
             nonlocal lost
             if lost is not None:
                 lost.cancel()

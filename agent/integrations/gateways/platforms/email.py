@@ -434,7 +434,7 @@ def _verified(mail: EmailMessage, address: str, server: str) -> bool:
 
 
 def _text(mail: EmailMessage) -> str:
-    """What was written anew: plain text without what it quotes below."""
+    """The newly written part: plain text without what it quotes below."""
     part = mail.get_body(("plain", "html"))
     if part is None:
         return ""

@@ -1,6 +1,6 @@
-"""Matrix by its client-server API: where it has read to is kept behind what was stored.
+"""Matrix by its client-server API: how far it has read is kept after what was read is stored.
 
-Rooms with end-to-end encryption are not read: whoever may talk is told so there, once.
+Rooms with end-to-end encryption are not read: people who may talk are told so there, once.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ from agent.integrations.gateways.people import keep_place, kept_place
 DAEMON = "http://127.0.0.1:8080"
 GROUP = "group:"
 SILENCE = 120.0
-"""Seconds without a byte, keep-alives included, after which the events are asked for anew."""
+"""Seconds without a byte, keep-alives included, after which the events are asked for again."""
 LIMITS = PlatformLimits(
     text=2_000,
     unit="utf16",
@@ -186,7 +186,7 @@ class SignalAdapter:
             raise _UnknownMethodError(f"signal-cli: {words}")
         if error.get("code") == _USER_ERROR:
             raise UndeliverableError(f"signal-cli refuses: {words}")
-        # Such as an account that the daemon does not have (yet): no fault of what is to be sent.
+        # Such as an account that the daemon does not have (yet): not a fault of what should be sent.
         raise GatewayError(f"signal-cli: {words}")
 
     def _read(self, data: str) -> Incoming | None:
@@ -277,7 +277,7 @@ def _where(place: Place) -> dict[str, Any]:
 
 
 def _failed(result: Mapping[str, Any]) -> None:
-    """Raise what became of one recipient."""
+    """Raise the error for one recipient, if there was one."""
     match result.get("type"):
         case "SUCCESS":
             return

@@ -48,7 +48,7 @@ LIMITS = PlatformLimits(
 LOOK = 2.0
 """Seconds between two looks whether the connection is still there."""
 LOST = 30.0
-"""Seconds in which the library may make a lost connection anew."""
+"""Seconds in which the library may make a lost connection again."""
 _REFUSED = frozenset({"invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"})
 _LATER = frozenset({"internal_error", "fatal_error", "service_unavailable", "request_timeout"})
 _TAG = re.compile(r"<([@#!])?([^<>|]+)(?:\|([^<>]*))?>")

@@ -92,7 +92,7 @@ def http_client(
 Tell = Callable[[str, dict[str, Any]], None]
 """Takes an event by its name."""
 Ask = Callable[[str, Any], Awaitable[Any]]
-"""Asks Hermes something, by the kind of question; raises `CallFaultError` where the answer is no."""
+"""Asks Hermes something, by the kind of question; raises `CallFaultError` where it is refused."""
 
 MOST_PAGES = 100
 LARGEST_LISTING = 8_000_000

@@ -255,7 +255,7 @@ class SignInProvider(OAuthClientProvider):
         return await super()._handle_refresh_response(response)
 
     async def _forget_registration(self) -> None:
-        """Drop a registration that the server no longer knows, with all that came of it."""
+        """Drop a registration that the server no longer knows, with all that resulted from it."""
         self.context.client_info = None
         self.context.clear_tokens()
         await asyncio.to_thread(self._file.change, {"client": None, "tokens": None, "expires": None})

@@ -1,6 +1,6 @@
-"""Answers of a server as the model gets them: text, data, and files for what is no text.
+"""Answers of a server as the model gets them: text, data, and files for what is not text.
 
-Texts that are too long and everything that is no text are written to files of the session, so that
+Texts that are too long and everything that is not text are written to files of the session, so that
 what crosses to Hermes is small.
 """
 
@@ -146,7 +146,7 @@ def _says_the_same(text: str, data: Any) -> bool:
 
 
 def _saved(encoded: Any, media_type: Any, files: Path) -> dict[str, Any]:
-    """Something that is no text as a file."""
+    """Something that is not text as a file."""
     kind = clean(media_type) if isinstance(media_type, str) else "application/octet-stream"
     try:
         data = base64.b64decode(encoded if isinstance(encoded, str) else "", validate=True)

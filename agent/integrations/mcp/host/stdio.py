@@ -1,6 +1,6 @@
 """Starting a server and exchanging lines of JSON with it over its input and output.
 
-What it prints on its output that is no message is left out, its errors go to a file of bounded
+Output that is not a message is left out, its errors go to a file of bounded
 size, and one message may have at most `LARGEST_MESSAGE` bytes.
 """
 
@@ -158,7 +158,7 @@ async def _reading(
     complaints: Complaints,
     ended: Callable[[str], None],
 ) -> None:
-    """Hand on messages. What is no message is passed over."""
+    """Hand on messages. What is not a message is passed over."""
     assert process.stdout is not None
     held = bytearray()
     reason = ""

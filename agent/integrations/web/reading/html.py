@@ -331,7 +331,7 @@ _LOCKED = re.compile(
 
 
 def read_html(text: str, url: str = "", *, wants_plain: bool = False, wants_links: bool = False) -> ReadPage:
-    """Read a page. Raises `UnreadableError` for what is no HTML at all."""
+    """Read a page. Raises `UnreadableError` for what is not HTML at all."""
     tree = _tree(text)
     about = _About(tree)
     links = tuple(_links(tree, url)) if wants_links else ()

@@ -13,7 +13,7 @@ _MODULE = "handler"
 
 
 class _FromSource(importlib.machinery.SourceFileLoader):
-    """Compiles anew each time."""
+    """Compiles again each time."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
