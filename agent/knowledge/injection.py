@@ -1,4 +1,4 @@
-"""Orders and payloads hidden in text that is to be trusted: memory, context files, skills, descriptions.
+"""Orders and payloads hidden in text that should be trusted: memory, context files, skills, descriptions.
 
 Rules are regular expressions over the text as a model reads it: compatibility
 forms folded, invisible characters taken out, letters of other alphabets that look

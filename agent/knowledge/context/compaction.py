@@ -271,7 +271,7 @@ class CompactionSummary:
     """Without the decisions, which are carried by themselves."""
     decisions: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
-    """What is to be remembered beyond the session: (`user`, `project` or `memory`, the fact)."""
+    """What should be remembered beyond the session: (`user`, `project` or `memory`, the fact)."""
 
 
 class UnusableSummaryError(Exception):

@@ -216,7 +216,7 @@ MAX_BYTES = 4_000_000
 """Bytes read of one file, whatever limit is set."""
 
 _LOOKED_AT = 8_192
-"""Bytes at the start in which a NUL tells a file that is no text."""
+"""Bytes at the start in which a NUL tells a file that is not text."""
 
 HEAD, TAIL = 0.7, 0.2
 """Shares of the limit that the beginning and the end of a long file get."""

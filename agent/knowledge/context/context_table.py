@@ -107,7 +107,7 @@ class ContextTable:
     """Tokens of the last request as its provider counted them; None if it did not."""
     totals: Totals
     breaks: tuple[Break, ...]
-    """Why the provider's cache began anew, oldest first."""
+    """Why the provider's cache started over, oldest first."""
 
     @property
     def used(self) -> int:

@@ -1,7 +1,7 @@
 """Learnings at the calls of one agent: what is looked up before a call, told with it, and learned from it.
 
-A call is held back at most once at a time: made again unchanged, it runs, and what comes of that
-confirms or refutes the learning. Where the store cannot be read, this raises: whoever asks lets the call
+A call is held back at most once at a time: made again unchanged, it runs, and its result
+confirms or refutes the learning. Where the store cannot be read, this raises: the caller then lets the call
 run as if nothing were known.
 """
 
@@ -42,7 +42,7 @@ SUCCESSES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A call that was held back, until it is known what came of it."""
+    """A call that was held back, until its result is known."""
 
     learning: Learning
     key: str
@@ -245,7 +245,7 @@ class CallLearnings:
             await self._mend()
 
     async def _confirm_held(self, made: MadeCall) -> set[int]:
-        """Settle those for which a call was held back, as far as this call says what came of it."""
+        """Settle those for which a call was held back, as far as this call shows the result."""
         settled: set[int] = set()
         for number, held in list(self._held.items()):
             confirmed = self._came_of(held, made)
@@ -263,7 +263,7 @@ class CallLearnings:
         if held.key in keys:
             if self._steps_done(learning):
                 return True
-            # Unchanged, and it works: whoever made it may have mended the cause in another way before.
+            # Unchanged, and it works: the caller may have mended the cause in another way before.
             return False if self._successes > held.successes else None
         if learning.fix_key in keys and learning.fix_kind == "instead":
             return True

@@ -73,7 +73,7 @@ _NUMBER = re.compile(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*")
 _QUOTES = str.maketrans(dict.fromkeys('"`´‘’“”«»', "'"))
 _MARKS = re.compile(r"(<(?:path|time|url|n)>)(?:[:.,-]?<(?:path|time|url|n)>)+")
 _PASSES = 6
-"""What is taken out may join what stood beside it; so often is it looked at anew."""
+"""Passes over a text, because taking something out may join what stood beside it."""
 
 _REPORTS: Mapping[str, frozenset[int]] = {
     **dict.fromkeys(
@@ -89,7 +89,7 @@ _REPORTS: Mapping[str, frozenset[int]] = {
     **dict.fromkeys(("pgrep", "pkill", "which", "type", "false", "colordiff"), frozenset({1})),
     "tsc": frozenset({1, 2}),
 }
-"""Exit codes by which a program reports on what it looked at, which is no failure of the call."""
+"""Exit codes by which a program reports on what it looked at, which is not a failure of the call."""
 _REPORTING_SUBCOMMANDS: Mapping[tuple[str, str], frozenset[int]] = {
     ("cargo", "test"): frozenset({101}),
     ("cargo", "clippy"): frozenset({101}),

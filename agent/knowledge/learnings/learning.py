@@ -100,7 +100,7 @@ def _plain(text: str) -> str:
 def merged(one: Learning, other: Learning) -> Learning:
     """One of two that say the same, with the id of the first. What both were seen to do is added up.
 
-    The words of whoever vouches for it stay, a person's before the agent's; among equals the newer ones.
+    The words of the origin that ranks first stay, a person's before the agent's; among equals the newer ones.
     """
     first, second = sorted((one, other), key=lambda each: (_RANKS.index(each.origin), -each.updated_at))
     newest = max(one, other, key=lambda each: each.updated_at)

@@ -153,7 +153,7 @@ class LearningStore:
     async def listed(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
-        """Those that hold here (or all there are), the surest and newest first; -1 is no limit."""
+        """Those that hold here (or all there are), the surest and newest first; -1 means no limit."""
         where, values = ["1"], list[Any]()
         projects = None if all_projects else (self.project, EVERYWHERE)
         for name, wanted in (("project", projects), ("status", statuses or None)):

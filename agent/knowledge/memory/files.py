@@ -4,7 +4,7 @@ Every method touches the disk and belongs into a thread. A write holds the lock 
 its folder, reads what is there now, applies the change to that, writes the origins
 (with the hash of the new version) and then the file: a crash in between leaves the
 old file, and no version of ours is ever taken for a person's. A person who saves the
-file between the reading and the writing makes the write begin anew.
+file between the reading and the writing makes the write start again.
 """
 
 from __future__ import annotations
@@ -253,9 +253,9 @@ def _origin(value: Any) -> Origin | None:
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 LARGEST = 1_000_000
-"""Bytes of a memory file that is read; what is larger is no memory."""
+"""Bytes of a memory file that is read; a larger file is not read as memory."""
 MOST_TRIES = 8
-"""Times that a write begins anew because another program wrote the file meanwhile."""
+"""Times that a write starts again because another program wrote the file meanwhile."""
 
 
 class MemoryFileError(HermesError):
@@ -291,7 +291,7 @@ class MemoryFile:
         return self.path.with_name(f".{self.path.stem}.origins.json")
 
     def read(self) -> MemoryContents:
-        """The entries as they are on disk. Raises `MemoryFileError` for a file that is no memory."""
+        """The entries as they are on disk. Raises `MemoryFileError` for a file that is not a memory file."""
         content = self._content()
         origins, _ = self._origins()
         if content is None:

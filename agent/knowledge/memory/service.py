@@ -1,4 +1,4 @@
-"""The memory service of a session: reads the frozen blocks, writes, tells what came of it.
+"""The memory service of a session: reads the frozen blocks, writes, reports what happened.
 
 `MemoryProvider` is the whole of what the rest of the program knows, so that
 another store can take the place of the files.
@@ -216,7 +216,7 @@ class SessionMemory:
         return _view(scope, written)
 
     def turn_began(self) -> None:
-        """A new turn: refusals are counted anew."""
+        """A new turn: refusals are counted from zero."""
         self.refused = 0
 
     async def _announce(self, call: str, scope: Scope) -> None:

@@ -51,7 +51,7 @@ _NAMES = ("words", "places", "lines", "state")
 
 
 class Mark(NamedTuple):
-    """How far the index got. Whoever adds to it says from where; another process may have been faster."""
+    """How far the index got. A writer says where it continues; another process may have been faster."""
 
     node: int
     changes: int
@@ -95,7 +95,7 @@ def line_of(position: int) -> int:
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, or make them anew if they are of another version. In a transaction."""
+    """Make the tables, or make them again if they are of another version. In a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION or not _is_whole(connection):
         clear(connection)

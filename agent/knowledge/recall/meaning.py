@@ -63,7 +63,7 @@ class VectorRow(NamedTuple):
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, or make them anew if they are of another version. In a transaction."""
+    """Make the tables, or make them again if they are of another version. In a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version != VERSION or not found.issuperset(_NAMES):

@@ -124,7 +124,7 @@ def _prepare_file(path: Path, expected: int) -> None:
         with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.Error:
-        # Torn or foreign: what it is tells whoever opens it.
+        # Torn or foreign: the code that opens it says which.
         return
     except OSError as error:
         reason = error.strerror or str(error)
@@ -253,7 +253,7 @@ class MessageIndex:
     # Removing
 
     async def remove(self, sessions: Sequence[str]) -> None:
-        """Take sessions out, while the store still has their messages; else all is indexed anew."""
+        """Take sessions out while the store still has their messages; otherwise all is indexed again."""
         if not self.path.exists():
             return
         async with self._stepping:

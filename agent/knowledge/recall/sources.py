@@ -47,7 +47,7 @@ class Passage:
 
 
 class RecallSource(Protocol):
-    """A few hundred passages at most, read anew for each question."""
+    """A few hundred passages at most, read again for each question."""
 
     @property
     def name(self) -> str:

@@ -133,7 +133,7 @@ def _all_gone(folder: Path, gone: set[Path]) -> bool:
     return all(file in gone for file in files)
 
 
-# Which files, and what becomes of them
+# Which files, and what happens to them
 
 
 def _new(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
@@ -410,7 +410,7 @@ class SessionSkills:
         return SkillsOfCall(self, call)
 
     async def meant(self, text: str) -> str:
-        """What the model is told with a message that begins with `/name`; empty if that is no skill."""
+        """What the model is told with a message that begins with `/name`; empty if that is not a skill."""
         match = _CALLED.match(text.strip())
         if match is None:
             return ""

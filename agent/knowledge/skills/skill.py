@@ -175,7 +175,7 @@ def _single_lines(head: str) -> dict[str, Any]:
             fields[last] = f"{fields[last]} {line.strip()}".strip()
         else:
             last = ""
-    # What is no plain text there, such as an open list, was not understood.
+    # What is not plain text there, such as an open list, was not understood.
     return {key: value for key, value in fields.items() if value and value[0] not in "[{&*!|>%@`-"}
 
 
@@ -399,12 +399,12 @@ _TITLE = re.compile(r"[^\W_][\w .&'()-]{0,79}")
 
 
 def skill_name(folder: str) -> str:
-    """What the SKILL.md of a folder is called, in either spelling; empty if it is no skill."""
+    """What the SKILL.md of a folder is called, in either spelling; empty if it is not a skill."""
     return next((name for name in ("SKILL.md", "skill.md") if os.path.lexists(f"{folder}/{name}")), "")
 
 
 def skill_file(folder: Path) -> Path | None:
-    """The SKILL.md of a folder, in either spelling; None if it is no skill."""
+    """The SKILL.md of a folder, in either spelling; None if it is not a skill."""
     name = skill_name(str(folder))
     return folder / name if name else None
 

@@ -364,7 +364,7 @@ def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
 
 
 def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """All that is no folder, in the order of the paths."""
+    """Everything that is not a folder, in the order of the paths."""
     found: list[tuple[str, os.stat_result]] = []
     total = 0
     waiting = [folder]

@@ -171,7 +171,7 @@ def _too_large(url: str, limit: int) -> HubRefusedError:
 
 
 def check_address(url: str) -> None:
-    """Raises `HubRefusedError` for what is no plain http(s) address."""
+    """Raises `HubRefusedError` for anything but a plain http(s) address."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)

@@ -371,7 +371,7 @@ def _change(
 
 
 def difference(path: str, old: SkillFile | None, new: SkillFile | None) -> str:
-    """The diff from one version of a file to another, as clean text; a sentence where one is no text."""
+    """The diff from one version of a file to another, as clean text; a sentence where one is not text."""
     names = [f"{side}/{path}" if file is not None else "/dev/null" for side, file in (("a", old), ("b", new))]
     try:
         texts = [file.content.decode("utf-8") if file is not None else "" for file in (old, new)]

@@ -146,7 +146,7 @@ def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> Pu
     if target.exists() or target.is_symlink():
         raise HubError(f"There is something at {target} already; move it away or name another folder.")
     bundle.write_files(target, files)
-    for path in (target, *target.rglob("*")):  # what is handed on is no secret
+    for path in (target, *target.rglob("*")):  # what is handed on is not secret
         path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     return PublishedSkill(skill.name, str(target), tree_digest(hashes_of(files)))
 

@@ -168,7 +168,7 @@ class GitHubTree:
 
 
 def _entry(record: Any) -> TreeEntry | None:
-    """One row of a tree; None for a folder or what is no row."""
+    """One row of a tree; None for a folder or anything that is not a row."""
     if not isinstance(record, dict) or record.get("type") == "tree":
         return None
     path, mode, size, digest = (record.get(key) for key in ("path", "mode", "size", "sha"))
@@ -245,7 +245,7 @@ class GitHubSource:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """The skills of one repository. Each question fetches one commit anew."""
+    """The skills of one repository. Each question fetches one commit again."""
 
     name: str
     place: GitPlace
