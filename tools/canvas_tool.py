@@ -81,7 +81,7 @@ def _kind_of(content: str) -> CanvasKind:
 
 
 def _check_drawing(content: bytes) -> None:
-    """A browser draws nothing of SVG that is no XML. Raises `ToolError`. Blocking."""
+    """A browser draws nothing of SVG that is not XML. Raises `ToolError`. Blocking."""
     try:
         expat.ParserCreate().Parse(content, True)
     except expat.ExpatError as error:

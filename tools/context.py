@@ -48,14 +48,14 @@ class TodoList(Protocol):
     def items(self) -> tuple[Todo, ...]: ...
 
     def replace(self, items: Sequence[Todo]) -> None:
-        """Set the whole list; surfaces are told, the reminder counter starts anew."""
+        """Set the whole list; surfaces are told, the reminder counter starts again."""
 
     def calls_since_update(self) -> int:
         """Tool calls finished since the list was last written or read."""
         ...
 
     def touch(self) -> None:
-        """The model has just looked at the list: start the reminder counter anew."""
+        """The model has just looked at the list: start the reminder counter again."""
 
 
 @dataclass(frozen=True, slots=True)

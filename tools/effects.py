@@ -48,7 +48,7 @@ def declare_effect(effect: Effect) -> Effect:
 
 
 def forget_effect(name: str) -> None:
-    """Take an effect away; a name nobody declared is no error."""
+    """Take an effect away; a name nobody declared is not an error."""
     _declared.pop(name, None)
 
 

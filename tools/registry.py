@@ -155,7 +155,7 @@ class Registry:
         self._entries[entry.name] = entry
 
     def remove(self, name: str) -> None:
-        """Take a tool and its aliases away; a name nobody registered is no error."""
+        """Take a tool and its aliases away; a name nobody registered is not an error."""
         self._entries.pop(name, None)
         self._aliases = {alias: owner for alias, owner in self._aliases.items() if owner != name}
 

@@ -87,7 +87,7 @@ class KeyPress:
 
 
 def key_press(name: str) -> KeyPress:
-    """`Enter`, `a`, `Control+Shift+K`. Raises `ValueError` for what is no key."""
+    """`Enter`, `a`, `Control+Shift+K`. Raises `ValueError` for what is not a key."""
     plain = name.strip() or name
     *before, last = [plain] if plain in ("+", " ") else plain.replace("++", "+plus").split("+")
     last = "+" if last == "plus" else last
@@ -201,7 +201,7 @@ async def hover(tab: Tab, ref: str) -> None:
 
 
 async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float, float]:
-    """Where an element is met, in the window; what it is scrolled to is no change that the action made.
+    """The point at which to act on an element, in the window; scrolling to it is not a change by the action.
 
     Raises `GoneError` and `ToolError`.
     """
@@ -305,7 +305,7 @@ async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> 
 
 
 async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
-    """Set a field that is no text, such as a date."""
+    """Set a field that is not text, such as a date."""
     if kind["disabled"] or kind["readonly"]:
         raise ToolError(
             f"{found.ref} is {'disabled' if kind['disabled'] else 'read-only'}; nothing was typed."

@@ -92,7 +92,7 @@ KeepProfile.effect = declare_effect(
 
 
 def site_of(url: str) -> str:
-    """Host and port of an address, the port only where it is no usual one."""
+    """Host and port of an address, the port only where it is unusual."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or parts.scheme

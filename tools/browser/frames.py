@@ -416,7 +416,7 @@ class _Reader:
 SMALL, LARGE = 40, 400
 """Nodes of a part that is taken whole where some of it is in view, and where all of it is."""
 MOST_PARTS = 200
-"""With more parts in view, the whole tree is no dearer."""
+"""With more parts in view, taking the whole tree costs no more."""
 _ROUNDS = 4
 
 

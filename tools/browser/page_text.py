@@ -666,7 +666,7 @@ def matching(view: PageView, query: str) -> str:
 
 
 def delta(before: PageView, after: PageView, path: str = "") -> str | None:
-    """What changed in view, a line each with `+`; None if the page is better shown anew."""
+    """What changed in view, a line each with `+`; None if the page is better shown again."""
     if before.document != after.document:
         return None
     old, new = before.in_view(), after.in_view()

@@ -319,7 +319,7 @@ class Browsers:
         return next(reversed(self._open.values()), None) if self._open else None
 
     async def session(self, task: str) -> tuple[BrowserSession, str]:
-        """The browser of a task, started if need be, and what is to be said of that. Raises `ToolError`."""
+        """The browser of a task, started if need be, and what should be said of that. Raises `ToolError`."""
         from tools.browser.session import open_session
 
         if self.host is None:

@@ -70,7 +70,7 @@ class CodeJob:
     session: str | None = None
     """Name of a persistent kernel; None runs in a fresh child."""
     reset: bool = False
-    """Start the named kernel anew."""
+    """Start the named kernel again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +163,7 @@ _PIECE = 131_072
 
 
 class BadRequestError(Exception):
-    """A request that is none. The message is for whoever sent it."""
+    """A request that is not valid. The message is for its sender."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)

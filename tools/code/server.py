@@ -142,7 +142,7 @@ class CallDispatcher:
         return result
 
     def report(self, finished: CallRecord | None = None) -> None:
-        """Have whoever watches look at the script, now or, when that was only just, a moment later."""
+        """Have the watcher look at the script, now or, if it has only just looked, a moment later."""
         if finished is not None:
             self._finished.append(finished)
         if self._due is not None:
@@ -221,7 +221,7 @@ def _shortened(value: Any) -> Any:
 
 
 def _check(result: str) -> None:
-    """Raise when `result` is no JSON: inside a reply it would break the reply. Large ones travel apart."""
+    """Raise when `result` is not JSON: inside a reply it would break the reply. Large ones travel apart."""
     if len(result) <= SMALL:
         _decode(result)
 

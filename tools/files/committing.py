@@ -195,7 +195,7 @@ def _require(path: Path, before: OnDisk | None) -> None:
 
 
 def _set_executable(path: Path, wanted: bool) -> None:
-    """Let whoever may read the file run it, or nobody."""
+    """Let everyone who may read the file run it, or nobody."""
     with open_folder(path.parent) as folder:
         descriptor = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -235,7 +235,7 @@ _NEW = ".new-"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A change of several files that was cut off, and what became of it at the next start."""
+    """A change of several files that was cut off, and what happened to it at the next start."""
 
     task: str
     """Whose change it was."""

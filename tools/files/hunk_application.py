@@ -128,7 +128,7 @@ _TELLING = re.compile(r"""\w+|-|[^\w\s'"`\\-]""")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Lines the model wants changed: `old` are as it quoted them, `new` as they are to be."""
+    """Lines the model wants changed: `old` are as it quoted them, `new` as they should be."""
 
     old: Sequence[str]
     new: Sequence[str]

@@ -58,7 +58,7 @@ class AddFile:
     path: str
     content: str
     executable: bool | None = None
-    """Whether the file is to be a program; None leaves it to the user's defaults."""
+    """Whether the file should be a program; None leaves it to the user's defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class UpdateFile:
     other_names: tuple[str, ...] = ()
     """What the file may be called where `path` does not exist; it is not moved then."""
     executable: bool | None = None
-    """Whether the file is to be a program; None leaves it as it is."""
+    """Whether the file should be a program; None leaves it as it is."""
 
     @property
     def may_create(self) -> bool:
@@ -153,7 +153,7 @@ class GitHeader:
 
 
 def read_git_header(first: str, lines: Sequence[str]) -> GitHeader:
-    """The header that begins with `first` (without `diff --git`). Raises `PatchError` for what is no text."""
+    """The header that begins with `first`, without `diff --git`. Raises `PatchError` for what is not text."""
     values: dict[str, str] = {}
     executable: bool | None = None
     for line in lines:

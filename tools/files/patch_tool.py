@@ -24,7 +24,7 @@ from tools.services.diagnostics import FileEdit, edit_of
 
 NAME = "patch"
 TRIES = 3
-"""How often a patch is planned anew because a file changed while it waited."""
+"""How often a patch is planned again because a file changed while it waited."""
 
 SCHEMA: dict[str, Any] = {
     "description": (

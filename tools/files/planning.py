@@ -48,7 +48,7 @@ class Write:
     before: OnDisk | None = None
     like: Path | None = None
     executable: bool | None = None
-    """Whether it is to be a program; None leaves that as it is."""
+    """Whether it should be a program; None leaves that as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class PatchPlan:
 
 
 def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
-    """A text file that is to be changed. Raises `ToolError` for anything else."""
+    """A text file that should be changed. Raises `ToolError` for anything else."""
     try:
         data, status = read_bytes(path)
     except FileNotFoundError:
@@ -122,7 +122,7 @@ class _File:
     before: TextFile = EMPTY
     """What it is compared with in the report."""
     executable: bool | None = None
-    """Whether it is to be a program, if that changes."""
+    """Whether it should be a program, if that changes."""
 
     @property
     def changed(self) -> bool:

@@ -48,7 +48,7 @@ _MAX_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
 
 @dataclass(frozen=True, slots=True)
 class BinaryFile:
-    """The file is no text. `kind` says what it is."""
+    """The file is not text. `kind` says what it is."""
 
     kind: str
 

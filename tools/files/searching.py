@@ -420,7 +420,7 @@ def _path(data: dict[str, Any]) -> str:
 
 
 def _bytes(value: dict[str, str]) -> bytes:
-    """A text of the records: as it is, or in base64 where it is no UTF-8."""
+    """A text of the records: as it is, or in base64 where it is not UTF-8."""
     if "text" in value:
         return value["text"].encode("utf-8", "surrogatepass")
     return base64.b64decode(value["bytes"])

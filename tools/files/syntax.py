@@ -40,7 +40,7 @@ async def check_syntax(path: Path, data: bytes) -> dict[str, Any] | None:
     try:
         return await _ask_child(kind, data)
     except OSError:
-        return None  # the file is written; that nothing could check it is no failure
+        return None  # the file is written; that nothing could check it is not a failure
 
 
 async def _ask_child(kind: str, data: bytes) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Files as text: encodings, line ends, and what is no text."""
+"""Files as text: encodings, line ends, and what is not text."""
 
 from __future__ import annotations
 

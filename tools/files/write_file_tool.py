@@ -55,7 +55,7 @@ def without_patch(schema: dict[str, Any], on_offer: frozenset[str]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A write that is ready, and what is to be said about it."""
+    """A write that is ready, and what should be said about it."""
 
     write: Write
     diff: TextDiff | None

@@ -143,7 +143,7 @@ async def start_module(
 
 
 class FrameError(Exception):
-    """What came is no frame; the text says why, as a clause."""
+    """What came is not a frame; the text says why, as a clause."""
 
 
 class LargeFrameError(FrameError):
@@ -177,7 +177,7 @@ async def read_frame(reader: asyncio.StreamReader, largest: int) -> dict[str, An
 
 
 class WorkerError(Exception):
-    """The process ended, or answered with something that is no answer."""
+    """The process ended, or answered with something that is not an answer."""
 
 
 class WorkerProcess:
@@ -208,7 +208,7 @@ class WorkerProcess:
         return process.pid if process is not None and process.returncode is None else None
 
     async def ask(self, order: Mapping[str, Any], data: bytes = b"") -> bytes:
-        """The answer to an order. Raises `TimeoutError` and `WorkerError`; the next order starts anew."""
+        """The answer to an order. Raises `TimeoutError` and `WorkerError`; the next order starts it again."""
         async with self._lock:
             self._stay()
             try:

@@ -224,7 +224,7 @@ def write_atomically(
         temporary = f"{prefix}{token}{os.urandom(8).hex()}.tmp"
         pattern = like or (target if before is not None else None)
         try:
-            # Content that is to be private must not be readable for a moment either.
+            # Content that should be private must not be readable for a moment either.
             start_mode = 0o666 if mode is None and pattern is None else PRIVATE_FILE
             with os.fdopen(create_file(temporary, start_mode, folder=folder), "wb") as file:
                 file.writelines((data,) if isinstance(data, bytes | bytearray | memoryview) else data)

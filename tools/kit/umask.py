@@ -24,7 +24,7 @@ def make_private() -> None:
 
 
 def person_umask() -> int:
-    """The umask of whoever started this process."""
+    """The umask of the person who started this process."""
     if _persons is not None:
         return _persons
     now = os.umask(_PRIVATE)

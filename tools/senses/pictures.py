@@ -125,7 +125,7 @@ def _packed(image: Image.Image, is_photo: bool) -> tuple[bytes, Literal["image/p
 
 
 def _saved(image: Image.Image, form: str, **options: object) -> bytes:
-    """Packed anew: what the file said beside its pixels (place, camera, comments) is not in it."""
+    """Packed again: what the file said beside its pixels (place, camera, comments) is not in it."""
     from PIL import Image as Images
 
     bare = Images.frombytes(image.mode, image.size, image.tobytes())
@@ -170,7 +170,7 @@ def drawn(
 ) -> Thumbnail:
     """The picture in at most so many cells, which have so many pixels across and down.
 
-    Raises `ToolError` for what is no picture. Takes a while, and decodes what a stranger made.
+    Raises `ToolError` for what is not a picture. Takes a while, and decodes what a stranger made.
     """
     from PIL import Image, ImageOps
 

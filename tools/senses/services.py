@@ -94,7 +94,7 @@ SendMessage.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureOrder:
-    """What is to be drawn."""
+    """What should be drawn."""
 
     prompt: str
     shape: str = "square"
@@ -114,7 +114,7 @@ class Made:
     by: str
     """Who made it, in words."""
     note: str = ""
-    """What is to be said of it."""
+    """What should be said of it."""
     cost: float | None = None
     """US dollars; None: unknown."""
     seed: int | None = None

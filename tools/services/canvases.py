@@ -30,7 +30,7 @@ class CanvasVersion:
     size: int
     """Bytes of it."""
     words: str = ""
-    """What is to be seen, for who cannot see it."""
+    """What the canvas shows, for people who cannot see it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ class SinceThen:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """What became of a restore."""
+    """The result of a restore."""
 
     position: int
     """The position it led to."""

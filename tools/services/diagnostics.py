@@ -24,7 +24,7 @@ class Diagnostics(Protocol):
     """What checks files after an edit."""
 
     async def after(self, edits: Sequence[FileEdit]) -> Any:
-        """What is newly wrong, JSON-able, for the result of the edit; None: nothing is to be said.
+        """What is newly wrong, JSON-able, for the result of the edit; None: nothing to say.
 
         Waits for some seconds at most, and never raises.
         """

@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningNote:
-    """What is to be kept of a failure. `candidate` is the number of one that was read off the calls."""
+    """What should be kept of a failure. `candidate` is the number of one that was read off the calls."""
 
     pattern: str = ""
     error_type: str = ""

@@ -11,7 +11,7 @@ SkillAct = Literal["create", "patch", "edit", "delete", "write_file", "remove_fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """What is to be done to a skill of the person's own."""
+    """What should be done to a skill of the person's own."""
 
     act: SkillAct
     name: str

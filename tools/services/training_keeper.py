@@ -42,7 +42,7 @@ class TrainingKeeper(Protocol):
         ...
 
     async def results(self, run: str) -> Mapping[str, Any]:
-        """What each step brought, and what came of it all."""
+        """The result of each step, and of the whole run."""
         ...
 
     async def runs(self) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlOrder:
-    """What is to be crawled."""
+    """What should be crawled."""
 
     url: str
     depth: int = 2

@@ -76,7 +76,7 @@ class Shell:
         return self._cwd
 
     def place(self, workdir: str | None) -> ShellPlace:
-        """The folder for the next command. Raises `ToolError` when `workdir` is no usable folder."""
+        """The folder for the next command. Raises `ToolError` when `workdir` is not a usable folder."""
         if self._backend.place:
             return self._far_place(workdir)
         note = ""

@@ -142,7 +142,7 @@ class BackgroundProcess:
         await self._child.write(data)
 
     def note_typed(self, data: str) -> None:
-        """Keep what stands on the unfinished line now, for whoever judges how it goes on."""
+        """Keep what stands on the unfinished line now, for the check of how it goes on."""
         self.typed = _LINE_END.split(self.typed + data)[-1][-MAX_TYPED:]
 
     def close_input(self) -> None:
@@ -187,7 +187,7 @@ class BackgroundProcess:
         try:
             ending = await self._child.ended()
         except ToolError as error:
-            # It never started; whoever looks at the process reads why.
+            # It never started; the output of the process says why.
             self._sink(f"{error}\n".encode())
             ending = ShellEnding(_NOT_STARTED, False)
         rest = await on_thread(self._finish)
@@ -405,7 +405,7 @@ class Terminals:
         return sum(process.is_running for table in self._tables.values() for process in table.all())
 
     async def end(self, task: str) -> None:
-        """Kill what one task has started and still runs. It may begin anew."""
+        """Kill what one task has started and still runs. It may begin again."""
         self.in_background()
         if (table := self._tables.pop(task, None)) is not None:
             await table.aclose()

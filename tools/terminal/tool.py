@@ -162,7 +162,7 @@ def _start(
 
 
 def encoded(text: str) -> bytes:
-    """`text` in UTF-8. Raises `ToolError` for what is no text."""
+    """`text` in UTF-8. Raises `ToolError` for what is not text."""
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -224,7 +224,7 @@ class Cleaner:
         return _visible(self._line.text())
 
     def finish(self) -> str:
-        """What is left at the end of the stream. The cleaner can be used anew."""
+        """What is left at the end of the stream. The cleaner can be used again."""
         rest = self.feed_text(self._decoder.decode(b"", True))
         self._unfinished = ""
         rest += self._drop_invisible(self._line.take())
@@ -243,7 +243,7 @@ class Cleaner:
 class _Line:
     """The line a terminal is writing on: its cells, and the column of the cursor.
 
-    One cell per character: whoever overwrites a line does it with text of the
+    One cell per character: a program that overwrites a line does it with text of the
     same make, so widths cancel out.
     """
 

@@ -96,7 +96,7 @@ class KeptRow(Widget):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def forget_rows(self) -> None:
-        """The rows are others now; whoever calls this brings them to the screen."""
+        """The rows are others now; the caller brings them to the screen."""
         self._rows_shown = None
 
     def render_lines(self, crop: Region) -> list[Strip]:

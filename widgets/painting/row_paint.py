@@ -42,7 +42,7 @@ class RowPainter:
         self._rows = rows
         self._view = view
         self._stale: set[int] | None = set()
-        """Rows to paint anew; None stands for all."""
+        """Rows to paint again; None stands for all."""
         self._layout: list[tuple[int, int]] = []
         """What the screen shows: the layout of the last paint."""
         self._cursor: int | None = None

@@ -143,7 +143,7 @@ class AgentRow:
     state: AgentState
     goal: str = ""
     action: str = ""
-    """What it does now or, when it is over, what came of it."""
+    """What it does now or, when it is over, its result."""
     seconds: float | None = None
     """How long it has worked."""
     since: float | None = None

@@ -119,7 +119,7 @@ class Workbench(BlankContainer):
         self._arrange()
 
     def set_hidden(self, hidden: bool) -> None:
-        """Show the ground of the column in place of its panes, until they are to be seen."""
+        """Show the ground of the column in place of its panes, until they should be seen."""
         self._veiled = hidden
         self._arrange()
 

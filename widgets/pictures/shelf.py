@@ -63,7 +63,7 @@ class PictureShelf:
         arrived: Callable[[PicturePart], None],
         go_on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
     ) -> None:
-        """`arrived` is told what is to be drawn anew; `go_on` runs something beside everything else."""
+        """`arrived` is told what must be drawn again; `go_on` runs something beside everything else."""
         self.graphics = Graphics.OFF
         self.load: Load | None = None
         self.write: Callable[[str], None] | None = None
@@ -129,7 +129,7 @@ class PictureShelf:
         self._sizes.clear()
 
     async def ready(self) -> tuple[Form, tuple[int, int]]:
-        """What pictures are to be made into, with pixels of a cell; the terminal is asked the first time."""
+        """What pictures must be made into, with pixels of a cell; the terminal is asked the first time."""
         if self.probe is not None:
             probe, self.probe = self.probe, None
             if (cell := await probe()) is not None:

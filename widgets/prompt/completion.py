@@ -461,7 +461,7 @@ class Completer:
         self._index: tuple[int, asyncio.Future[tuple[PathIndex, Sequence[CommandChoice]]]] | None = None
 
     def follow(self, text: str, cursor: int) -> Mention | None:
-        """Follow the text. Returns a mention of a file that `rank` is to be called with."""
+        """Follow the text. Returns a mention of a file that `rank` must be called with."""
         mention = mention_at(text, cursor)
         if mention == self._mention:
             return None
@@ -614,7 +614,7 @@ class FileMentions:
         self._host.insert(self._pieces(files) + " ")
 
     def take_paste(self, text: str) -> bool:
-        """Take a paste of paths as one token, and look what they are. False when it is no such paste.
+        """Take a paste of paths as one token, and look what they are. False when it is not such a paste.
 
         Paths are files for the message neither in a command, nor where they are a command themselves.
         """

@@ -105,7 +105,7 @@ class PromptKeysHost(Protocol):
         """A queued message was taken back into the prompt."""
 
     def removed(self, index: int, text: str) -> None:
-        """A queued message is to be dropped."""
+        """A queued message should be dropped."""
 
     def completed(self, choice: CompletionChoice) -> None:
         """A choice of the menu was put into the text."""

@@ -26,7 +26,7 @@ def route(text: str, *, busy: bool, steer: bool) -> PromptRoute:
     """The way of a text: `/name …` is a command, `!…` a shell command, `//…` a literal slash.
 
     `busy`: the agent works on a turn; `steer`: the person wants the running turn to hear it.
-    A path such as `/etc/hosts` is no command; without a running turn there is nothing to steer.
+    A path such as `/etc/hosts` is not a command; without a running turn there is nothing to steer.
     """
     text = text.rstrip().lstrip("\n")
     if not text.strip() or text in ("/", "!"):
@@ -79,12 +79,12 @@ class QueueRecalled(Message, namespace="prompt"):
 
 @dataclass
 class QueueSent(Message, namespace="prompt"):
-    """The messages that a stop left in the queue are to be sent."""
+    """The messages that a stop left in the queue should be sent."""
 
 
 @dataclass
 class QueueRemoved(Message, namespace="prompt"):
-    """The queued message `index` is to be dropped."""
+    """The queued message `index` should be dropped."""
 
     index: int
     text: str

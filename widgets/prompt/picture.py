@@ -24,7 +24,7 @@ from widgets.prompt.queue_view import QueueView
 def lay_out(text: str, width: int, labels: Mapping[str, str]) -> list[Span]:
     """The rows of `text` in `width` cells, at least one, wrapped behind blanks where there are some.
 
-    Only changed lines are wrapped anew. A row ends where the next one starts when a
+    Only changed lines are wrapped again. A row ends where the next one starts when a
     line goes on; the line feed between two lines belongs to neither row.
     """
     rows: list[Span] = []
@@ -202,7 +202,7 @@ def finish(
     """
     surface = palette.style("text", "surface")
     filled = (Segment(s.text, s.style or surface) for s in segments if s.text)
-    # A strip made anew measures its segments: a cut through a joined emoji changes their width.
+    # A new strip measures its segments: a cut through a joined emoji changes their width.
     left = Strip(list(Strip(filled).crop(0, width)))
     right = ""
     room = width // 2 if cut else width - left.cell_length - BESIDE

@@ -228,7 +228,7 @@ class Prompt(Widget, can_focus=True):
         self.post_message(self.QueueRecalled(index, text))
 
     def removed(self, index: int, text: str) -> None:
-        """Tell that a queued message is to be dropped."""
+        """Tell that a queued message should be dropped."""
         self.post_message(self.QueueRemoved(index, text))
 
     def completed(self, choice: CompletionChoice) -> None:

@@ -250,7 +250,7 @@ class RowList(KeptRow, can_focus=True):
         self.cursor_moved()
 
     def repaint(self) -> None:
-        """Draw every line anew."""
+        """Draw every line again."""
         self._strips.clear()
         self._view.forget_layout()
         self._painter.mark_all()
@@ -332,7 +332,7 @@ class RowList(KeptRow, can_focus=True):
         event.prevent_default()
 
     def _begins_filter(self, event: events.Key) -> bool:
-        """Whether it is a letter that is no key here: typed at a list, it looks for something."""
+        """Whether it is a letter that is not a key here: typed at a list, it looks for something."""
         chain = self.screen._modal_binding_chain  # those that are off now as well
         typed = event.character or ""
         return (

@@ -111,7 +111,7 @@ def first_words(result: str) -> str:
     if not result.startswith(("{", "[")):
         return result
     for found in _STRING.finditer(result):
-        # A character outside the first 65,536 is written as two; what is left of one alone is no text.
+        # A character outside the first 65,536 is written as two; what is left of one alone is not text.
         text = _ESCAPE.sub(_meant, found[1]).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if not found[2] and (words := text.strip()):
             return words.partition("\n")[0]

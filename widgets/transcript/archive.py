@@ -36,7 +36,7 @@ class Archive:
 
     The file is readable for nobody else and has no name, so nothing is left of it however the process
     ends. It only grows: an entry that has changed is written behind the others, once more. What cannot be
-    written, because the disk is full or the item is no plain data, stays in memory.
+    written, because the disk is full or the item is not plain data, stays in memory.
     It is JSON and not pickle: another process of the same person could write into it.
     """
 

@@ -206,7 +206,7 @@ class BlockSplitter:
         return self._take()
 
     def finish(self) -> list[MarkdownBlock]:
-        """The blocks that the end of the text closes. The splitter can be used anew."""
+        """The blocks that the end of the text closes. The splitter can be used again."""
         if self._pieces:
             self._end_line()
         self._close()
@@ -218,7 +218,7 @@ class BlockSplitter:
         if self._kind == "":
             return None if is_blank(partial) else MarkdownBlock(opening(partial), partial.rstrip())
         if self._mark and partial and not partial.strip().strip(self._mark[0]):
-            partial = ""  # it may become the closing fence, so it is no code yet
+            partial = ""  # it may become the closing fence, so it is not code yet
         lines = [*self._lines, partial] if partial else self._lines
         return MarkdownBlock(self._kind, "\n".join(lines).rstrip("\n"), self._info)
 
@@ -259,7 +259,7 @@ class BlockSplitter:
         self._offset = 0  # columns that its lines, or those of the open list item, are indented by
         self._sign = ""  # type of the list's markers
         self._number = 0  # of the open item
-        self._end: re.Pattern[str] | None = None  # of the open html, where it is no blank line
+        self._end: re.Pattern[str] | None = None  # of the open html, where it is not a blank line
         self._header: list[str] = []  # the first two lines of the open table
 
     def _close(self) -> None:

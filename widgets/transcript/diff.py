@@ -305,7 +305,7 @@ def render_diff(
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """A row that is no line of a file: its name, or what the diff says about it."""
+    """A row that is not a line of a file: its name, or what the diff says about it."""
 
     text: str
     is_title: bool

@@ -276,7 +276,7 @@ class Document:
         return self._above is None
 
     def use(self, palette: Palette) -> None:
-        """Draw everything anew in another look."""
+        """Draw everything again in another look."""
         self.palette = palette
         self._kept.clear()
 
@@ -456,7 +456,7 @@ class Document:
         return strips
 
     def forget(self, part: Part) -> None:
-        """Draw a part anew when it is seen next."""
+        """Draw a part again when it is seen next."""
         self._kept.drop(part)
 
     def replace(self, index: int, part: int, new: Part) -> None:

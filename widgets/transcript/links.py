@@ -6,7 +6,7 @@ from linkify_it import LinkifyIt
 
 
 class BareLinks(LinkifyIt):
-    """Finds `http://…`, `ftp://…` and `mailto:…`; a name such as `main.py` or `me@host` is no address.
+    """Finds `http://…`, `ftp://…` and `mailto:…`; a name such as `main.py` or `me@host` is not an address.
 
     Each text is searched for its marks first. The patterns of the base class, made for all scripts, cost
     a sixth of the parsing of a paragraph without any address.

@@ -188,7 +188,7 @@ def _expand(line: CodeLine) -> CodeLine:
 def render_code(
     code: str, language: str, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE
 ) -> list[Strip]:
-    """Code as a block of full rows; `wide` tells what becomes of a line that is too long."""
+    """Code as a block of full rows; `wide` tells what happens to a line that is too long."""
     return _rows(highlight(clean(code), language), width, palette, wide)
 
 
@@ -209,7 +209,7 @@ def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: WideRows) -
 class FenceRenderer:
     """Renders a fence while it streams in: each line is lexed once, with the lines it depends on.
 
-    Lexing starts anew after a line that leaves no text or comment open. What a
+    Lexing starts again after a line that leaves no text or comment open. What a
     lexer knows beyond that is lost, so the whole is rendered once more when the
     fence closes.
     """
@@ -576,7 +576,7 @@ class _Renderer:
 
 
 def _task(item: _Element) -> bool | None:
-    """Whether the task of an item is done, its mark taken out of the text; None if it is no task."""
+    """Whether the task of an item is done, its mark taken out of the text; None if it is not a task."""
     first = next(_elements(item.inner), None)
     children = first.inner[0].children if first and first.kind == "paragraph" else None
     if not children or children[0].type != "text" or not (found := _TASK.match(children[0].content)):

@@ -282,7 +282,7 @@ PEEK_ROWS = 12
 LIVE_ROWS = 3
 """Rows of output below the card of a running call."""
 PRETTY_CHARS = 65_536
-"""A longer result is not laid out anew."""
+"""A longer result is not laid out again."""
 LANGUAGE_LINES = 400
 """A longer text is shown without the colours of its language, in parts."""
 
@@ -602,7 +602,7 @@ class RowCache:
             self.rows -= len(self._strips.popitem(last=False)[1])
 
     def drop(self, part: Part) -> None:
-        """Drop the rows of a part, so that it is drawn anew."""
+        """Drop the rows of a part, so that it is drawn again."""
         self.rows -= len(self._strips.pop(part, ()))
 
     def clear(self) -> None:

@@ -125,7 +125,7 @@ class StreamedReply:
                 entry.item = replace(entry.item, text=stretch.text)
 
     def restyle(self) -> None:
-        """Draw the open tail anew after a change of width or palette."""
+        """Draw the open tail again after a change of width or palette."""
         for stretch in self._stretches:
             if stretch.tail is not None:
                 stretch.tail.reset()

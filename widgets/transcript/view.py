@@ -46,7 +46,7 @@ class Transcript(KeptRow, can_focus=True):
     Whatever comes in is shown at once and then at most 30 times a second, 15 times
     where that moves all rows, and only rows that changed are painted. `motion` False
     shows no spinner. Textual's `virtual_size` is never touched: each change of it would paint the whole
-    screen anew. A click opens or folds and leaves the keys where they are: most likely the person types on.
+    screen again. A click opens or folds and leaves the keys where they are: most likely the person types on.
     """
 
     ALLOW_SELECT = True
@@ -277,7 +277,7 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def redraw(self) -> None:
-        """Draw everything anew, as the terminal shows other things than before."""
+        """Draw everything again, as the terminal shows other things than before."""
         self.document.use(self.palette)
         self.repaint()
 

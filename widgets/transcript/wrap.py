@@ -178,7 +178,7 @@ def _last_break(piece: str, follows: str) -> int:
     places = [piece.rfind(" ") + 1]
     if (follows.isalnum() or follows in _WIDE_ROWS_CLOSING) and (word := _LAST_WORD.search(piece)):
         places.append(word.start())
-    # What fills half of the row is no reason to leave that blank.
+    # Something that fills half of the row does not justify leaving that half blank.
     good = (at for at in places if at > len(piece) // 2 and not piece[:at].isspace())
     return next(good, len(piece))
 
@@ -242,7 +242,7 @@ def _text(row: Row) -> str:
 
 
 TAB = 8
-"""Columns between the tab stops of outside text that is no code."""
+"""Columns between the tab stops of outside text that is not code."""
 
 _WIDE = (
     "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
@@ -365,7 +365,7 @@ def strips(rows: Iterable[Row], width: int) -> list[Strip]:
 
 
 def plain(text: str, width: int, palette: Palette, role: str = "text") -> list[Strip]:
-    """Outside text that is no markdown, in one style: cleaned, tabs expanded, wrapped on words."""
+    """Outside text that is not markdown, in one style: cleaned, tabs expanded, wrapped on words."""
     style = palette.style(role)
     lines = clean(text).split("\n")
     rows = [row for line in lines for row in wrap([Segment(expand_tabs(line, TAB), style)], width)]

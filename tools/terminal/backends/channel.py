@@ -1,4 +1,4 @@
-"""Channels to hosts and containers, the programs that open them, and who connects anew."""
+"""Channels to hosts and containers, the programs that open them, and what connects again."""
 
 from __future__ import annotations
 

@@ -418,7 +418,7 @@ class RemoteChild:
             self._ending.set_exception(outcome)
 
     def _settle(self, ending: asyncio.Future[ShellEnding]) -> None:
-        # Looked at here, so that a failure nobody waits for any more is no news.
+        # Looked at here, so that asyncio does not report a failure nobody waits for any more.
         ending.exception()
         self._has_started.set()
         self._on_gone(self)

@@ -30,7 +30,7 @@ def die_with(lifeline):
     if not _signal_on_news(lifeline, _KILL, -os.getpgrp()):
         # The agent's guard still watches over the group.
         return
-    # Asked last: whoever went away before the kernel was told is noticed here.
+    # Asked last, to notice an agent that went away before the kernel was told.
     try:
         gone = os.read(lifeline, 1) == b""
     except BlockingIOError:

@@ -40,7 +40,7 @@ def show(kind, error, trace):
 
 
 def show_of_thread(arguments):
-    """Print an uncaught exception of a thread; leaving one with sys.exit is no error."""
+    """Print an uncaught exception of a thread; leaving one with sys.exit is not an error."""
     if arguments.exc_type is SystemExit:
         return
     name = arguments.thread.name if arguments.thread is not None else "?"
