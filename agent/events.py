@@ -266,7 +266,7 @@ class Noticed(Event):
     kind: Literal["info", "warning", "process", "files", "compaction", "recovery", "store"]
     text: str
     detail: str = ""
-    """What there is to open behind it: of a compaction, what the model reads from now on instead; of project
+    """More, for when it is opened: of a compaction, what the model reads from now on instead; of project
     files that were reached, their text."""
     node: int = 0
     """The node it tells of; 0 if there is none."""

@@ -133,7 +133,7 @@ class Engine:
         return await self._agent.dialogue.context()
 
     async def compact(self, focus: str = "") -> str:
-        """Fold the conversation so far, with an eye on `focus`; a sentence about it.
+        """Fold the conversation so far, with attention to `focus`; a sentence about it.
 
         Messages that come meanwhile wait in the queue. Raises `HermesError` while a turn runs, or where
         nothing can be folded.
@@ -166,7 +166,7 @@ class Engine:
         return self._effort.word
 
     async def set_effort(self, text: str) -> str:
-        """Let the models of the session think so much from their next request on; the level in force.
+        """Set how much the models of the session think from their next request on; the level in force.
 
         Kept with the session. Raises `HermesError` for what is not a level.
         """
@@ -228,7 +228,7 @@ class Engine:
             self._begin(item, "queue")
 
     def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
-        """Begin a turn with a message, or queue it behind the running one.
+        """Begin a turn with a message, or queue it after the running one.
 
         `received` is the row of a messenger's message, which is marked as taken by the same commit.
         """

@@ -97,7 +97,7 @@ class PendingRequests:
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
-        """Ask the person whether agents that may take so much are sent.
+        """Ask the person whether to send agents that may take this much.
 
         Expired at once when nobody is there.
         """

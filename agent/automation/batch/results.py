@@ -153,7 +153,7 @@ class ResultFolder:
         _append(self.results, result.to_json())
 
     def put_in_order(self, names: Sequence[str]) -> None:
-        """Write the results in the order of `names`, those of other tasks behind them. All or nothing.
+        """Write the results in the order of `names`, those of other tasks after them. All or nothing.
 
         Raises `ResultsNotWrittenError`; then they stand as they were.
         """

@@ -347,7 +347,7 @@ def _list(name: str, text: str) -> Iterator[tuple[str, Any]]:
         where = f", line {mark.line + 1}" if mark is not None else ""
         raise ConfigError(f"{name}{where}: is no YAML ({getattr(error, 'problem', error)}).") from None
     except (ValueError, AttributeError, TypeError) as error:
-        # A value that looks like a date or a number, or is marked as one, and is none.
+        # A value that looks like a date or a number, or is marked as one, but is not one.
         raise ConfigError(f"{name}: holds a value that cannot be read ({error}); quote it.") from None
     if isinstance(given, dict) and list(given) == ["tasks"]:
         given = given["tasks"]

@@ -252,7 +252,7 @@ _WHOLE = re.compile(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
 
 
 def unit_seconds(word: str) -> int:
-    """Seconds of a unit, by its letter or name; 0 for what is none."""
+    """Seconds of a unit, by its letter or name; 0 for what is not a unit."""
     return UNITS[_WORDS[word]][1] if word in _WORDS else 0
 
 
@@ -592,7 +592,7 @@ class Schedule:
 
 
 def parse_schedule(text: str, zone_name: str) -> Schedule:
-    """Read a schedule for a zone. Raises `ScheduleError`: one sentence with cause and mend."""
+    """Read a schedule for a zone. Raises `ScheduleError`: one sentence with cause and fix."""
     zone(zone_name)
     if len(text) > LONGEST:
         raise ScheduleError(f"A schedule of {len(text)} characters is too long; {FORMS}.")

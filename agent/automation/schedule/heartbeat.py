@@ -1,4 +1,4 @@
-"""Heartbeats: a file of wishes that is looked at again and again, and the jobs behind it."""
+"""Heartbeats: a file of wishes that is looked at again and again, and the jobs that do it."""
 
 from __future__ import annotations
 

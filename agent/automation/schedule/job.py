@@ -90,7 +90,7 @@ class JobIntent:
 
 @lru_cache(maxsize=1024)
 def unreadable(schedule: str, zone: str, until: str) -> str:
-    """Why the times of a job cannot be told, without the mend; empty where they can. Slow the first time."""
+    """Why the times of a job cannot be told, without the fix; empty where they can. Slow the first time."""
     intent = JobIntent(schedule=schedule, zone=zone, until=until)
     try:
         intent.parsed()
@@ -130,7 +130,7 @@ class Job:
 
     @property
     def problem(self) -> str:
-        """One sentence about times that no longer parse, with the mend; empty where all is well or over."""
+        """One sentence about times that no longer parse, with the fix; empty where all is well or over."""
         if self.state == "done" or not (why := unreadable(*self.intent.timing)):
             return ""
         mend = f"`hermes cron edit {self.id}` gives it another zone, schedule or end"

@@ -24,7 +24,7 @@ FOLDER = "zoneinfo/"
 
 
 class ScheduleError(ConfigError):
-    """A schedule, a zone or a time that cannot be used: one sentence with the mend."""
+    """A schedule, a zone or a time that cannot be used: one sentence with the fix."""
 
 
 @lru_cache(maxsize=1024)
@@ -35,7 +35,7 @@ def _known(name: str) -> ZoneInfo | str:
             return ZoneInfo(name)
         except (KeyError, ValueError, OSError):
             pass
-    # `local` zones and folders of the data are no names that hold on another machine.
+    # `local` zones and folders of the data are not names that hold on another machine.
     names = {each.lower(): each for each in _names()}
     close = difflib.get_close_matches(name.lower()[:LONGEST_NAME], names, 1, 0.7)
     mend = f"did you mean {names[close[0]]}?" if close else "give a name like Europe/Berlin or UTC."

@@ -1,1 +1,1 @@
-"""Browsers behind our boundary: how they start, what they reach, and where they keep things."""
+"""Browsers inside our boundary: how they start, what they reach, and where they keep things."""

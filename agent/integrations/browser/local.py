@@ -1,4 +1,4 @@
-"""The browser of this machine: started behind the boundary, on the proxy's network, spoken to by pipes."""
+"""The browser of this machine: started inside the boundary, on the proxy's network, spoken to by pipes."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class SessionBrowsers:
         return f"is not reached: {why}" if why else None
 
     def _told(self, refusal: ProxyRefusal) -> None:
-        # Connections that the browser opens ahead and never uses are no news.
+        # Connections that the browser opens ahead and never uses are not worth telling.
         if refusal.kind in ("address", "host", "secret"):
             self._refused.append(refusal.sentence)
 
@@ -241,7 +241,7 @@ class SocketTransport:
         return data if isinstance(data, bytes) else data.encode()
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         import asyncio
 
         self._writer.cancel()

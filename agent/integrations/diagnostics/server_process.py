@@ -97,7 +97,7 @@ class Finding:
 
 
 def findings_of(items: Any) -> tuple[Finding, ...]:
-    """Errors and warnings in a list of diagnostics; what is malformed, or merely a hint, is left out."""
+    """Errors and warnings in a list of diagnostics; what is malformed, or only a hint, is left out."""
     if not isinstance(items, list):
         return ()
     read = (_finding(item) for item in items[:MOST_KEPT])
@@ -332,7 +332,7 @@ class ServerProcess:
     async def start(
         cls, wrap: Callable[[], Wrapped], env: Mapping[str, str], cwd: str, kind: ServerKind
     ) -> ServerProcess:
-        """Start a server; `wrap` gives its command behind the boundary. Raises `ServerFault`."""
+        """Start a server; `wrap` gives its command inside the boundary. Raises `ServerFault`."""
         wrapped = await asyncio.to_thread(wrap)
         environment = {**env, **wrapped.env}
         try:

@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """Where servers run, and behind what."""
+    """Where servers run, and what confines them."""
 
     workspace: Path
     home: Home
@@ -60,7 +60,7 @@ class ServerPlace:
         return self.home.root / "language-servers" / f"{mark}-{name}"
 
     def wrap(self, kind: ServerKind) -> Wrapped:
-        """The command behind the boundary. Looks at the disk. Raises `ServerFault`."""
+        """The command inside the boundary. Looks at the disk. Raises `ServerFault`."""
         from agent.core.home import private_folder
         from agent.integrations.mcp.host.stdio import wrapped
 

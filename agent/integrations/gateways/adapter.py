@@ -66,7 +66,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who wrote, as the platform vouches for. `id` never changes hands; `name` is only shown."""
+    """Who wrote, as the platform guarantees. `id` always means one person; `name` is only shown."""
 
     id: str
     name: str = ""
@@ -239,7 +239,7 @@ class PlatformCall:
 
     method: str
     path: str
-    """Behind `/gateways/NAME/`, without query."""
+    """What follows `/gateways/NAME/`, without query."""
     headers: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
@@ -258,7 +258,7 @@ class CallAnswer:
 class HookedAdapter(Protocol):
     """An adapter that is called by the platform at `/gateways/NAME/…` of the service.
 
-    It checks the signature itself: these requests pass the doors without a token.
+    It checks the signature itself: these requests are let in without a token.
     """
 
     async def hook(self, request: PlatformCall, take: Take) -> CallAnswer:
@@ -442,7 +442,7 @@ async def answer_of(
     """Status, headers and body of an answer, whatever the status is.
 
     The address is never told, as it may hold a token.
-    Raises `GatewayError`, and `ConfigError` for what can be no request.
+    Raises `GatewayError`, and `ConfigError` for what cannot be a request.
     """
     import httpx2
 

@@ -87,7 +87,7 @@ def command_of(text: str) -> tuple[ChatCommand, str] | None:
 
 
 def word_of(text: str) -> tuple[str, str] | None:
-    """The name of a command or a skill that a message begins with, and what stands behind it.
+    """The name of a command or a skill that a message begins with, and what follows it.
 
     None for a message: also for a path, and for one that begins with two slashes.
     """
@@ -284,7 +284,7 @@ class ChatHead:
         self._questions = ChatQuestions(self)
         self._others: set[asyncio.Task[Any]] = set()
         self._resuming = False
-        """Whether a turn that was cut off is about to go on: what waits comes behind it."""
+        """Whether a turn that was cut off is about to go on: what waits comes after it."""
         self._heard = 0
         """The last node of the session whose turn is told of by the events that were heard."""
         self._until_idle: asyncio.Task[Any] | None = None
@@ -352,7 +352,7 @@ class ChatHead:
     async def _look(self) -> None:
         """Do what can be done now: first what does not wait for the turn, then the rest in order."""
         name, place = self.gateway.name, self.place
-        # At one moment: what was written behind a move of the session is for the one that it moved to.
+        # At one moment: what was written after a move of the session is for the one that it moved to.
         bound: BoundPlace | None
         rows: list[ReceivedMessage]
         bound, rows = await self.read(lambda c: (book.bound(c, name, place), book.waiting(c, name, place)))
@@ -557,7 +557,7 @@ class ChatHead:
                 raise
 
     async def _tell_missed(self, session: ChatSession, told: int) -> None:
-        """Tell what a session said behind a node, before anything that is heard of it."""
+        """Tell what a session said after a node, before anything that is heard of it."""
         self._heard = max((node.id for node in session.client.path), default=0)
         for node in await session.client.whole_path():
             if node.id <= told:
@@ -613,7 +613,7 @@ class ChatHead:
             session, event = await self._events.get()
             pause = 1.0
             while not await self._heard_of(session, event):
-                # What comes behind it would have the place know of it.
+                # What comes after it would mark it as known to the place.
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 

@@ -99,7 +99,7 @@ def choice_of(value: str) -> tuple[int, int] | None:
 
 
 def meant(body: Mapping[str, Any], text: str) -> str | None:
-    """The answer that a text is to a question; None if it is none."""
+    """The answer that a text is to a question; None if it is not one."""
     said = text.strip()
     options = body["options"]
     number = said.rstrip(".)")

@@ -24,7 +24,7 @@ _SAFE_LINK = re.compile(r"(https?|mailto|tg):", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one platform writes what markdown can say. Marks stand before and behind."""
+    """How one platform writes what markdown can say. Marks stand before and after."""
 
     escape: Callable[[str], str]
     bold: tuple[str, str]
@@ -143,7 +143,7 @@ def _with_products(text: str) -> str:
 
 
 def _blocks(tokens: Sequence[Token], at: int, form: _Form, until: str) -> tuple[str, int]:
-    """Blocks up to the token that closes them, parted by blank lines; and where that token is."""
+    """Blocks up to the token that closes them, separated by blank lines; and where that token is."""
     found: list[str] = []
     while at < len(tokens) and tokens[at].type != until:
         written, at = _block(tokens, at, form)
@@ -266,7 +266,7 @@ def chunks(text: str, limit: int, unit: Unit = "characters") -> list[str]:
 
 
 def _text_blocks(text: str) -> Iterator[str]:
-    """Whole fences, and the paragraphs between them with the blank lines behind them."""
+    """Whole fences, and the paragraphs between them with the blank lines after them."""
     block: list[str] = []
     fence = ""
     for line in text.splitlines(keepends=True):

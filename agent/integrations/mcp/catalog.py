@@ -34,7 +34,7 @@ FAULT = "hermes.fault"
 """Field of a listed tool: what is wrong with its schema by the rules of JSON schema, as a clause."""
 DEEPEST = 24
 SCALARS = ("string", "number", "integer", "boolean", "array")
-"""Types whose values are no arguments of a tool."""
+"""Types whose values are not arguments of a tool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +125,7 @@ def _definition(name: str, given: Mapping[str, Any]) -> ToolDefinition:
 
 
 def _suspicion(texts: Iterable[str]) -> str:
-    """The first of several texts that reads like an order; words of two of them are no sentence."""
+    """The first of several texts that reads like an order; words of two of them do not make a sentence."""
     found = next(
         (each for text in texts for each in scan(text) if each.severity in ("high", "critical")), None
     )

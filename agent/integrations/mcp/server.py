@@ -58,7 +58,7 @@ class CallClocks:
 
 
 class ServerError(HermesError):
-    """A server failed. The text is one sentence with its name and the mend."""
+    """A server failed. The text is one sentence with its name and the fix."""
 
     exit_code = ExitCode.UNREACHABLE
 

@@ -119,7 +119,7 @@ def without_comments(text: str) -> str:
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines; lines that are none are left out. Raises `OSError`."""
+    """The objects of a file of JSON lines; lines that are not objects are left out. Raises `OSError`."""
     if path.stat().st_size > LARGEST_SESSION:
         raise ValueError(f"it is larger than {LARGEST_SESSION // 1_000_000} MB")
     with path.open("r", encoding="utf-8", errors="replace") as lines:
@@ -227,7 +227,7 @@ Servers = dict[str, Mapping[str, Any]]
 
 
 def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Servers in the usual form (`command`, `args`, `env`, or `url`, `headers`), and why others are none."""
+    """Servers in the usual form (`command`, `args`, `env`, or `url`, `headers`), and why others are not."""
     found: Servers = {}
     left: list[str] = []
     for name, each in given.items():
@@ -370,7 +370,7 @@ class TranscriptBuilder:
     ) -> int | None:
         """What a call gave back; one that nobody made is left out.
 
-        With a parent, the results of one message stand in a row behind it, whichever call each hung on.
+        With a parent, the results of one message stand in a row after it, whichever call each hung on.
         """
         call = key(call)
         if call not in self._calls:

@@ -57,7 +57,7 @@ def read_cases(root: Path) -> tuple[PluginCase, ...]:
 async def run_cases(
     plugin: PluginPackage, launch: PluginLaunch, cases: Sequence[PluginCase]
 ) -> tuple[Registrations, list[CaseResult]]:
-    """Load a plugin behind its boundary and run its cases in order. Raises `PluginFailedError`.
+    """Load a plugin inside its boundary and run its cases in order. Raises `PluginFailedError`.
 
     A case that ends its process fails; the next one gets a new process.
     """

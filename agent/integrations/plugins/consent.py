@@ -162,7 +162,7 @@ class PluginConsent:
 
     @classmethod
     def of(cls, data: Any) -> PluginConsent:
-        """Read its form in the file. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
+        """Read its form in the file. Raises `ValueError`, `KeyError` or `TypeError` for what is not one."""
         files = data["files"]
         if not all(isinstance(each, str) for pair in files.items() for each in pair):
             raise ValueError("no hashes")

@@ -21,11 +21,11 @@ from tools.text.words import brief
 
 
 class PluginError(ConfigError):
-    """A plugin that cannot be used as asked for. The message is one sentence with the cause and the mend."""
+    """A plugin that cannot be used as asked for. The message is one sentence with the cause and the fix."""
 
 
 class PluginFailedError(HermesError):
-    """A plugin that failed at work: it hung, crashed, flooded or answered nonsense. Names the plugin."""
+    """A plugin that failed at work: it hung, crashed, flooded or gave an invalid answer. Names the plugin."""
 
     exit_code = ExitCode.FAILED
 
@@ -136,7 +136,7 @@ def digest(parts: Mapping[str, str]) -> str:
 
 
 def walk(root: Path) -> Iterator[Path]:
-    """All files and links of a plugin, in order; folders behind links are not entered."""
+    """All files and links of a plugin, in order; links to folders are not entered."""
     return _walk(root)
 
 
@@ -160,7 +160,7 @@ def read_file(root: Path, path: Path) -> PluginFile:
             real = inside(root, path)
         except OutsideError:
             return PluginFile(target, b"outside\0")
-        # What lies behind a folder's link is hashed where it lies.
+        # What a folder's link leads to is hashed where it lies.
         return PluginFile(target, b"link\0" + os.fsencode(real.relative_to(root)))
     try:
         content, status = read_bytes(Path(os.path.realpath(path)), MOST_BYTES)

@@ -164,7 +164,7 @@ async def enable(
 
     `agree_to` is asked about its services, such as one that keeps memory; without a yes they are not used.
 
-    Its code is loaded once, behind its boundary. Raises `PluginError` where that makes no sense, and
+    Its code is loaded once, inside its boundary. Raises `PluginError` where that makes no sense, and
     `PluginFailedError` when its code cannot be loaded and it has nothing else.
     """
     plugin = _usable(shelved)

@@ -323,7 +323,7 @@ def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[Ski
 
 
 def _hook(event: Any, given: Any) -> Hook | str:
-    """A hook, or why it is none."""
+    """A hook, or why it is not one."""
     if not isinstance(given, Mapping):
         return "it is no mapping"
     for key in given:
@@ -380,7 +380,7 @@ class PluginPackage:
     handler: Path | None = None
     """Its code, without links; None if it has none that can be used."""
     hooks: tuple[Hook, ...] = ()
-    """Commands that hear of events; they run behind the boundary of the plugin."""
+    """Commands that hear of events; they run inside the boundary of the plugin."""
     in_process: bool = False
     """Whether it wants to run within Hermes, without a boundary."""
     capabilities: DeclaredCapabilities = DeclaredCapabilities()  # noqa: RUF009 - frozen

@@ -1,4 +1,4 @@
-"""The process of one plugin: started behind its boundary, asked by frames, cut off when it misbehaves."""
+"""The process of one plugin: started inside its boundary, asked by frames, cut off when it misbehaves."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Registrations:
 
     @classmethod
     def of(cls, data: Any) -> Registrations:
-        """Read what `to_json` gave. Raises `ValueError`, `KeyError` or `TypeError` for what is none."""
+        """Read what `to_json` gave. Raises `ValueError`, `KeyError` or `TypeError` for what is not one."""
         return cls(
             tools=tuple(RegisteredTool(**each) for each in data["tools"]),
             commands=tuple(RegisteredCommand(**each) for each in data["commands"]),

@@ -77,7 +77,7 @@ class PluginRunner:
             raise
 
     async def shell(self, hook: Hook, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a command of its hooks behind its boundary: `code`, `output`, `errors`.
+        """Run a command of its hooks inside its boundary: `code`, `output`, `errors`.
 
         Raises `PluginFailedError`.
         """
@@ -265,7 +265,7 @@ class HandlerHook:
 
 @dataclass(frozen=True, slots=True)
 class CommandHook:
-    """A command of a plugin's `hooks.yaml`, run behind the boundary of the plugin."""
+    """A command of a plugin's `hooks.yaml`, run inside the boundary of the plugin."""
 
     runner: PluginRunner
     hook: Hook

@@ -153,7 +153,7 @@ RECORDERS: tuple[tuple[str, ...], ...] = (
 LONGEST = 300.0
 """Seconds after which a recording ends by itself."""
 SHORTEST = 8_000
-"""Bytes of a quarter of a second; what is less was no word."""
+"""Bytes of a quarter of a second; less than that is too short for a word."""
 _ENDING = 5.0
 _HEAD = 44
 _GUARDED = """exec 3<&0

@@ -1,4 +1,4 @@
-"""Kinds of pictures and sounds, programs and services that are brought along for them."""
+"""Kinds of pictures and sounds, and the programs and services for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.text.safe_text import clean
 
 
 def picture_ending(data: bytes) -> str:
-    """The ending of a name for a picture; empty for what is none that is read here."""
+    """The ending of a name for a picture; empty for what is not a picture that is read here."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ".png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -23,7 +23,7 @@ def picture_ending(data: bytes) -> str:
 
 
 def sound_ending(data: bytes) -> str:
-    """The ending of a name for a sound; empty for what is none."""
+    """The ending of a name for a sound; empty for what is not a sound."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return ".wav"
     if data.startswith(b"OggS"):

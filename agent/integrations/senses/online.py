@@ -1,4 +1,4 @@
-"""Requests of the senses: to services that the settings name, and for pictures, all through the one door."""
+"""Requests of the senses: to services that the settings name, and for pictures, all through one `Door`."""
 
 from __future__ import annotations
 

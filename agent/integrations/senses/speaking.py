@@ -209,7 +209,7 @@ def player(own: str, path: str) -> tuple[str, ...]:
 
 
 def missing(settings_player: str, environ: Mapping[str, str]) -> str:
-    """Why nothing can be read aloud here, with the mend; empty if it can be."""
+    """Why nothing can be read aloud here, with the fix; empty if it can be."""
     path = environ.get("PATH", "")
     if not hibari_is_installed() and not espeak(path):
         return f"Nothing on this machine speaks; `{add_hint('speech')}`, or install espeak-ng."

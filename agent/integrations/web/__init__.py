@@ -1,1 +1,1 @@
-"""The web for an agent: searching, reading pages, following links. Everything goes through the door."""
+"""The web for an agent: searching, reading pages, following links. Everything goes through the `Door`."""

@@ -1,4 +1,4 @@
-"""Services that all calls of a session share to read the web: door, reading process, search, folder."""
+"""Services that all calls of a session share to read the web: `Door`, reading process, search, folder."""
 
 from __future__ import annotations
 

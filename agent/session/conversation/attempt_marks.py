@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from agent.core.store.store import Store
 
 PREFIX = "attempt-"
-"""How their branches are called, with a number behind it."""
+"""Name of their branches, followed by a number."""
 BEGUN, ENDED = "attempt", "attempt-ended"
 _FORMER_PREFIX = "future-"
 _FORMER_BEGUN, _FORMER_ENDED = "future", "future-ended"

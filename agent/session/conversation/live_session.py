@@ -1,4 +1,4 @@
-"""A session that is open: its path in memory, its store behind it.
+"""A session that is open: its path in memory, and its store.
 
 Everything is committed first and shown afterwards, so what a person has seen
 is never lost. The messages for the model follow from the stored nodes alone.
@@ -48,7 +48,7 @@ class LiveSession:
         self._path = list(path)
         self._emit = emit
         self._light = False
-        """Whether nodes were let go of, as far as they are in the store only."""
+        """Whether nodes were dropped from memory, so that they are in the store only."""
         self._messages: list[MessageHistory] | None = None
         """None until they are wanted, or prepared: a long path takes a while."""
         self._fresh: list[Node] = []
@@ -174,9 +174,9 @@ class LiveSession:
         return await self._write(write)
 
     async def add_compaction(self, plan: CompactionPlan) -> None:
-        """Commit a compaction; what the model is sent no more is let go of in memory."""
+        """Commit a compaction; what is no longer sent to the model is dropped from memory."""
         node = await self.add("compaction", plan.sentence(), plan.data)
-        # A fold may carry again what an earlier one had let go of.
+        # A fold may carry again what an earlier one had dropped.
         self._path, self._light = trimmed(await self.whole_path()), True
         self.rebuild()
         self._emit(Noticed(kind="compaction", text=plan.sentence(), detail=clean(plan.detail), node=node.id))

@@ -402,7 +402,7 @@ def _part(name: str, inside: str) -> str:
 
 
 def _json(text: str, value: Mapping[str, Any]) -> str:
-    """JSON laid out to be read; what is none as it is."""
+    """JSON laid out for reading; what is not JSON as it is."""
     shown = json.dumps(value, indent=2, ensure_ascii=False) if value else text
     return code(truncate(shown, SHOWN), "json")
 

@@ -116,7 +116,7 @@ def _modes(before: PatchBlob | None, after: PatchBlob | None) -> Iterator[bytes]
 
 
 def _label(name: bytes) -> bytes:
-    """A name after `---` or `+++`; behind one with blanks git wants to see where it ends."""
+    """A name after `---` or `+++`; after one with blanks git wants to see where it ends."""
     return name + b"\t" if b" " in name else name
 
 
@@ -199,7 +199,7 @@ def patch_between(
 ) -> Patch:
     """`changes`, one per path, as a patch; with `text` one to be read, in which binaries are named only.
 
-    Of `units` it is only said that they are no part of it. Blocking: reads the contents.
+    Of `units` it is only said that they are not part of it. Blocking: reads the contents.
     """
     files: list[FilePatch] = []
     left_out: list[LeftOut] = []

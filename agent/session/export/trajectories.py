@@ -24,7 +24,7 @@ def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
     """A line for fine-tuning: `messages`, each call followed by its result.
 
     What was only shown to the person is left out; a call without a result is left out with it. What was said
-    while calls were at work stands behind their results.
+    while calls were at work stands after their results.
     """
     messages: list[dict[str, Any]] = []
     for place, node in enumerate(nodes):

@@ -544,7 +544,7 @@ class HistoryNavigation:
         self._emit(BranchSwitched(head=head, node=node, reason=reason, draft=draft))
 
     async def _forget(self, head: str) -> None:
-        """Let go of a branch that was made by going back and has nothing of its own."""
+        """Drop a branch that was made by going back and has nothing of its own."""
         if head not in self._made or head == self._session.head:
             return
         ends = {each.name: each.node for each in await self.heads()}

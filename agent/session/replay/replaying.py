@@ -249,7 +249,7 @@ class _Replay:
     # What a turn asks of the model.
 
     async def next_reply(self, step: int) -> ModelReply:
-        """The recorded answer, behind the request for it. One that was cut off ends the turn as it did."""
+        """The recorded answer, after the request for it. One that was cut off ends the turn as it did."""
         tape = self.tape
         node = tape.next()
         await self._store.caught_up()

@@ -28,7 +28,7 @@ NAMES: Mapping[Measure, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Ceilings; None is none."""
+    """Ceilings; None means no ceiling."""
 
     turns: int | None = None
     tokens: int | None = None
@@ -71,7 +71,7 @@ class Ceiling(Protocol):
         ...
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Allow so much from now on."""
+        """Allow this much from now on."""
         ...
 
     async def given_back(self) -> None:
@@ -268,7 +268,7 @@ class BudgetAccount:
         return None
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Allow this account so much of a measure from now on. Those it is in keep their own ceilings."""
+        """Allow this account this much of a measure from now on. Those it is in keep their own ceilings."""
         self.budget = replace(self.budget, **{measure: value})
         self._wake()
 

@@ -104,7 +104,7 @@ class SharedBudget:
         return self.budget.tokens is not None or self.budget.money is not None
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Allow so much, in this process; others keep to what they were told."""
+        """Allow this much, in this process; others keep to what they were told."""
         self.budget = replace(self.budget, **{measure: value})
 
     async def given_back(self) -> None:

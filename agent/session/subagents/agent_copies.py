@@ -216,10 +216,10 @@ class AgentCopies:
         return self._steps_of_calls.pop((agent, call), None)
 
     async def aclose(self) -> None:
-        """Let go of the copies; they are there again when the session is."""
+        """Release the copies; they are there again when the session is."""
         self._closing = True
         if self._looking is not None:
-            # Not cut off: what is taken up has to be let go of.
+            # Not cut off: what is taken up must be released.
             await asyncio.gather(self._looking, return_exceptions=True)
         for copy in self._open.values():
             copy.leave()
@@ -347,7 +347,7 @@ COPY_OF_COPY = (
 
 
 class AgentWorkspaces:
-    """Gives agents their ground. `shared` is that of the session, `open_reach` makes others."""
+    """Gives agents their workspaces. `shared` is that of the session, `open_reach` makes others."""
 
     def __init__(self, shared: AgentWorkspace, copies: AgentCopies, open_reach: OpenReach) -> None:
         self.shared = shared
@@ -367,7 +367,7 @@ class AgentWorkspaces:
             raise ToolError(NOT_KEPT)
 
     def of(self, run: AgentWorker) -> AgentWorkspace:
-        """The ground an agent is on, or would be if it began now."""
+        """The workspace an agent is in, or would be in if it began now."""
         return self._own.get(run.ground_of, self.shared)
 
     def step_of(self, agent: str, call: str) -> Step | None:
@@ -375,7 +375,7 @@ class AgentWorkspaces:
         return self.copies.step_of(agent, call)
 
     async def enter(self, run: AgentWorker) -> AgentWorkspace:
-        """The ground an agent begins to work on; its copy is made if it has none. Raises `HermesError`."""
+        """The workspace an agent begins to work in; its copy is made if it has none. Raises `HermesError`."""
         if run.ground_of != run.id:
             return self.of(run)
         copy, news = await self.copies.enter(run)

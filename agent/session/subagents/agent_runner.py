@@ -303,7 +303,7 @@ class AgentRunner:
             self.slots.give_back()
 
     async def _open(self, run: LiveAgent) -> tuple[Agent | ForeignAgent, str]:
-        """The agent on its ground, and what it is told of that."""
+        """The agent in its workspace, and what it is told of that."""
         if run.ground_of == run.id:
             run.action = "copies the project"
             self.publisher.stands(run)

@@ -125,7 +125,7 @@ async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
 
 
 async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) -> StoredAgent | None:
-    """What the store knows of the agent of a session; None if it is none."""
+    """What the store knows of the agent of a session; None if it is not one."""
     path = await store.path(record.id)
     begun = next((node for node in path if node.data.get("kind") == BEGUN), None)
     if begun is None:

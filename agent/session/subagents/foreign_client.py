@@ -96,7 +96,7 @@ class ForeignClient:
         )
 
     def _actions(self, call: Any) -> list[Action]:
-        """What a call would do, as far as it says so. Raises `ToolError` for paths that are none."""
+        """What a call would do, as far as it says so. Raises `ToolError` for invalid paths."""
         kind, title = getattr(call, "kind", None), clean(str(getattr(call, "title", "") or "something"))
         given = getattr(call, "raw_input", None)
         paths = [

@@ -171,7 +171,7 @@ class Steering:
             await self.tell(run, text, by)
 
     async def _hand_over(self, run: LiveAgent, text: str) -> None:
-        """Keep what a living agent is told; it reads it as soon as it can. Hold its door."""
+        """Keep what a living agent is told; it reads it as soon as it can. Hold its `door`."""
         if run.stop:
             raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
         await self._keep(run, text)
@@ -188,7 +188,7 @@ class Steering:
                 await self._begin_again(run, "", by)
 
     async def _begin_again(self, run: LiveAgent, text: str, by: str) -> None:
-        """Let one that has ended work again. Hold its door."""
+        """Let one that has ended work again. Hold its `door`."""
         if self.closed:
             raise ToolError(CLOSING)
         sender = self.register.get(run.parent)
@@ -233,7 +233,7 @@ class Steering:
     async def _keep(self, run: LiveAgent, text: str) -> None:
         """Write down what an agent is told, before anybody is promised that it will read it.
 
-        Hold its door. Raises `StoreError`: then it was not told.
+        Hold its `door`. Raises `StoreError`: then it was not told.
         """
         note = told(text)
         if run.child is not None:

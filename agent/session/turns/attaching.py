@@ -275,7 +275,7 @@ def _name(reference: Reference) -> str:
 
 
 def _with_lines(reference: Reference) -> str:
-    """The target of a reference with its lines behind it."""
+    """The target of a reference, followed by its lines."""
     if reference.first is None:
         return reference.target
     last = "" if reference.last == reference.first else f"-{reference.last}"

@@ -86,7 +86,7 @@ class Lane:
 
 
 class LaneFraming:
-    """Makes lanes and their frames for one session."""
+    """Makes each `Lane` and its frames for one session."""
 
     def __init__(self, session: LiveSession, attachments: AttachmentStore, profile: Profile) -> None:
         self._session = session
@@ -94,7 +94,7 @@ class LaneFraming:
         self._profile = profile
 
     def lane(self, route: ModelRoute, dialect: Dialect | None = None) -> Lane:
-        """An empty lane for a route; `dialect` is that of a request in work, where it differs."""
+        """An empty `Lane` for a route; `dialect` is that of a request in work, where it differs."""
         dialect = dialect or route.spoken.current
         node = self._session.system()
         tools = route.wire.tools(route.tools, dialect)
@@ -583,7 +583,7 @@ class Dialogue:
             await self._reframe(changed, "calls travel as text")
         return True
 
-    # ContextRoom
+    # Room in the context
 
     async def compact(self, focus: str) -> str:
         """Fold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""

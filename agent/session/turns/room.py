@@ -1,4 +1,4 @@
-"""ContextRoom in the model's window: when the conversation is compacted, by what, and when that is given up.
+"""Room in the model's window: when the conversation is compacted, by what, and when that is given up.
 
 Cheapest first: old results are masked; then what is older is folded into a summary, with the
 person's own words carried as they are. A summary that cannot be used changes nothing; only a
@@ -161,7 +161,7 @@ class ContextRoom:
         return len(self._session.path) > before
 
     async def compact(self, focus: str, used: int) -> str:
-        """ContextFold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""
+        """Fold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""
         path = await self._session.whole_path()
         if not self._has_news(path):
             raise HermesError("Nothing was said since the last compaction; there is nothing to fold.")
@@ -231,7 +231,7 @@ class ContextRoom:
             )
 
     async def _fold_without_summary(self, used: int, window: int, share: float) -> None:
-        """ContextFold with an outline in place of a summary; when that is not enough, mask what is left."""
+        """Fold with an outline in place of a summary; when that is not enough, mask what is left."""
         path = await self._session.whole_path()
         draft = await self._draft(path, used, window, reserve=int(window * 0.04), share=share)
         if draft is not None:

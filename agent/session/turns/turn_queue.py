@@ -59,7 +59,7 @@ class TurnQueue:
     def put_back(self, items: Sequence[QueuedMessage]) -> None:
         """Queue messages that could not be stored before all others; the next `next` finds nothing.
 
-        Whatever kept them from being stored would meet them, and all behind them, again at once.
+        Whatever kept them from being stored would meet them, and all after them, again at once.
         """
         if items:
             self._queue.extendleft(reversed(items))

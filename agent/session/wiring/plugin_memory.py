@@ -112,7 +112,7 @@ class PluginMemory:
 
 
 def _entries(said: Any) -> Entries | None:
-    """The notes in an answer, cleaned as those of a file; None for what are none."""
+    """The notes in an answer, cleaned as those of a file; None for what are not notes."""
     listed = said.get("entries") if isinstance(said, Mapping) else said
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         return None

@@ -48,7 +48,7 @@ class PluginCommands:
         return self._plugins.commands()
 
     async def run(self, name: str, text: str, show: bool = True) -> str:
-        """Carry one out with the text behind it; what it says. With `show` that becomes a notice."""
+        """Carry one out with the text after it; what it says. With `show` that becomes a notice."""
         said = await self._plugins.run_command(name, text)
         if show and said.strip():
             self._emit(Noticed(kind="info", text=said))

@@ -52,7 +52,7 @@ class SessionSenses:
 
     def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
         """What an agent sees and speaks by, that asks `routes` and reads what is in `turn_queue`."""
-        # The door and its libraries are read when something is reached.
+        # The `Door` and its libraries are read when something is reached.
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats
         from agent.integrations.senses.pictures import Eyes

@@ -153,7 +153,7 @@ def session_references(
 
 
 async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
-    """A page as text, by the gate and the door like a page that the model asks for. Raises `ToolError`."""
+    """A page as text, by the gate and the `Door`, like a page that the model asks for. Raises `ToolError`."""
     from agent.integrations.web.extracting import fetch_page
     from agent.integrations.web.services import CallGate
 

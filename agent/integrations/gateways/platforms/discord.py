@@ -1,6 +1,6 @@
 """Discord by its gateway: what was said while nobody listened is read from the channels afterwards.
 
-The gateway knows no acknowledgement, so the newest message of each channel is kept behind what was stored,
+The gateway knows no acknowledgement, so the newest message of each channel is noted after it is stored,
 and after every connection the channels are asked for what came later.
 """
 
@@ -129,7 +129,7 @@ class DiscordAdapter:
             """What cannot be stored ends the connection; it comes again with the next."""
             try:
                 async with one_by_one:
-                    # What comes behind it would move the place of the channel beyond it.
+                    # What comes after it would move the place of the channel beyond it.
                     if not failed.done():
                         await work()
             except Exception as error:

@@ -377,7 +377,7 @@ class _ImapConnection(imaplib.IMAP4):
         return self._taken(end + 1)
 
     def has_input(self, seconds: float) -> bool:
-        """Whether the server said something, or says so within this time; True also if it hung up."""
+        """Whether the server said something, or does within this time; True also if it disconnected."""
         held = self.sock
         if self._held or (isinstance(held, ssl.SSLSocket) and held.pending()):
             return True

@@ -334,7 +334,7 @@ async def _relayed(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> Asy
 
 
 def _read(kind: Any, data: Any) -> Any:
-    """Something of the file as the package has it; None where it is none."""
+    """Something of the file as the package has it; None where it is not valid."""
     if not isinstance(data, dict):
         return None
     try:

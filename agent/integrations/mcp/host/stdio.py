@@ -85,7 +85,7 @@ class Complaints:
 def error_line(lines: Sequence[str]) -> str:
     """The line among those of a program that names its error; empty where none surely does. Pure.
 
-    Python puts it behind its trace, Node before it and its own version at the end, and a program that
+    Python puts it after its trace, Node before it and its own version at the end, and a program that
     explains its usage first of all.
     """
     errors = [line.strip() for line in lines if _ERROR.match(line)]

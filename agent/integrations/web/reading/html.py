@@ -128,7 +128,7 @@ def _is_invisible(element: Any, style: str) -> bool:
         if element.get("bgcolor"):
             return _colour(element.get("bgcolor")) == colour
         if element.get("class") and element.tag not in ("p", "span", "font", "b", "i", "em", "a"):
-            return False  # a style sheet may give it any ground
+            return False  # a style sheet may give it any background
         element = element.getparent()
     return colour == "ffffff"
 
@@ -170,7 +170,7 @@ def _hiding_names(root: Any) -> frozenset[str]:
 
 
 def _remove(element: Any) -> None:
-    """Take an element out and leave the text behind it."""
+    """Take an element out and leave the text after it."""
     parent = element.getparent()
     if tail := element.tail:
         before = element.getprevious()
@@ -228,7 +228,7 @@ class MainPart:
 
 
 def main_part(tree: Any) -> MainPart:
-    """Find it. The tree stays as it is; the part is a copy without what merely surrounds it."""
+    """Find it. The tree stays as it is; the part is a copy without what only surrounds it."""
     from copy import deepcopy
 
     body = tree.find("body")

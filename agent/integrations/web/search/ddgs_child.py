@@ -1,4 +1,4 @@
-"""The process in which `ddgs` searches: it brings its own transport, which is given the proxy of the door.
+"""The process in which `ddgs` searches: it brings its own transport, which is given the proxy of the `Door`.
 
 Takes `{"query", "limit", "proxy", "engines", "seconds"}` on standard input, prints `{"results": […]}` or
 `{"error": …}`.

@@ -69,7 +69,7 @@ class HttpService:
     """The address again where the person's settings name it."""
 
     async def ask(self, path: str, permit: Permit, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer to a question as JSON. Raises `SearchError` and what the door raises."""
+        """The answer to a question as JSON. Raises `SearchError` and what the `Door` raises."""
         headers = {"Accept": "application/json", **self.headers}
         if body is not None:
             headers["Content-Type"] = "application/json"

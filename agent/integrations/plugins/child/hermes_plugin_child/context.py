@@ -50,7 +50,7 @@ class Context:
         self._take("tool", name, handler, description=description, parameters=parameters)
 
     def register_command(self, name: str, description: str, handler: Callable[[str], Any]) -> None:
-        """A slash command. `handler` gets what was typed behind its name; what it returns is shown."""
+        """A slash command. `handler` gets what was typed after its name; what it returns is shown."""
         self._take("command", name, handler, description=description)
 
     def register_cli_command(self, name: str, description: str, handler: Callable[[list[str]], Any]) -> None:

@@ -1,4 +1,4 @@
-"""Loading the code of a plugin from its sources alone: compiled files are no part of what was agreed to."""
+"""Loading the code of a plugin from its sources alone: nobody agreed to compiled files."""
 
 from __future__ import annotations
 

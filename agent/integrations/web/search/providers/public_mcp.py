@@ -1,4 +1,4 @@
-"""A public endpoint that searches, asked by our client of MCP through the proxy of the door."""
+"""A public endpoint that searches, asked by our client of MCP through the proxy of the `Door`."""
 
 from __future__ import annotations
 
