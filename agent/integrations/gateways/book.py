@@ -58,7 +58,7 @@ class GatewayBook:
         return await self._database.read(people.people)
 
     async def revoke(self, id: str) -> Person:
-        """Let somebody in no longer. Raises `ConfigError`."""
+        """Stop letting somebody in. Raises `ConfigError`."""
         return await self._database.write(lambda c: people.revoke(c, id))
 
 
@@ -360,7 +360,7 @@ def delivery(c: Connection, id: int) -> Delivery | None:
 
 
 def sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = None) -> None:
-    """A receipt: it is there, under this id. What says something else than `body` by now goes on waiting."""
+    """A receipt: it is there, under this id. What no longer says `body` still waits."""
     told = None if body is None else storable(json.dumps(body))
     c.execute(
         "UPDATE deliveries SET message = ?, state = CASE WHEN state = 'waiting' AND (? IS NULL OR body = ?) "

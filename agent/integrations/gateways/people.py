@@ -103,7 +103,7 @@ def people(c: Connection) -> list[Person]:
 
 
 def revoke(c: Connection, id: str) -> Person:
-    """Let somebody in no longer: by id, `GATEWAY:ID`, or name. Raises `ConfigError`."""
+    """Stop letting somebody in: by id, `GATEWAY:ID`, or name. Raises `ConfigError`."""
     found = [
         each for each in people(c) if each.scope and id in (each.id, f"{each.gateway}:{each.id}", each.name)
     ]

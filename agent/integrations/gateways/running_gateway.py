@@ -239,7 +239,7 @@ class RunningGateway:
     # Sending
 
     async def _send(self) -> None:
-        """Places are sent to side by side: a large file for one keeps no other waiting."""
+        """Places are sent to in parallel: a large file for one does not delay another."""
         await self.known()
         under_way: dict[Place, asyncio.Task[None]] = {}
         try:

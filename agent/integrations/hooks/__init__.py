@@ -1,1 +1,1 @@
-"""Hooks: a person's own commands that hear of what happens in a session, and may have a say in it."""
+"""Hooks: a person's own commands that hear of what happens in a session, and may influence it."""

@@ -292,7 +292,7 @@ LARGEST = 1_000_000
 
 
 class HookConsent:
-    """The file of digests. One that cannot be believed agrees to nothing."""
+    """The file of digests. One that cannot be trusted agrees to nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -313,7 +313,7 @@ class HookConsent:
         }
 
     def _kept(self) -> dict[str, Any]:
-        """What the file says; nothing where it cannot be believed."""
+        """What the file says; nothing where it cannot be trusted."""
         content = read_owned(self._path, LARGEST)
         try:
             found = json.loads(content) if content is not None else {}

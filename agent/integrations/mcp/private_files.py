@@ -1,4 +1,4 @@
-"""Private files of servers: small JSON written whole and believed only if it is ours, and tokens."""
+"""Private files of servers: small JSON written whole and trusted only if it is ours, and tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LARGEST = 32_000_000
 
 
 def read_private(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where there is none that can be believed. Reads the disk."""
+    """The object in a file; empty where there is none that can be trusted. Reads the disk."""
     content = read_owned(path, LARGEST)
     try:
         data = json.loads(content) if content is not None else {}
@@ -71,7 +71,7 @@ class TokenFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only process that renews; one that hangs holds nobody up beyond `PATIENCE`. Blocks."""
+        """Be the only process that renews; one that hangs delays others by at most `PATIENCE`. Blocks."""
         private_folder(self.path.parent)
         descriptor = open_lock(self.path.with_suffix(".lock"))
         try:

@@ -204,7 +204,7 @@ def _hash(value: object) -> str:
 
 
 class ServerAgreement:
-    """The file of agreements. One that cannot be believed agrees to nothing."""
+    """The file of agreements. One that cannot be trusted agrees to nothing."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is that of the home for servers."""
@@ -230,7 +230,7 @@ class ServerAgreement:
         self._write(self.all() | {_key(root, config): (config.name, str(root))})
 
     def withdraw(self, key: str) -> bool:
-        """Agree no longer to the server with this hash; False if nobody did. Raises `ConfigError`."""
+        """Withdraw the agreement to a server by its hash; False if there was none. Raises `ConfigError`."""
         agreed = self.all()
         if agreed.pop(key, None) is None:
             return False

@@ -265,7 +265,7 @@ class McpService:
         return told
 
     async def learn(self) -> None:
-        """Ask servers of which nothing is kept what they offer, all at once; who fails is told of."""
+        """Ask servers of which nothing is kept what they offer, all at once; failures are told."""
         unknown = [kept for kept in self._kept.values() if kept.declared.usable and kept.catalog is None]
 
         async def one(kept: _Kept) -> None:

@@ -176,7 +176,7 @@ class PluginConsent:
 
 
 class ConsentFile:
-    """Consents by the folder of the plugin. A file that cannot be believed agrees to nothing."""
+    """Consents by the folder of the plugin. A file that cannot be trusted agrees to nothing."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -224,7 +224,7 @@ def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]
 
 
 def withdraw(home: Home, folder: Path) -> bool:
-    """Agree no longer to the plugin in `folder`; False if nobody did. Raises `ConfigError`."""
+    """Withdraw the agreement to the plugin in `folder`; False if there was none. Raises `ConfigError`."""
     agreed = ConsentFile(home.plugin_consent)
     if (consent := agreed.read().get(str(folder))) is not None:
         registrations.remove(home, consent.registered.skins)

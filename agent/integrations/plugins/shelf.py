@@ -39,7 +39,7 @@ PluginStanding = Literal["enabled", "disabled", "changed", "broken", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelvedPlugin:
-    """A plugin, or a folder that wants to be one, and whether it is used."""
+    """A plugin, or a folder that should be one, and whether it is used."""
 
     name: str
     folder: Path

@@ -116,7 +116,7 @@ class ScriptReplay:
     """Answers the calls of a script from the record of an earlier run, until one of them differs.
 
     A call is answered if it is in the record and every call that had ended before it began
-    has been answered too: calls that were made side by side may come in another order.
+    has been answered too: calls that were made in parallel may come in another order.
     """
 
     def __init__(self, calls: Sequence[Recorded] = ()) -> None:

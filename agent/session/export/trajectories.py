@@ -161,7 +161,7 @@ def _agent_step(node: Node) -> dict[str, Any]:
 
 
 def _observe(steps: list[dict[str, Any]], node: Node) -> None:
-    """Put a result with the step that made its call; without one it is nobody's."""
+    """Put a result with the step that made its call; without one it belongs to no step."""
     call = str(node.data.get("call", ""))
     for step in reversed(steps):
         if any(made["tool_call_id"] == call for made in step.get("tool_calls", ())):

@@ -36,7 +36,7 @@ class Difference:
         return f"Step {self.step}{where}: {self.field} differs: {self.recorded} then, {self.replayed} now."
 
 
-class ReplayDifference(HermesError):  # noqa: N818 - it is a finding, and the fault of nobody
+class ReplayDifference(HermesError):  # noqa: N818 - it is a finding, not a fault
     """Ends a replay at its first difference."""
 
 

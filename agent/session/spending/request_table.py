@@ -21,7 +21,7 @@ MAIN, SIDE, SENT = "main", "side", "agent:"
 """Who asked: the session's own agent, the side model of the smart mode, an agent that was sent."""
 
 LARGEST = 2**40
-"""No count is believed beyond this, so that sums stay whole numbers SQLite can hold."""
+"""No count is accepted beyond this, so that sums stay whole numbers SQLite can hold."""
 
 AHEAD = 2
 """Days by which a clock may have run ahead without what was spent meanwhile being forgotten."""
@@ -169,7 +169,7 @@ def _lives(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        # It is somebody else's, but it is there.
+        # It belongs to somebody else, but it is there.
         return True
     return True
 

@@ -47,7 +47,7 @@ async def _serve(connection: socket.socket) -> None:
 
 
 class _Host:
-    """Carries out what frames ask for, side by side."""
+    """Carries out what frames ask for, in parallel."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.closing = False

@@ -314,7 +314,7 @@ _PAYWALL = "paywall: only the beginning can be read without signing in"
 _SHORT = 600
 """Characters below which a page with scripts may be one that they put together."""
 _ARTICLE_SHARE, _LEAST = 0.05, 200
-"""Share and number of characters below which an article is not believed. A short article among much else is
+"""Share and number of characters below which an article is not trusted. A short article among much else is
 usual in the news: a share of a quarter loses five hundredths of F1 there (docs/developing/benchmarks.md)."""
 _MOUNTS = frozenset(["root", "app", "__next", "__nuxt", "___gatsby", "svelte", "react-root", "q-app"])
 _ENABLE = re.compile(

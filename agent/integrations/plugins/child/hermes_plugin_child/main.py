@@ -26,7 +26,7 @@ _COMPLAINT = 4_000
 
 
 def main() -> int:
-    """Serve until Hermes hangs up. Returns the exit code."""
+    """Serve until Hermes closes the connection. Returns the exit code."""
     link = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
