@@ -137,7 +137,7 @@ def _complain(sentence: str) -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """A fault of ours: a sentence for the person, the details in the log."""
+    """A fault of Hermes itself: a sentence for the person, the details in the log."""
     logging.getLogger("hermes").error("unexpected error", exc_info=error)
     _complain(f"Internal error ({type(error).__name__}: {error}); the log file has the details.")
     return int(ExitCode.FAILED)

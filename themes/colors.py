@@ -40,7 +40,7 @@ class RGB(NamedTuple):
 
 
 def normalized(text: str) -> str | None:
-    """A colour as skins keep it (`#rrggbb` or `ansi_…`, lower case), None when `text` is none."""
+    """A colour as skins keep it (`#rrggbb` or `ansi_…`, lower case), None when `text` is not one."""
     color = text.strip().lower()
     if color == DEFAULT or color in _VALUES:
         return color

@@ -449,7 +449,7 @@ _MARKUP = re.compile(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
 
 
 def translated(root: SkinSection, report: Report) -> SkinSection:
-    """`root` in our words only. Reports sections that are none, and names within them nobody knows."""
+    """`root` in our words only. Reports what should be a section and is not, and unknown names in others."""
     entries, lines = dict(root.entries), dict(root.lines)
     for key in _NOTHING:
         entries.pop(key, None)

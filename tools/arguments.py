@@ -226,7 +226,7 @@ def _boolean(value: Any, text: str) -> tuple[bool, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` is a finite number of sane size; booleans are none."""
+    """Whether `value` is a finite number of sane size; booleans do not count."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return -WIDEST < value < WIDEST if isinstance(value, int) else math.isfinite(value)

@@ -1,6 +1,6 @@
 """The services a tool may use, as protocols. The engine implements them.
 
-This module is the only door from a tool to the rest of the program, so a tool
+This module is the only way from a tool to the rest of the program, so a tool
 can be tested with a few small objects and moved to another process later.
 """
 

@@ -49,7 +49,7 @@ def options(
 
 
 def _other(effort: str) -> tuple[str, ...]:
-    """An effort that is none of the usual ones, such as a number of tokens."""
+    """An effort that is not among the usual ones, such as a number of tokens."""
     return (effort,) if effort and effort not in EFFORTS else ()
 
 

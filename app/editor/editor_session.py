@@ -172,7 +172,7 @@ class EditorSession:
             return ended
 
     async def say(self, text: str) -> None:
-        """Words of ours in the conversation."""
+        """Put our own words into the conversation."""
         self.put(said(text))
         await self.flush()
 

@@ -57,7 +57,7 @@ class LiveTerminal:
             self._loop.call_soon_threadsafe(self._take, text)
 
     async def end(self, code: int | None) -> None:
-        """The command has ended with `code`: the terminal ends too, and is let go. Never raises."""
+        """The command has ended with `code`: the terminal ends too, and is released. Never raises."""
         self._ended, self._code = True, code
         self._news.set()
         await asyncio.wait({self._task}, timeout=3 * PATIENCE)

@@ -23,7 +23,7 @@ from tools.text.safe_text import clean
 
 
 def folder_of(cwd: str) -> Path:
-    """The folder an editor names. Raises `ConfigError` for what is none."""
+    """The folder an editor names. Raises `ConfigError` for what is not a folder."""
     path = Path(cwd)
     try:
         if path.is_absolute() and path.is_dir():

@@ -234,7 +234,7 @@ class Credentials:
 
 
 def token_parts(token: str) -> tuple[str, str]:
-    """The id of the device and the secret of a token; empty texts for what is none. Pure."""
+    """The id of the device and the secret of a token; empty texts for what is not a token. Pure."""
     if not token.startswith(TOKEN_MARK) or len(token) > 200 or not token.isascii():
         return "", ""
     id, _, secret = token[len(TOKEN_MARK) :].partition("_")

@@ -1,4 +1,4 @@
-"""The doors: what a request has to show before anything of it is looked at. See docs/serve.md#doors.
+"""Checks at the door: what a request must show before anything of it is looked at. See docs/serve.md#doors.
 
 In this order: no token in the address, a host that is ours, no foreign origin, a valid token, an
 origin or a Bearer token where something changes, scope, limits. Whatever is not understood is refused.
@@ -267,7 +267,7 @@ async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
 
 
 def split_host(host: str) -> tuple[str, int | None]:
-    """Name and port of a Host header; an empty name for what is none. Pure."""
+    """Name and port of a Host header; an empty name for what is not one. Pure."""
     host = host.strip().lower()
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")

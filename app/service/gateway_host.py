@@ -182,7 +182,7 @@ class Messengers:
             raise TurnedAwayError(409, str(error)) from error
 
     async def aclose(self) -> None:
-        """Let go of the platforms. Never raises."""
+        """Disconnect the platforms. Never raises."""
         self._hub.opened = lambda _session: None
         await self.gateways.aclose()
         await self._store.close()

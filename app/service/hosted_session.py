@@ -443,7 +443,7 @@ class SessionHub:
         return self._home.root / "serve" / "events"
 
     async def close(self, id: str) -> None:
-        """Let go of a session, so that another program may have it."""
+        """Release a session, so that another program may have it."""
         opening = self._open.get(id)
         if opening is not None:
             session = await asyncio.shield(opening)

@@ -28,7 +28,7 @@ from tools.text.safe_text import clean
 _OUTCOMES = ("done", "failed", "denied", "interrupted")
 _STATUSES = ("pending", "in_progress", "completed", "cancelled")
 _QUIET = frozenset({"todos", "mention", "subagent", "subagent_told", "subagent_end"})
-"""Kinds of stored notices that are no line of the conversation."""
+"""Kinds of stored notices that are not lines of the conversation."""
 _KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recovery", "store"})
 
 

@@ -273,7 +273,7 @@ def refused(refusal: TurnedAwayError) -> Response:
 
 
 def caller_of(request: Request) -> HeadIdentity:
-    """Who asks; the doors have made sure that there is one."""
+    """Who asks; the checks at the door have made sure that there is one."""
     caller: HeadIdentity = request.scope["state"]["caller"]
     return caller
 

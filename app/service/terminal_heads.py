@@ -103,7 +103,7 @@ class _TerminalOutlet(Outlet):
     """Never waits for a terminal: others work on the same sessions."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        """Send a frame as soon as the terminal takes it; one that takes nothing is let go."""
+        """Send a frame as soon as the terminal takes it; one that takes nothing is disconnected."""
         if self.broken:
             return
         self.queue(frame)

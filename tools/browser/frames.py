@@ -32,7 +32,7 @@ _DOMAINS = ("Inspector", "Page", "DOM", "Accessibility", "Runtime", "Network")
 
 @functools.cache
 def library() -> str:
-    """What is run in the world of ours in each frame."""
+    """The script that runs in our isolated world in each frame."""
     return Path(__file__).with_name("in_page.js").read_text(encoding="utf-8")
 
 

@@ -257,7 +257,7 @@ def _free(folder: Path, name: str) -> Path:
 
 
 async def _agreed_profile(tool: str, context: ToolContext) -> None:
-    """Ask for the lasting profile that the settings name, once for good. Raises `DeniedError`."""
+    """Ask once for the lasting profile that the settings name; a yes is kept. Raises `DeniedError`."""
     host = context.browsers.host
     if host is None or context.browsers.running(context.task) is not None:
         return

@@ -255,7 +255,7 @@ class BrowserSession:
             self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
             return
         if not own and self.opened.backend == "cdp" and not params.get("waitingForDebugger"):
-            # A tab the person had open before: none of ours.
+            # A tab the person had open before: not ours.
             self.cdp.tell("Target.detachFromTarget", {"sessionId": session})
             return
         tab = Tab(self.cdp, info["targetId"], session, self.judge, info.get("openerId", ""))

@@ -302,7 +302,7 @@ def _made() -> Path:
 log = logging.getLogger(__name__)
 
 _PATIENCE_WITH_NONSENSE = 20
-"""Requests that are none, after which a connection is closed."""
+"""Invalid requests, after which a connection is closed."""
 _MUCH = 256_000
 """Bytes of a request or a result above which it is handled off the event loop."""
 _SEND_BUFFER = 1_000_000

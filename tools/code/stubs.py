@@ -64,7 +64,7 @@ EXCLUDED = frozenset(
         "memory",
     }
 )
-"""Tools that exist but are no business of a script, whether or not this session has them."""
+"""Tools that exist but are not for scripts, whether or not this session has them."""
 
 MCP_PREFIX = "mcp_"
 """Tools of MCP servers are for scripts too."""

@@ -53,7 +53,7 @@ def shown(path: Path, workspace: Path) -> str:
 
 
 def printable(name: str) -> str:
-    """A name from the disk as valid text; bytes that are no UTF-8 become `\\xff`."""
+    """A name from the disk as valid text; bytes that are not UTF-8 become `\\xff`."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -214,7 +214,7 @@ class Access:
         return resolve(self._located(text), self._ctx.workspace)
 
     def entry(self, text: str) -> Path:
-        """The name `text` leads to, be it a link or not."""
+        """The name `text` leads to, whether it is a link or not."""
         return resolve_entry(self._located(text), self._ctx.workspace)
 
     def name(self, path: Path) -> str:

@@ -81,7 +81,7 @@ class UpdateFile:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """Delete a file. `hunks`, if there are any, say what has to be all of its content."""
+    """Delete a file. `hunks`, if there are any, say what must be all of its content."""
 
     path: str
     hunks: tuple[PatchHunk, ...] = ()
@@ -623,7 +623,7 @@ class _Parser:
             case " " | "+" | "-" as kind:
                 section.lines.append(PatchLine(kind, line[1:]))
             case _:
-                # The space of a kept line was forgotten. It has to be found in the file all the same.
+                # The space of a kept line was forgotten. It must be found in the file all the same.
                 section.lines.append(PatchLine(" ", line))
 
     def _read_add(self, section: _Section, number: int, line: str) -> None:

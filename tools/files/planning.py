@@ -104,7 +104,7 @@ class Paths(Protocol):
         ...
 
     def entry(self, text: str) -> Path:
-        """The name in its folder, be it a link or not."""
+        """The name in its folder, whether it is a link or not."""
         ...
 
     def name(self, path: Path) -> str:

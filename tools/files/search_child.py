@@ -190,7 +190,7 @@ def _record(kind: str, number: int, line: str, start: int | None = None) -> Reco
 
 
 def _value(data: bytes) -> dict[str, str]:
-    """Text, or bytes in base64 where they are no UTF-8."""
+    """Text, or bytes in base64 where they are not UTF-8."""
     try:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError:

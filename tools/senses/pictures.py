@@ -41,7 +41,7 @@ class FitPicture:
 
 
 def fit(data: bytes) -> FitPicture:
-    """Make a picture fit to be sent. Raises `ToolError` for what is none."""
+    """Make a picture fit to be sent. Raises `ToolError` for what is not one."""
     from PIL import ImageOps
 
     image = opened(data)
@@ -66,7 +66,7 @@ def fit(data: bytes) -> FitPicture:
 
 
 def opened(data: bytes) -> Image.Image:
-    """A picture whose pixels are not unpacked yet. Raises `ToolError` for what is none, or is too large."""
+    """A picture whose pixels are not unpacked yet. Raises `ToolError` for what is not one, or too large."""
     from PIL import Image, UnidentifiedImageError
 
     if len(data) > LARGEST_FILE:

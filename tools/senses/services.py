@@ -142,7 +142,7 @@ class Senses(Protocol):
     """What the tools of the senses need. All methods raise `ToolError`."""
 
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
-        """A picture from the web, through the one door."""
+        """A picture from the web, through the one way that the web is reached."""
         ...
 
     async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:

@@ -178,7 +178,7 @@ def child_environment(
     what stands on it, a variable with a secret name, or whose value holds a secret such as the
     password of a database address, is left out. `prefix` and `base_prefix` are those of the
     Python that runs Hermes: when they differ, it runs in a virtual environment of its own,
-    which is none of a command's business. The user's own virtual environment stays.
+    which does not concern a command. The user's own virtual environment stays.
     """
     child = _chosen(environ, passthrough, INHERITED)
     if prefix != base_prefix:

@@ -241,7 +241,7 @@ class OutputWatch:
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    """`pattern` as a regular expression, or literally where it is none.
+    """`pattern` as a regular expression, or literally where it is not one.
 
     Matching happens on a thread of ours and cannot be interrupted, so patterns
     that may take for ever are refused.

@@ -362,7 +362,7 @@ class Terminals:
         return "" if self._far is None or self._far.shares_files else self._far.name
 
     def seen(self, cwd: Path) -> Path:
-        """A folder of a shell as the gate sees it: one on another machine is none of this machine."""
+        """A folder of a shell as the gate sees it: one on another machine is not a folder of this machine."""
         if self._far is None or self._far.shares_files:
             return cwd
         return Path(f"/{self._far.kind}:{cwd}")

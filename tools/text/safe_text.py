@@ -1,7 +1,7 @@
 r"""Text from outside, made safe to show: terminal control removed, hidden characters named.
 
 Whatever a child process, a file, a model or a web page says may hold bytes that
-steer a terminal or fool the eye. `clean` gives what a terminal would have left
+steer a terminal or deceive the reader. `clean` gives what a terminal would have left
 on the line, as plain text; `Cleaner` does the same to a stream of bytes;
 `printable` serves pieces of a text that is still coming; `reveal` keeps
 everything and spells out what cannot be seen; `inert` and `steers` judge a piece
@@ -181,7 +181,7 @@ def left_out(count: int, total: int) -> str:
 
 
 class Cleaner:
-    """`clean` for a stream of UTF-8 bytes cut anywhere; bytes that are no UTF-8 become U+FFFD.
+    """`clean` for a stream of UTF-8 bytes cut anywhere; bytes that are not UTF-8 become U+FFFD.
 
     `feed` returns whole lines, because a line can still be overwritten until it
     ends. The pieces add up to exactly what `clean` makes of the whole.

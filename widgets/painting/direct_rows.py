@@ -152,7 +152,7 @@ class DirectRows:
 def uncovered(widget: Widget) -> Region | None:
     """Where on its screen a widget without children is; None unless all of it is in sight, with nothing else.
 
-    What lies below it counts as something else too, if it is none of its ancestors.
+    What lies below it counts as something else too, unless it is one of its ancestors.
     """
     screen = widget.screen
     try:

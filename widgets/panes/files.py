@@ -82,7 +82,7 @@ class FilesPane(Pane):
 
     @property
     def changes(self) -> tuple[PaneFileChange, ...]:
-        """Every changed file, the newest change last; ignored ones are none of them."""
+        """Every changed file, the newest change last; ignored ones are left out."""
         return tuple(self._changes.values())
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:

@@ -156,7 +156,7 @@ class LogPane(Pane):
             self._redraw(entry)
 
     def finish(self, call_id: str, outcome: Outcome, seconds: float | None, display: Display) -> None:
-        """A call ended after `seconds`. Calls whose row is gone already are none of the log's business."""
+        """A call ended after `seconds`. Calls whose row is gone already are ignored."""
         entry = self._calls.get(call_id)
         if entry is None:
             return

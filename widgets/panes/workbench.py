@@ -204,7 +204,7 @@ class Workbench(BlankContainer):
         self.focus()
 
     def _keyed(self, name: str, key: str) -> Text:
-        """The name with its key marked in it, or before it where the key is none of its letters."""
+        """The name with its key marked in it, or before it where the key is not one of its letters."""
         mark, rest = self.palette.style("background", "accent", bold=True), self.palette.style("text")
         at = name.find(key)
         if at < 0:

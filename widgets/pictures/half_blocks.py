@@ -28,7 +28,7 @@ def half_blocks(data: bytes, columns: int) -> list[Strip]:
 
 
 class _Inks:
-    """Styles of cells. Colours that the eye hardly tells apart are one, so that there are fewer of them."""
+    """Styles of cells. Colours that people hardly tell apart count as one, so that there are fewer."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Style] = {}

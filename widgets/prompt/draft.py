@@ -76,7 +76,7 @@ def _mentions(text: str) -> Iterator[MentionedFile]:
 
 
 def _path(word: str) -> str:
-    """A word as a full path; empty when it is none."""
+    """A word as a full path; empty when it is not one."""
     if not word.startswith(_ROOTED):
         return ""
     if not word.startswith("file://"):
@@ -184,7 +184,7 @@ class Pastes:
         return self.fold(text) if is_long(text) else without_tokens(text)
 
     def content(self, token: str) -> str:
-        """What a token stands for, tidy; empty when it is none of these."""
+        """What a token stands for, tidy; empty when it is not one of these."""
         text = self._texts.get(token, "")
         if token in self._untidy:
             text = self._texts[token] = tidy(text)

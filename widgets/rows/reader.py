@@ -264,7 +264,7 @@ class Reader(KeptRow):
         return moved
 
     def page(self, step: int) -> bool:
-        """Move by a screen, but for a row that stays to read on from; False at that end."""
+        """Move by a screen, except for a row that stays to read on from; False at that end."""
         return self.scroll_by(step * max(self._view.height - 1, 1))
 
     def action_scroll_rows(self, rows: int) -> None:

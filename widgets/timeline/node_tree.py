@@ -64,7 +64,7 @@ class BranchTag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTree:
-    """Nodes are named by their index in `rows`; -1 is none. Lists have an item for each of them."""
+    """Nodes are named by their index in `rows`; -1 stands for none. Lists have an item for each of them."""
 
     rows: Sequence[NodeRow]
     parent: list[int]

@@ -175,5 +175,5 @@ def _changes(files: list[str], steps: Sequence[int], around: PaintContext) -> Te
 
 
 def shown_path(path: str) -> str:
-    """A path, or words with one, that can be shown: bytes that are no text become marks."""
+    """A path, or words with one, that can be shown: bytes that are not text become marks."""
     return one_line(path.encode("utf-8", "replace").decode("utf-8"))

@@ -151,7 +151,7 @@ def _start(diff: str, rows: int) -> str:
 
 
 def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: WideRows) -> list[Strip]:
-    """The first rows of a diff, and how many lines more there are, unless rows are no lines."""
+    """The first rows of a diff, and how many lines more there are, unless rows are not lines."""
     if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
         return strips
     hidden = max(diff.rstrip("\n").count("\n") + 1 - rows, 1)

@@ -168,7 +168,7 @@ class StreamedReply:
         current = self._stretches[-1] if self._stretches else None
         if current is None or current.reasoning is not reasoning:
             if current is not None and not reasoning and not text.strip():
-                # Blank lines behind reasoning are no answer.
+                # Blank lines behind reasoning are not an answer.
                 return current.index
             if current is not None and current.reasoning:
                 self._think(current, live=False)

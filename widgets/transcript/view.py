@@ -454,7 +454,7 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.jump_to_end()
 
     def action_page(self, step: int) -> None:
-        """Move by a screen, but for two rows that stay to read on from."""
+        """Move by a screen, except for two rows that stay to read on from."""
         self.navigator.scroll(step * max(self.size.height - 2, 1))
 
     # What comes in, until it is shown

@@ -135,7 +135,7 @@ def _with_server(
     work: Callable[[Server], Awaitable[Any]],
     renew: bool = False,
 ) -> Any:
-    """Connect to a server, do something, and let go of it."""
+    """Connect to a server, do something, and disconnect."""
     from agent.core.config.loader import load
     from agent.integrations.mcp.server import RefusedError, Server
     from agent.integrations.mcp.server_config import LaunchEnvironment, launch_of

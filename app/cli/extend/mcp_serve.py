@@ -164,7 +164,7 @@ class _Answering:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _tell(self, count: int, text: str) -> None:
-        with suppress(Exception):  # a client that does not listen is none of the turn's business
+        with suppress(Exception):  # a client that does not listen does not disturb the turn
             await self._ctx.report_progress(count, None, text)
 
     async def _answer(self, request: Asked) -> None:

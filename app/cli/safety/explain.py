@@ -92,7 +92,7 @@ def _shortened(command: str) -> str:
 
 
 def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
-    """The gate as it stands in a folder, with further rules. Raises `ValueError` for one that is none."""
+    """The gate as it stands in a folder, with further rules. Raises `ValueError` for an invalid one."""
 
     from agent.core.config.loader import load
     from agent.core.home import Home

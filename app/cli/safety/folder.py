@@ -9,7 +9,7 @@ from agent.errors import ConfigError
 
 
 def workspace(path: str | None) -> Path:
-    """The folder to work in, resolved. Raises `ConfigError` if it is none."""
+    """The folder to work in, resolved. Raises `ConfigError` if it is not a folder."""
     try:
         resolved = Path(path or ".").expanduser().resolve(strict=True)
     except (OSError, RuntimeError, ValueError):

@@ -61,7 +61,7 @@ def _message(args: FastOptions | argparse.Namespace) -> str:
 
 
 def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
-    """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is none."""
+    """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is not one."""
     if not paths:
         return ()
     from agent.core.attachments import AttachmentStore
@@ -100,7 +100,7 @@ def _piped() -> str:
         raise ConfigError(
             f"The text on stdin is longer than {MAX_STDIN:,} characters; put it into a file instead."
         )
-    # NUL and escape sequences of a piped program are no text for a model.
+    # NUL and escape sequences of a piped program are not text for a model.
     return clean(text)
 
 

@@ -119,7 +119,7 @@ def ending(event: TurnEnded) -> list[tuple[str, str]]:
 
 _SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
 KEPT_RESULTS = 500
-"""Calls whose results are at hand; those before are read from the session's path."""
+"""Calls whose results are kept in memory; those before are read from the session's path."""
 
 _TROUBLES = {
     "": "offline",  # a service of an older version, which does not say
@@ -128,10 +128,10 @@ _TROUBLES = {
     "billing": "no credit",
     "rate_limit": "rate limited",
 }
-"""Kinds of failures of a model, as the status line has them; the others are no answer."""
+"""Kinds of failures of a model, as the status line has them; the others count as no answer."""
 
 _ALARMING = ("error", "critical", "alert", "emergency")
-"""Levels of a server's log that the eye should not miss."""
+"""Levels of a server's log that a person should not miss."""
 
 
 class Panes(Protocol):
@@ -277,7 +277,7 @@ class Bridge:
         self._panes.status.show(self.state)
 
     def _keep(self, key: str, event: ToolFinished) -> None:
-        """Keep what a call gave back, and let go of the call that has been kept longest."""
+        """Keep what a call gave back, and drop the call that has been kept longest."""
         self._finished[key] = event
         if len(self._finished) > KEPT_RESULTS:
             del self._finished[next(iter(self._finished))]

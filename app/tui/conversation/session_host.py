@@ -134,7 +134,7 @@ class SessionHost:
         return () if self.is_served and not client.lost else client.queue
 
     def _give_back(self, texts: Sequence[str]) -> None:
-        """Hand out messages of the session before, but for those that wait in this one as well."""
+        """Hand out messages of the session before, except those that wait in this one as well."""
         waiting = self.client.queue if self.client is not None else ()
         left = tuple(each for each in texts if each not in waiting)
         if left and not self._closed:

@@ -185,7 +185,7 @@ STOPPING = 1.0
 
 
 class SessionScreen(ConversationScreen):
-    """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair.
+    """Only composes and hands out its parts; the bridge and the actions decide what happens in them.
 
     It stands with status bar, rules and prompt; `furnish` brings the workbench with conversation and panes.
     """

@@ -25,7 +25,7 @@ class PaneKind:
     """One pane of a session."""
 
     name: str
-    """What the pane calls itself; the command that opens it goes by it too."""
+    """What the pane calls itself; the command that opens it has the same name."""
     place: int
     """Panes stand in the order of their places; those of the program have 10 to 40."""
     make: Callable[[], Pane]

@@ -38,7 +38,7 @@ DANGEROUS = re.compile(
     r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
     rf")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{{1,2}}\s*/\S+|{HIDDEN}"
 )
-"""What the eye should not miss where nothing is known of the parts. Only a help for reading."""
+"""What a person should not miss where nothing is known of the parts. Only a help for reading."""
 
 
 class ApprovalDialog(Dialog[Decision]):

@@ -99,7 +99,7 @@ def after(request: CeilingAsked) -> tuple[str, ...]:
 
 
 def least(request: CeilingAsked) -> float:
-    """By how much the ceiling has to be raised at least, for the next request to fit."""
+    """By how much the ceiling must be raised at least, for the next request to fit."""
     missing = request.used + request.needed - request.ceiling
     return missing if request.measure in ("money", "seconds") else math.ceil(missing)
 

@@ -150,7 +150,7 @@ _ABORTS = (b"\x1b", b"\x03")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """The text of a paste, or a part of it; as it was sent, but for zero bytes."""
+    """The text of a paste, or a part of it; as it was sent, except for zero bytes."""
 
     text: str
 
@@ -301,7 +301,7 @@ def read_terminal(
     """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
 
     `behind` tells how many messages the application has not taken yet; `answered` takes answers of the
-    terminal to questions that were no part of drawing.
+    terminal to questions that were not part of drawing.
     """
     decoder, keyboard = InputDecoder(), Keyboard()
     poll = select.poll()
@@ -383,8 +383,8 @@ def merged(found: Iterable[Message]) -> Iterator[Message]:
         yield move
 
 
-# Its table has no public door. Without these entries alt+enter would be enter, and send what was to go on;
-# alt and a digit would write what one terminal of macOS writes for it: `™` for alt+2.
+# Its table has no public interface. Without these entries alt+enter would be enter, and send an unfinished
+# message; alt and a digit would write what one terminal of macOS writes for it: `™` for alt+2.
 
 _SENT = {
     "\x1b\r": "alt+enter",

@@ -176,7 +176,7 @@ def is_word(data: bytes) -> bool:
 def _opened(number: int) -> tuple[int, int]:
     """A descriptor of the terminal behind `number` that never waits, and how much it may be given at once.
 
-    Opened again, as not to wait is a property that programs share with the descriptor they inherit.
+    Opened again, because not waiting is a property that programs share with the descriptor they inherit.
     """
     try:
         return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK), PIECE
@@ -210,7 +210,7 @@ def lasting(
     answered: Callable[[str], None] = lambda _answer: None,
     drawn: Callable[[str], str] = str,
 ) -> type[Driver]:
-    """`driver`, drawing on a `TtyOutput`: it neither waits for the terminal nor survives it.
+    """`driver`, drawing on a `TtyOutput`: it neither waits for the terminal nor outlives it.
 
     `answered` hears, in the thread that reads, what the terminal answers to questions of ours; `drawn` has
     the last word on what is written.
@@ -326,7 +326,7 @@ class TerminalAttention:
 
 
 def speaking(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:
-    """`driver`, which hands its `write` to `hear` when it begins: for bytes that are no part of a picture."""
+    """`driver`, which hands its `write` to `hear` when it begins, for bytes outside pictures."""
 
     class SpeakingDriver(driver):
         def __init__(self, *arguments: Any, **options: Any) -> None:

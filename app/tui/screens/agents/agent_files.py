@@ -107,7 +107,7 @@ def limits(definition: Definition) -> str:
 
 
 def new_text(name: str) -> str:
-    """The file of a kind to begin with. Raises `ConfigError` if the name is none."""
+    """The file of a kind to begin with. Raises `ConfigError` if the name is not valid."""
     return TEMPLATE.format(name=valid_name(name))
 
 

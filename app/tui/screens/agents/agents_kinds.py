@@ -44,7 +44,7 @@ class KindsSource(Protocol):
         ...
 
     async def new(self, name: str) -> str:
-        """A text to begin with. Raises `HermesError` if the name is none or taken."""
+        """A text to begin with. Raises `HermesError` if the name is not valid or taken."""
         ...
 
     async def create(self, name: str, text: str) -> None: ...
@@ -228,7 +228,7 @@ class AgentMenu:
         return await asyncio.to_thread(agent_files.read_text, kind.path)
 
     async def new(self, name: str) -> str:
-        """A text to begin with. Raises `ConfigError` if the name is none or taken."""
+        """A text to begin with. Raises `ConfigError` if the name is not valid or taken."""
         text = agent_files.new_text(name)
         path = agent_files.own_file(self._home, agent_files.valid_name(name))
         if await asyncio.to_thread(os.path.lexists, path):

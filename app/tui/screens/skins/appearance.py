@@ -242,7 +242,7 @@ def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
 
 
 def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
-    """What was loaded for `name`. Raises `ConfigError` if it is another skin, as there is none of it."""
+    """What was loaded for `name`. Raises `ConfigError` if it is another skin: `name` has none."""
     if loaded.skin.name != name:
         problem = loaded.problems[0]
         raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))

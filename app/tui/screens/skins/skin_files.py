@@ -36,7 +36,7 @@ def hides_builtin(name: str) -> bool:
 def create(home: Home, name: str, skin: Skin) -> Path:
     """Write a new skin file that looks like `skin`, and return where it is.
 
-    Raises `ConfigError` when the name is none, when such a file is there, or when it cannot be written.
+    Raises `ConfigError` when the name is not valid, when such a file is there, or when it cannot be written.
     """
     text = new_skin(valid_name(name), skin)
     taken = own_file(home, name)
