@@ -1,4 +1,4 @@
-"""Foundations of every district: store, settings, home, messages, processes, the door to the network.
+"""Foundations of every other package: store, settings, home, messages, processes, the door to the network.
 
 It knows `errors`, `events` and the tools only.
 """

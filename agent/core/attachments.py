@@ -48,7 +48,7 @@ class NotAnImageError(AttachmentError):
 
 
 def sniff(head: bytes) -> str | None:
-    """The media type of an image by its first 16 bytes; None if it is none that models read."""
+    """The media type of an image by its first 16 bytes; None if models do not read it."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -84,7 +84,7 @@ class AttachmentStore:
         return hashlib.sha256(_image(path)[1]).hexdigest()
 
     def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
-        """Keep the image `data`. Raises `AttachmentError` if it is none, is too large, or cannot be kept."""
+        """Keep the image `data`. Raises `AttachmentError` if it is not one, too large, or cannot be kept."""
         media, path = sniff(data[:_HEAD]), Path(name)
         if media is None:
             raise NotAnImageError(f"{short_name(path)} is no png, jpeg, gif or webp image.")

@@ -194,7 +194,7 @@ class Home(NamedTuple):
 
     @property
     def grants(self) -> Path:
-        """What was allowed for good, each for exactly one action in one project."""
+        """What was allowed permanently, each for exactly one action in one project."""
         return self.root / "grants.json"
 
     @property

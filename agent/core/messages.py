@@ -112,7 +112,7 @@ SUMMARIES: dict[Mode, str] = {
 
 
 def canonical(name: str) -> Mode:
-    """The mode a name stands for. Raises `ValueError` for a name that is none."""
+    """The mode a name stands for. Raises `ValueError` for any other name."""
     mode = _OLD.get(name, name)
     if mode not in MODES:
         raise ValueError(f"there is no mode {name!r}; modes are {', '.join(MODES)}")

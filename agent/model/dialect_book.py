@@ -1,4 +1,4 @@
-"""DialectBook: how each model of a session is spoken to, and what its refusals taught, also other processes.
+"""Dialects of a session's models, with what their refusals taught, also to other processes.
 
 What was learned lies in `dialects/learned.json` of the home, by provider, address and model, and is applied
 from then on; `hermes providers forget` drops it.

@@ -43,7 +43,7 @@ class SessionEffort:
         return effort
 
     def choose(self, text: str) -> None:
-        """Change to a level. Raises `ValueError` for what is none."""
+        """Change to a level. Raises `ValueError` for anything else."""
         wanted = text.strip().lower()
         self.level = self.configured if wanted == DEFAULT else parse_effort(wanted)
 
@@ -85,7 +85,7 @@ BUDGETS = {"low": 4_096, "medium": 12_288, "high": 24_576}
 """Tokens of thought that a word stands for."""
 
 GATEWAY_BUDGETS = {"low": 1_024, "medium": 2_048, "high": 16_384}
-"""The same for models that are no Claude: gateways make efforts of budgets, low below 2,048, high from
+"""The same for models other than Claude: gateways make efforts of budgets, low below 2,048, high from
 4,096 on."""
 
 

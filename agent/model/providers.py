@@ -266,7 +266,7 @@ class _Resolver:
         return made
 
     def _more_keys(self, own: ProviderSettings | None, first: str) -> dict[str, str]:
-        """The further keys of the settings that are set. Raises `ConfigError` for one that is none."""
+        """The further keys of the settings that are set. Raises `ConfigError` for one that is not a key."""
         found: dict[str, str] = {}
         for variable in own.more_key_envs if own else ():
             key = _variable(self._environ, variable)
@@ -276,7 +276,7 @@ class _Resolver:
         return found
 
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
-        """Address and key variable of a provider. Raises `ConfigError` for an address that is none."""
+        """Address and key variable of a provider. Raises `ConfigError` for an invalid address."""
         if own is not None and not own.base_url:
             usual = self._provider(name, None)
             return replace(usual, key_env=own.api_key_env or usual.key_env, format=own.format or usual.format)

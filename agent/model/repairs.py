@@ -298,7 +298,7 @@ def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Without the tool that is named; where none is, without those whose schemas are no simple ones.
+    """Without the tool that is named; where none is, without those whose schemas are not simple.
 
     Where there are too many, without the last ones."""
     tools = _declared(refusal.sent)

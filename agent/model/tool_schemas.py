@@ -241,7 +241,7 @@ def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _type(value: Any) -> Any:
-    """A type as JSON schema knows it; None if it is none."""
+    """A type as JSON schema knows it; None if it is not one."""
     if isinstance(value, list):
         kinds = [kind for each in value if (kind := _type("null" if each is None else each)) is not None]
         kinds = list(dict.fromkeys(kinds))

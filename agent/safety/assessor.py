@@ -70,7 +70,7 @@ _ONLY_NAMES = words(
     "echo printf ls stat test [ basename dirname realpath readlink which type file git find cd rm mkdir touch"
     " command sleep export"
 )
-"""Programs to which the words they are given are no files to read."""
+"""Programs to which the words they are given are not files to read."""
 _GIT_KEY = re.compile(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
 
 
@@ -109,7 +109,7 @@ class Assessor:
         self._own = None if own is None else own / "programs"
 
     def assess(self, command: str, cwd: Path) -> Assessment:
-        """What speaks for and against running `command` in `cwd`. Never raises; its work is bounded."""
+        """The reasons for and against running `command` in `cwd`. Never raises; its work is bounded."""
         with cached_paths():
             reading = read(command, str(cwd), self._places.home)
             judge = _Judge(self._scope, self._closed, self._undo, programs(self._own))

@@ -54,7 +54,7 @@ class Deed:
     known: bool = True
     """Whether the program is in the table."""
     texts: tuple[str, ...] = ()
-    """Arguments that are no paths, such as the expression of `sed`."""
+    """Arguments that are not paths, such as the expression of `sed`."""
     notes: bool = False
     """Whether it keeps files of its own outside of the workspace, whatever it does."""
     local: bool = False

@@ -197,7 +197,7 @@ class Gate:
     def agreed(self) -> Gate:
         """The same gate for actions a person has just said yes to: what would be asked about passes.
 
-        What the adviser says of it is new to the person, so that is asked about all the same.
+        What the adviser says of it is new to the person, so that is asked about anyway.
         """
         if self._approver is None:
             return self

@@ -285,7 +285,7 @@ def _changing(path: Path) -> Iterator[dict[str, Grant]]:
 
 
 def _grant(data: Mapping[str, Any]) -> Grant:
-    """A grant of the file. Raises `TypeError` or `ValueError` for anything that is none."""
+    """A grant of the file. Raises `TypeError` or `ValueError` for anything else."""
     grant = Grant(**{**data, "covers": tuple(data["covers"])})
     texts = (
         grant.id,

@@ -433,7 +433,7 @@ def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _any_open(names: Sequence[str]) -> bool:
-    """Whether any of the names may stand for others; marks are no ASCII characters."""
+    """Whether any of the names may stand for others; marks are not ASCII characters."""
     return not "".join(names).isascii() and any(map(is_open, names))
 
 

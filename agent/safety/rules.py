@@ -29,7 +29,7 @@ class ProgramCall:
     places: Places
 
     def operands(self, valued: str = "") -> list[str]:
-        """Arguments that are no options. `valued` are short options that take a separate value."""
+        """Arguments that are not options. `valued` are short options that take a separate value."""
         for argument in self.arguments:
             if argument[:1] == "-":
                 break

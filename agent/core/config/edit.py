@@ -163,7 +163,7 @@ def _encoded(text: str, original: bytes) -> bytes:
 
 
 class _CannotEditError(Exception):
-    """The layout at this place is none the editor knows."""
+    """The editor does not know the layout at this place."""
 
 
 def _setting(key: str) -> Path:

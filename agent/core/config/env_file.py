@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:+=@~-]+")
 def keep_key(home: Home, variable: str, key: str) -> None:
     """Write `variable=key` into the file, in the place of an earlier line; all other lines stay.
 
-    Raises `ConfigError` naming cause and mend; the key is never part of it.
+    Raises `ConfigError` naming cause and fix; the key is never part of it.
     """
     if not _NAME.fullmatch(variable):
         raise ConfigError(f"{variable!r} cannot be the name of a variable; correct api_key_env.")

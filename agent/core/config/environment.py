@@ -51,7 +51,7 @@ def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
 
 
 def _typed(text: str, path: Path) -> Any:
-    """`text` as a number where the setting takes one; text that is none is left for validation to refuse."""
+    """`text` as a number where the setting takes one; other text is left for validation to refuse."""
     from agent.core.config import setting_names
 
     if setting_names.type_at(path) is int:

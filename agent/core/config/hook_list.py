@@ -20,7 +20,7 @@ FIELDS = ("decision", "reason", "arguments", "result")
 
 
 class HookError(HermesError):
-    """A hook that failed. The message names it, the cause and the mend."""
+    """A hook that failed. The message names it, the cause and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class HookAnswer:
 
 
 def parse_answer(output: bytes) -> HookAnswer:
-    """The answer on the standard output of a hook. Raises `HookError` for what is none."""
+    """The answer on the standard output of a hook. Raises `HookError` for anything else."""
     text = output.decode("utf-8", "replace").strip()
     if not text:
         return HookAnswer()
@@ -50,7 +50,7 @@ def parse_answer(output: bytes) -> HookAnswer:
 
 
 def answer_of(data: Any) -> HookAnswer:
-    """The answer that data stands for. Raises `HookError` for what is none."""
+    """The answer that data stands for. Raises `HookError` for anything else."""
     if not isinstance(data, dict):
         raise HookError("its answer is no object")
     decision = data.get("decision", "allow")

@@ -82,7 +82,7 @@ def settle(layers: Sequence[SettingsLayer]) -> Settled:
 
 
 def leaves(data: Mapping[str, Any], prefix: Path = ()) -> list[Path]:
-    """The paths of all values that are no section, in order; empty sections have none."""
+    """The paths of all values that are not sections, in order; empty sections have none."""
     found: list[Path] = []
     for key, value in data.items():
         path = (*prefix, key)

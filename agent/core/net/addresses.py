@@ -28,7 +28,7 @@ _V4_REFUSED = _v4(
     " 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
 )
 _V4_REACHABLE = _v4("192.0.0.9/32 192.0.0.10/32")
-"""Inside of what is refused, and reachable all the same."""
+"""Inside of what is refused, but reachable."""
 _V6_UNICAST = IPv6Network("2000::/3")
 """All that was ever given out; the rest is reserved, multicast, or of one network only."""
 _V6_REFUSED = _v6("2001::/23 2001:db8::/32 3fff::/20")

@@ -141,7 +141,7 @@ class _Connection(sqlite3.Connection):
     """Takes a function where it takes a statement, and calls it with itself.
 
     aiosqlite hands `execute` over to its thread; this is the documented way
-    (`factory`) to have a whole transaction ride in one such hand-over.
+    (`factory`) to have a whole transaction run in one such call.
     """
 
     def execute(self, sql: Any, parameters: Any = (), /) -> Any:

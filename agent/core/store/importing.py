@@ -17,7 +17,7 @@ from agent.errors import StoreError
 from tools.text.safe_text import clean
 
 _HIGHEST_ID = 2**53
-"""Ids beyond it are no whole numbers to other programs that read JSON."""
+"""Ids beyond it are not whole numbers to other programs that read JSON."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,7 +286,7 @@ def _dates(text: str) -> tuple[float, float] | None:
 
 MAX_TERMS = 32
 _TERM = re.compile(r'"(\s*[^"\s][^"]*)"|(\S+)')
-"""Blanks alone in quotes are no words that belong together; the quotes are looked for themselves."""
+"""Blanks alone in quotes are not words that belong together; the quotes are looked for themselves."""
 _GRAM = 3
 """Characters of a trigram: shorter texts are not in that index."""
 _BEGINNING = re.compile(r"\A(\w+)\*\Z")

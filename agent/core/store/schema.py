@@ -362,7 +362,7 @@ def _check_owner(path: Path) -> None:
     try:
         with closing(sqlite3.connect(address(path, "immutable=1"), uri=True)) as connection:
             # Without this, a file whose last transaction was cut short counts as damaged before
-            # its journal had a chance to mend it.
+            # its journal had a chance to repair it.
             connection.execute("PRAGMA writable_schema = ON")
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()

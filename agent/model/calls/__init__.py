@@ -1,1 +1,1 @@
-"""Tool calls as models write them: put together, read out of text, mended."""
+"""Tool calls as models write them: put together, read out of text, repaired."""

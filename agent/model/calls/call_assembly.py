@@ -74,7 +74,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Finished calls, the sentences for those that must not run (by id), and what was mended."""
+    """Finished calls, the sentences for those that must not run (by id), and what was repaired."""
 
     calls: tuple[ToolCall, ...]
     broken: dict[str, str]
@@ -175,7 +175,7 @@ def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
 
 
 def mended_arguments(raw: str) -> tuple[str, str, str]:
-    """Arguments as the text of a JSON object, the sentence why the call must not run, and what was mended."""
+    """Arguments as the text of a JSON object, the sentence why the call must not run, and what was fixed."""
     arguments, reason = repair_arguments(raw)
     if arguments is None:
         return "{}", f"{reason} Nothing was run.", ""

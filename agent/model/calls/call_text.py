@@ -100,7 +100,7 @@ def read_harmony(text: str) -> HarmonyReply | None:
 
 
 LIST = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*\(")
-"""The beginning of a list of calls; `[name](address)` of Markdown is none."""
+"""The beginning of a list of calls; `[name](address)` of Markdown is not one."""
 CALL = re.compile(r"(?:print\()?(?:default_api\.)?([A-Za-z_][\w.]*)\s*\(")
 """A call; Gemini prints those of its `default_api`."""
 
@@ -110,7 +110,7 @@ _STRANGE_ESCAPE = re.compile(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
 
 
 def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | None, int]:
-    """The calls that stand at `at`, each with its arguments, and where they end; None if they are no calls.
+    """The calls that stand at `at`, each with its arguments, and where they end; None if they are not calls.
 
     Nothing is evaluated: arguments are keywords with literal values.
     """
@@ -460,7 +460,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
 def _json_value(text: str, at: int) -> tuple[Any, int]:
-    """The JSON value at `at`, mended if need be, and where it ends; None if there is none."""
+    """The JSON value at `at`, repaired if needed, and where it ends; None if there is none."""
     if text.startswith("{{", at):
         # As templates write the braces of an example.
         value, end = _json_value(text, at + 1)
@@ -634,7 +634,7 @@ def _all_valid(
 
 
 def split_lead(text: str) -> tuple[str, str]:
-    """Prose before the first tag of a call, and the rest. Fences, JSON and quoted tags are no prose."""
+    """Prose before the first tag of a call, and the rest. Fences, JSON and quoted tags are not prose."""
     body = text.strip()
     tag = TAG.search(body, 0, LONGEST_LEAD + 64)
     if tag is None or tag.start() == 0 or body[0] in "{[`":

@@ -1,6 +1,6 @@
 """Mending what models get wrong about a tool call: its arguments and its name.
 
-Only what has one plain reading is mended. Everything else is refused with a
+Only what has one plain reading is repaired. Everything else is refused with a
 sentence the model can act on, because a wrong guess would run a wrong command.
 """
 
@@ -39,7 +39,7 @@ class LenientError(ValueError):
 
 
 class LenientReader:
-    """Reads values of `text`. `notes` says what had to be mended, `truncated` whether an end was missing.
+    """Reads values of `text`. `notes` says what was repaired, `truncated` whether an end was missing.
 
     Every method takes a position and returns a value with the position behind it.
     """
@@ -248,7 +248,7 @@ _LONGEST_NAME = 100
 
 
 def repair_arguments(raw: str) -> tuple[str | None, str]:
-    """`raw` as the text of one JSON object, and what was mended (empty if nothing was).
+    """`raw` as the text of one JSON object, and what was repaired (empty if nothing was).
 
     An object that is valid JSON comes back as it is. `TRUNCATED` as the reason
     means that the end was missing and was closed. If there is no plain reading,

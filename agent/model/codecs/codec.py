@@ -20,7 +20,7 @@ from agent.model.protocol import Delta, ToolMode, ToolSpec
 class DecodedReply:
     """What a reply means once it is complete. Calls have unique ids and arguments that are JSON objects.
 
-    `repairs` are short sentences about what had to be mended (shown on demand, never to the model).
+    `repairs` are short sentences about what was repaired (shown on demand, never to the model).
     """
 
     text: str

@@ -201,7 +201,7 @@ class SchemaDecoder:
             return self._call(self._name, raw) if inner.broken else inner
 
     def _call(self, name: str, raw: str) -> DecodedReply:
-        """A call with `raw` as its arguments: kept as written if possible, mended, or marked as broken."""
+        """A call with `raw` as its arguments: kept as written if possible, repaired, or marked as broken."""
         name = repair_name(name, (tool.name for tool in self._tools)) or without_surrogates(name)
         arguments, why = repair_arguments(raw) if raw else (None, _CUT)
         call_id = self._new_id()

@@ -51,7 +51,7 @@ def pull(
     """Fetch `weights` into `folder` and return the verified file. Blocks; meant for a thread of its own.
 
     Interrupted in whatever way, the next call goes on where this one stopped; `again` tells the person how.
-    Raises `HermesError` naming cause and mend; `StoppedError` once `stop` is set.
+    Raises `HermesError` naming cause and fix; `StoppedError` once `stop` is set.
     """
     stop = stop or Event()
     private_folder(folder)

@@ -108,7 +108,7 @@ def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
 def model_file(home: Home, setting: str = "") -> Path:
     """The GGUF file to serve: the path in `setting`, else the best one in the home folder.
 
-    Raises `ConfigError` naming the mend if there is none.
+    Raises `ConfigError` naming the fix if there is none.
     """
     if setting:
         return _setting_path(setting)

@@ -109,7 +109,7 @@ class FormatClient:
 
     `base_url` is the address that the format's endpoint is appended to. `api_key` may be empty.
     `stall_timeout` is in seconds without a byte; `key_hint` names the environment variable a person would
-    set. Errors are `ModelError`s that name cause and mend and never a key.
+    set. Errors are `ModelError`s that name cause and fix and never a key.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Failures of a provider as one `ModelError` with a cause and a mend.
+"""Failures of a provider as one `ModelError` with a cause and a fix.
 
 Nothing here ever repeats an API key: what a provider says is cleaned of keys,
 control bytes and length before a person reads it.

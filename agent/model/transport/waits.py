@@ -110,7 +110,7 @@ def _date(value: str) -> datetime | None:
 
 
 def _duration(text: str) -> float | None:
-    """Seconds of a text such as `1m2.5s`, `20 seconds` or `500ms`; None if it begins with no such thing."""
+    """Seconds of a text such as `1m2.5s`, `20 seconds` or `500ms`; None if it does not begin with one."""
     total, at = None, 0
     for part in _PART.finditer(text):
         if text[at : part.start()].strip():
@@ -254,7 +254,7 @@ RECOVERY = 0.8
 """What an answer leaves of the gap: a dozen answers after a single refusal, there is none."""
 
 NO_GAP = 0.05
-"""Seconds below which a gap is none."""
+"""Seconds below which a gap does not count."""
 
 
 class Throttle:

@@ -83,7 +83,7 @@ class _Check:
         self._last: ChainMark | None = None
         self._number = 0
         self._torn: bytes | None = None
-        """A line that is none, until the next one says that a crash tore it."""
+        """A line that is not an entry, until the next one says that a crash tore it."""
         self._at = ("", 0)
 
     def file(self, path: Path, size: int) -> None:

@@ -9,8 +9,8 @@ Several processes may append at once: each append holds a lock that the system
 lets go of when the process dies. A line that a crash tore is closed and followed
 by a line that says so; the chain goes on from the last whole one.
 
-The chain shows accidents and clumsy hands. Who may write these files and knows
-how they are made can write all of them again.
+The chain shows accidents and careless edits. Anyone who may write these files and
+knows how they are made can write all of them again.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ LOCK_SECONDS = 10.0
 START = "0" * 64
 """What the first line of all has for the one before it."""
 MENDED = "mended"
-"""The `kind` of a line that follows a torn one."""
+"""The `kind` of a line that follows an incomplete one."""
 LONGEST_END = 4 * MAX_FILE
-"""Bytes of a file above which no end is looked for in it: a new file is begun."""
+"""Bytes of a file above which no end is looked for in it: a new file is started."""
 SHORTEST_WAIT = 0.002
 CHUNK = 65_536
 
@@ -142,7 +142,7 @@ class AuditLog:
         return end if (status.st_ino, status.st_size) == (end.inode, end.size) else None
 
     def _disk_end(self, names: list[Path]) -> _End:
-        """The end as the disk has it, with a torn line closed.
+        """The end as the disk has it, with an incomplete line closed.
 
         Where lines were cut off, the chain goes on from the one that `head` names: the gap stays visible.
         """
@@ -187,7 +187,7 @@ def digest(record: Mapping[str, Any]) -> str:
 
 
 def parse_record(line: bytes) -> Record | None:
-    """The record of a line; None if it is none. Says nothing about its place in the chain."""
+    """The record of a line; None if it is not a record. Says nothing about its place in the chain."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -280,7 +280,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
 
 
 def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
-    """End a torn line, and say in the next one how much of it there is. Returns where the chain stands."""
+    """End an incomplete line, and say in the next one how long it is. Returns where the chain stands."""
     record = parse_record(torn)
     if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
         whole = canonical(record) == torn and digest(record) == record["hash"]

@@ -100,7 +100,7 @@ class Permissions:
     ) -> None:
         """`project` is the folder whose own file counts, where `workspace` is a copy of it.
 
-        `allow` are rules that allow beside those of the files. Raises `ValueError` for one that is none.
+        `allow` are rules that allow beside those of the files. Raises `ValueError` for an invalid one.
         """
         self._home = home
         self._surface = surface

@@ -77,7 +77,7 @@ class Program:
     """What one program does."""
 
     verbs: Mapping[tuple[str, ...], EffectName] = field(default_factory=dict)
-    """Effects by the first words that are no options; the longest beginning counts."""
+    """Effects by the first words that are not options; the longest beginning counts."""
     patterns: tuple[tuple[str, ...], ...] = ()
     """Those of the verbs with a `*` in them, which stands for any text within a word."""
     bare: EffectName = "looks"
@@ -130,7 +130,7 @@ class Program:
         return tuple(_spelling(word, same) for word in arguments) if same else tuple(arguments)
 
     def effect(self, said: tuple[str, ...]) -> EffectName:
-        """The effect of the words that are no options."""
+        """The effect of the words that are not options."""
         if self.always is not None:
             return self.always
         if not said:

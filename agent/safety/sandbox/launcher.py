@@ -299,7 +299,7 @@ def _filter(code):
 
 
 def _drop_capabilities():
-    """Take all capabilities away for good; root keeps those over the ownership of files."""
+    """Take all capabilities away permanently; root keeps those over the ownership of files."""
     is_root = os.geteuid() == 0
     kept = _KEPT_BY_ROOT if is_root else ()
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
