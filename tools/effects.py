@@ -33,7 +33,7 @@ class Effect:
     covers: Callable[[Any], tuple[str, ...]] | None = None
     """What such a yes covers; None: exactly this action."""
     example: Callable[[str], Any] | None = None
-    """The action that an example of a rule stands for; None: rules about it have none."""
+    """The action that an example of a rule stands for; None: rules about it have no examples."""
 
 
 _declared: dict[str, Effect] = {}

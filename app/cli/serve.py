@@ -103,7 +103,7 @@ def _pair(args: argparse.Namespace) -> None:
     running = running_service(Home.locate().root / "serve")
     base = _reachable(str(running["url"]) if running else DEFAULT)
     code, expires = _credentials().make_code(args.scope, args.name)
-    # Behind the mark, so that it stands in no log and is sent nowhere.
+    # Behind the mark, so that it is not logged and not sent.
     url = f"{base}/#pair={code}"
     if args.as_json:
         say_json({"code": code, "url": url, "scope": args.scope, "expires": expires})

@@ -137,7 +137,7 @@ def _history_of(project: Path, home: Home) -> Path:
 
 
 def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
-    """What is left to say once the terminal is as it was."""
+    """The messages to print once the terminal is as it was."""
     if app.failure is not None:
         raise app.failure
     session = app.host.session if app.host.spoken else ""

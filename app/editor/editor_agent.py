@@ -193,7 +193,7 @@ class EditorAgent:
         return schema.CloseSessionResponse()
 
     async def ext_method(self, method: str, params: Any) -> Any:
-        """What the protocol's package does not route: to delete a session for good."""
+        """What the protocol's package does not route: to delete a session permanently."""
         if method != "session/delete":
             raise RequestError.method_not_found(method)
         session = params.get("sessionId") if isinstance(params, dict) else None

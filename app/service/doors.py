@@ -419,7 +419,7 @@ class GuardedProtocol(H11Protocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this is not a request; what is too large for the parser has its own word."""
+        """Say that this is not a request; what is too large for the parser has its own status."""
         self._turn_away(431 if self._head > HEAD_BYTES else 400)
 
     def _is_upgraded(self) -> bool:

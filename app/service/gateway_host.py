@@ -149,7 +149,7 @@ def _reason(refusal: TurnedAwayError) -> HermesError:
 
 
 class Messengers:
-    """The gateways of a service and what they stand on."""
+    """The gateways of a service and what they need."""
 
     def __init__(self, hub: SessionHub, gateways: AllGateways, store: Store) -> None:
         self._hub = hub

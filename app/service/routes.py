@@ -344,7 +344,7 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _DARK, _LIGHT = "night", "paper"
-"""What `auto` wears, as the system has it."""
+"""The skin that `auto` puts on, by the look of the system."""
 
 
 POLICY = (

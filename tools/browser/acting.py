@@ -379,7 +379,7 @@ async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
 
 
 async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[str, Any]:
-    """Scroll the page, or what an element lies in, by so many screens; where it stands then."""
+    """Scroll the page, or what an element lies in, by so many screens; the position after that."""
     if ref:
         found = await find(tab, ref)
         try:

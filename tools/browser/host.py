@@ -52,7 +52,7 @@ class BrowserHost(Protocol):
         ...
 
     def agree_to_profile(self, name: str) -> None:
-        """Note for good that a lasting profile passed the gate, by a person. Blocks. Raises `ToolError`."""
+        """Record permanently that a person let a lasting profile pass. Blocks. Raises `ToolError`."""
         ...
 
     def refusal(self, url: str) -> str:

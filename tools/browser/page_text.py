@@ -370,7 +370,7 @@ def _frame(run: _Run, capture: FrameCapture, view: Box, depth: int) -> None:
 
 
 def _node(run: _Run, inside: _In, id: str, depth: int, above: str) -> None:
-    # A tree as deep as the page likes: kept on a list, as no page may exhaust the stack.
+    # A tree as deep as the page likes: kept on a list, so that no page exhausts the stack.
     stack: list[tuple[str, int, str]] = [(id, depth, above)]
     while stack:
         id, depth, above = stack.pop()

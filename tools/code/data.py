@@ -99,7 +99,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a call may be shown by, before `line` makes it fit to be seen: only who looks pays for that."""
+    """What a call may be shown by, before `line` makes it fit to be seen; it costs time only when seen."""
 
     arguments: str
     result: str

@@ -74,7 +74,7 @@ def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
 
 
 def _base_python() -> str:
-    """Our interpreter without the environment it may stand in: scripts find the standard library only."""
+    """Our interpreter without the environment it may be part of: scripts find the standard library only."""
     return os.path.realpath(sys.executable)
 
 

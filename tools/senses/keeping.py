@@ -22,7 +22,7 @@ async def read_file(
 ) -> tuple[bytes, str]:
     """The bytes and the name of a file that a tool was given. Raises `ToolError`.
 
-    `inside`: it has to lie in the workspace once all links are followed.
+    `inside`: it must lie in the workspace once all links are followed.
     """
     access = await asyncio.to_thread(Access, context, tool)
     place = await asyncio.to_thread(access.target, path)

@@ -186,7 +186,7 @@ class Boundary(Protocol):
         ...
 
     def asks_for_network(self, command: str, cwd: Path) -> bool:
-        """Whether a person has to be asked whether `command` may have the network."""
+        """Whether a person must be asked whether `command` may have the network."""
         ...
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:

@@ -145,12 +145,12 @@ COLUMNS, ROWS = 120, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """What a command is let do beyond the policy of the sandbox, as a person has allowed."""
+    """What a command may do beyond the policy of the sandbox, because a person allowed it."""
 
     outside: bool = False
     """Whether it runs without the sandbox."""
     network: bool = False
-    """Whether it gets the network where that has to be asked for."""
+    """Whether it gets the network where that must be asked for."""
     hosts: frozenset[str] = frozenset()
     """Hosts it may reach where the network is filtered."""
     opens: tuple[Path, ...] = ()

@@ -243,7 +243,7 @@ class OutputWatch:
 def _compile(pattern: str) -> re.Pattern[str]:
     """`pattern` as a regular expression, or literally where it is not one.
 
-    Matching happens on a thread of ours and cannot be interrupted, so patterns
+    Matching happens on a thread of Hermes and cannot be interrupted, so patterns
     that may take for ever are refused.
     """
     try:

@@ -39,7 +39,7 @@ MAX_LINES = 200
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """A piece of output. `dropped` characters before it are lost for good."""
+    """A piece of output. `dropped` characters before it are lost."""
 
     text: str
     dropped: int = 0

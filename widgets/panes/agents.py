@@ -254,7 +254,7 @@ def unmerged(row: AgentRow) -> str:
 
 
 def _said(row: AgentRow) -> str:
-    """What stands in the row of one that does nothing now."""
+    """The words in the row of one that does nothing now."""
     if row.state == "pending":
         return one_line(row.goal) or WORDS["pending"]
     return " · ".join(filter(None, (WORDS[row.state], one_line(row.action))))

@@ -389,7 +389,7 @@ class Workbench(BlankContainer):
 
 
 def _set(widget: Widget, dimension: str, value: int | str) -> None:
-    """Set width or height, unless it has that value: a layout is dear."""
+    """Set width or height, unless it has that value: a layout is costly."""
     wanted = value if isinstance(value, str) else str(value)
     if str(getattr(widget.styles, dimension)) != wanted:
         setattr(widget.styles, dimension, value)

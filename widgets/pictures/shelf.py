@@ -74,7 +74,7 @@ class PictureShelf:
         self.backlog: Callable[[], int] = int
         """Bytes that wait for the terminal."""
         self.used = False
-        """Whether a picture was ever to be drawn: without, nothing needs to look for any."""
+        """Whether a picture was ever wanted: if not, nothing needs to look for any."""
         self._arrived, self._go_on = arrived, go_on
         self._held: OrderedDict[PicturePart, HeldPicture] = OrderedDict()
         self._sizes: dict[PicturePart, tuple[int, int]] = {}

@@ -204,5 +204,5 @@ def _shorten(path: Path) -> None:
 
 
 def _locked(path: Path) -> AbstractContextManager[int]:
-    """Alone with the file among all processes. The lock has a file of its own, as the other is replaced."""
+    """Lock the file against all other processes. The lock has a file of its own, as that one is replaced."""
     return file_lock(path.with_name(path.name + ".lock"))

@@ -88,7 +88,7 @@ class Prompt(Widget, can_focus=True):
         self._reported = ""
         """The text that was told last."""
         self._waiting_to_leave: bool | None = None
-        """Whether the text is to leave (True: to steer) as soon as it is known what was pasted."""
+        """Whether the text should be sent (True: to steer) as soon as it is known what was pasted."""
         self._dragging = False
 
     # What the application sets and reads

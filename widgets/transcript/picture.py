@@ -196,7 +196,7 @@ class Finder:
         """Whether there is more to be searched."""
         self._run = 0
         self._at = -1
-        """The hit one stands on, counted from the last; -1 before the first step."""
+        """The current hit, counted from the last; -1 before the first step."""
         self._items: list[int] = []
         """Items with hits, the last first."""
         self._ends: list[int] = []
@@ -212,7 +212,7 @@ class Finder:
 
     @property
     def number(self) -> int:
-        """The hit one stands on, counted from 1 at the first; 0 before the first step."""
+        """The current hit, counted from 1 at the first; 0 before the first step."""
         return self.count - self._at if self._at >= 0 else 0
 
     def clear(self) -> None:

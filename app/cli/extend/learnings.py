@@ -132,7 +132,7 @@ def _change(args: argparse.Namespace) -> None:
 
 
 def as_json(learning: Learning) -> dict[str, Any]:
-    """One as an object: what is handed on of it, its number, how it stands and where it came from. Pure."""
+    """One as an object: what is handed on of it, its number, its state and where it came from. Pure."""
     from agent.knowledge.learnings.learning import record, standing
 
     return {

@@ -62,7 +62,7 @@ def _add_add(actions: Any) -> None:
     plainly = add.parse_known_args
 
     def with_command(given: Any = None, namespace: Any = None) -> Any:
-        """Take what stands behind `--` as it is: argparse loses it where options stand before."""
+        """Take what follows `--` as it is: argparse loses it when options come before."""
         words: list[str] = list(given or [])
         at = words.index("--") if "--" in words else len(words)
         found, more = plainly(words[:at], namespace)

@@ -24,7 +24,7 @@ def add_registered(subparsers: Any, name: str) -> None:
         for command in consent.registered.cli_commands:
             if command.name == name:
                 text = command.description
-                # Everything behind its name is its own business.
+                # The command itself reads everything behind its name.
                 parser = subparsers.add_parser(
                     name, help=text, description=text, prefix_chars="\0", add_help=False
                 )

@@ -27,7 +27,7 @@ class AgentActions:
     # What the person asks for
 
     async def kill(self, agent: str) -> None:
-        """Stop an agent and all it sent for good, after a question. Run it as a worker."""
+        """Stop an agent and all it sent permanently, after a question. Run it as a worker."""
         from app.tui.screens.dialog import ConfirmDialog
 
         row = self._app.bridge.team.row(agent)

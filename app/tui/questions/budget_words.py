@@ -70,7 +70,7 @@ def learned(made: Forecast) -> str:
 
 
 def reached(request: CeilingAsked) -> str:
-    """What stands in the way, in a sentence or two."""
+    """The ceiling that is reached, in a sentence or two."""
     used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
     if request.measure == "tokens":
         # Rounded, what is left of a large ceiling would look like nothing.

@@ -131,7 +131,7 @@ class Dialog(ClosableModal[Outcome]):
     opens: ClassVar[bool] = False
     """Whether it says that `o` opens everything."""
     at_once: ClassVar[bool] = False
-    """Whether it takes keys without patience, as the person has just asked for it."""
+    """Whether it takes keys at once, because the person has just asked for it."""
     weighs_digits: ClassVar[bool] = False
     """Whether a digit chooses only after a moment in which nothing follows: a text may begin with it."""
 

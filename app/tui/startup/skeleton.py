@@ -113,7 +113,7 @@ _shown: Skeleton | None = None
 def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
     """Draw the still frame if the command line opens the full screen of a capable terminal.
 
-    Any other gets no frame: it may be a mistake to be told.
+    Any other gets no frame: it may be a mistake that must be reported.
     """
     global _shown
     if environ.get("TERM", "dumb") in ("", "dumb") or fast_options(arguments) is None:

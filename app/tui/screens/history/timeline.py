@@ -281,7 +281,7 @@ class TimelineScreen(Page[None]):
             self.state(str(error))
             return
         drawing = await asyncio.to_thread(grow, rows, heads, marks, paths, self.timeline.look, labels)
-        # Who has moved meanwhile stays there.
+        # A person who has moved meanwhile stays there.
         known = at is None or self.timeline.nodes.index(at) >= 0
         self.complete = True
         self.timeline.adopt(drawing, None if known else at)

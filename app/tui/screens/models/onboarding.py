@@ -47,7 +47,7 @@ class Way(NamedTuple):
     weights: Weights | None = None
     provider: KeyProvider | None = None
     stands: bool = False
-    """Whether the choice may stand on it at first."""
+    """Whether the cursor may be on it at first."""
 
 
 class OnboardingScreen(Dialog[str | None]):

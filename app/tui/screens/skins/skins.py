@@ -105,7 +105,7 @@ class SkinList(RowList):
 
 
 class SkinsScreen(ClosableModal[SkinChoice | None]):
-    """Ends with a skin to keep or to edit, or None to go back to the one before. Lies at the right edge."""
+    """Ends with a skin to keep or to edit, or None to go back to the one before. It is at the right edge."""
 
     CSS_PATH = "skins.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS

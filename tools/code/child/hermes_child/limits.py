@@ -11,7 +11,7 @@ _KILL, _INTERRUPT = 9, 2
 
 
 def apply(memory, processes):
-    """Lower the limits of this process for good. 0 leaves one as it is."""
+    """Lower the limits of this process permanently. 0 leaves one as it is."""
     import resource
 
     _lower(resource, resource.RLIMIT_CORE, 0)

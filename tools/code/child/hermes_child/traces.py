@@ -11,7 +11,7 @@ _STUBS = "hermes_tools.py"
 
 
 def remember(name, source):
-    """Let tracebacks quote the lines of a script that stands in no file."""
+    """Let tracebacks quote the lines of a script that is not in a file."""
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
 
