@@ -1,4 +1,4 @@
-"""Word of changes from the operating system, through watchdog.
+"""Reports of changes from the operating system, through watchdog.
 
 On Linux each folder that is not ignored gets a watch of its own, all on one
 descriptor with one thread, because a recursive watch would spend thousands of
@@ -38,7 +38,7 @@ _TREE_SECONDS = 0.2
 
 
 class FileEventSource(FileEvents, Protocol):
-    """Eyes that can be waited for and closed. Both may block for a moment."""
+    """A source that can be waited for and closed. Both may block for a moment."""
 
     def catch_up(self) -> None:
         """Return when what happened so far was told, as far as the system lets that be known."""
@@ -50,7 +50,7 @@ class FileEventSource(FileEvents, Protocol):
 
 
 def open_source(root: Path, report: Report) -> FileEventSource:
-    """The best eyes this system has for the project at `root` (resolved). Never raises."""
+    """The best source this system has for the project at `root` (resolved). Never raises."""
     # Without this, warnings of the library would be written across the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:

@@ -20,7 +20,7 @@ from tools.kit.files import lock_file, write_new
 from tools.results import ToolError
 
 TIME = 499_162_500
-"""The time that a placeholder bears, in seconds since the epoch: some moment of 1985."""
+"""The time of a placeholder, in seconds since the epoch: some moment of 1985."""
 MOUNT_MODE = 0o444
 """The mode of the file that bubblewrap, or our launcher, makes in order to mount over it."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -54,7 +54,7 @@ _STRETCH, _BREATH = 0.004, 0.001
 
 
 class FileEvents(Protocol):
-    """Where word of changes comes from."""
+    """Where reports of changes come from."""
 
     def watch(self, folder: str) -> bool:
         """Start a new watch on a folder. False when that is not possible."""
@@ -129,7 +129,7 @@ class ProjectTree:
             if path.rpartition("/")[0] in self._folders:
                 self._adopt(path)
             elif (found := examine(self._root / path)) is not None:
-                # Its folder is still to be seen; what else is in there may be somebody else's.
+                # Its folder has yet to be looked at; what else is in there may be somebody else's.
                 self._own.expect(path, found[0].digest)
 
     def _adopt(self, path: str) -> None:

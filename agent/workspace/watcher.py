@@ -213,7 +213,7 @@ class Watcher:
             self._ready.set()
 
     async def _rest(self) -> None:
-        """Wait for word of a change and then for quiet, or until it is time to look unasked."""
+        """Wait for a report of a change and then for quiet, or until it is time to look unasked."""
         tree = self._open_tree()
         seconds = self._sweep_seconds if tree.unwatched else None
         try:

@@ -335,7 +335,7 @@ class ContextFold:
     pinned: tuple[int, ...] = ()
     """Results that are carried whole: files that did not change since."""
     focus: str = ""
-    """What the person asked the summary to dwell on."""
+    """What the person asked the summary to focus on."""
     automatic: bool = True
     before: int = 0
     after: int = 0

@@ -6,7 +6,7 @@ is the same frames as before plus new ones at the end. A change of what was sent
 needs a declared break; an undeclared one is a bug, found here.
 
 Marks say up to where a provider is to keep its cache. They move with every
-request and are no part of what is compared.
+request and are not part of what is compared.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PrefixLedger:
     def send(self, head: bytes = b"", *, without: str = "", reason: str = "", marked: bool = True) -> Sending:
         """The frames of the next request behind `head` (tools and system prompt), with marks if `marked`.
 
-        Frames of the kind `without` are left out; beginning or ceasing to do so is a break that
+        Frames of the kind `without` are left out; starting or stopping that is a break that
         `reason` declares. The comparison is by equality against what really left, so it also finds
         a change nobody declared; equal objects are the rule, which makes it cheap.
         """

@@ -94,7 +94,7 @@ class CallLearnings:
         self._prepared: dict[str, _Prepared] = {}
         self._turn: list[MadeCall] = []
         self._open: list[SeenFailure] = []
-        """Failures of this turn that nothing has mended yet."""
+        """Failures of this turn that nothing has fixed yet."""
         self.failures: list[SeenFailure] = []
         """The last ones of the session, oldest first."""
         self._held: dict[int, _Held] = {}
@@ -108,7 +108,7 @@ class CallLearnings:
         """Keys of calls that worked in this session."""
 
     def turn_began(self) -> None:
-        """A new turn: a failure of an earlier one is not mended by what this one does."""
+        """A new turn: a failure of an earlier one is not fixed by what this one does."""
         self._turn, self._open = [], []
         self._prepared.clear()
 
@@ -263,7 +263,7 @@ class CallLearnings:
         if held.key in keys:
             if self._steps_done(learning):
                 return True
-            # Unchanged, and it works: the caller may have mended the cause in another way before.
+            # Unchanged, and it works: the caller may have fixed the cause in another way before.
             return False if self._successes > held.successes else None
         if learning.fix_key in keys and learning.fix_kind == "instead":
             return True
@@ -283,7 +283,7 @@ class CallLearnings:
         return failed is not None and same_aim(failed, made.form)
 
     async def _mend(self) -> None:
-        """Keep what mended the failures of this turn, if the last call did."""
+        """Keep what fixed the failures of this turn, if the last call did."""
         calls = list(self._turn)
         places = {id(made): at for at, made in enumerate(calls)}
         waiting = [(each, at) for each in self._open if (at := places.get(id(each.made))) is not None]
@@ -298,7 +298,7 @@ class CallLearnings:
         for seen, at, fix in found:
             self._open = [each for each in self._open if each is not seen]
             if (name := (seen.signature.key, seen.made.form.key)) not in kept:
-                # The same call that failed twice in a row was mended once.
+                # The same call that failed twice in a row was fixed once.
                 kept.add(name)
                 await self._keep(seen, fix, calls[at + 1 :])
 

@@ -54,7 +54,7 @@ def written(sequence: Sequence[CommandWord]) -> str:
 
 
 def simple_commands(sequence: Sequence[CommandWord]) -> tuple[tuple[CommandWord, ...], ...]:
-    """The single commands among the words; targets of redirections are no part of them."""
+    """The single commands among the words; targets of redirections are not part of them."""
     found: list[tuple[CommandWord, ...]] = []
     now: list[CommandWord] = []
     is_target = False

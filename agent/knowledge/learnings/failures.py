@@ -149,7 +149,7 @@ def is_run(result: Mapping[str, Any]) -> bool:
 
 
 def is_unknown_command(failure: Failure) -> bool:
-    """Whether a program was not there or could not be started, which no change of a file mends by chance."""
+    """Whether a program was not there or could not be started, which no change of a file fixes by chance."""
     return failure.code in (126, 127) or failure.kind == "command not found"
 
 

@@ -86,7 +86,7 @@ class SessionLearnings:
         return await self.store.keep(learning, calls_of(made))
 
     async def _candidate(self, seen: SeenFailure) -> Learning | None:
-        """What was read off the calls about a failure, and nobody vouches for yet."""
+        """What was read off the calls about a failure, and nobody has approved yet."""
         found = await self.store.for_failure(seen.signature.key)
         return next((each for each in found if each.origin == "observed"), None)
 
@@ -118,7 +118,7 @@ class SessionLearnings:
 
 
 def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | None:
-    """The failure of this session that a note speaks of, the newest of the best; None if it is none."""
+    """The failure of this session that a note speaks of, the newest of the best; None if there is none."""
     best, found = 0, None
     said = f"{note.pattern} {note.error_type} {note.context}".lower()
     for seen in failures:

@@ -20,7 +20,7 @@ from tools.text.words import one_line, shorten
 
 Status = Literal["candidate", "learning", "retired", "stale"]
 STATUSES: tuple[Status, ...] = ("candidate", "learning", "retired", "stale")
-"""`candidate`: seen once, nobody vouches for it. `learning`: told, and calls are held back for it.
+"""`candidate`: seen once, not yet trusted. `learning`: told, and calls are held back for it.
 `retired`: refuted twice. `stale`: what it depends on has changed since."""
 Origin = Literal["observed", "agent", "person"]
 """Who wrote it down: nobody (it was read off the calls), the agent, the person."""

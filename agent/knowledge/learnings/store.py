@@ -272,7 +272,7 @@ class LearningBook:
         return await self._changed(known, replace(changed, updated_at=time.time()))
 
     async def confirm(self, number: int) -> LearningChange:
-        """Vouch for one: it is told, and calls are held back for it, with what there is now."""
+        """Confirm one: it is told, and calls are held back for it, with what there is now."""
         known = await self.get(number)
         changed = replace(
             known,
@@ -392,8 +392,8 @@ def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_a
 def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
     """What says the same as `new` already.
 
-    Where nobody vouches for either, one that was observed of the same call says the same, whatever worked:
-    what works is then different each time, as a free port is.
+    Where nobody has approved either, one that was observed of the same call says the same, whatever worked:
+    what works then differs each time, like a free port.
     """
     if alike := _alike(connection, new):
         return alike[0]

@@ -1,6 +1,6 @@
 """Fixes of a failure, read off the calls of one turn: another way, or something done first.
 
-No model is asked. A failure that went away because files were edited is none of this: then
+No model is asked. A failure that went away because files were edited does not count: then
 the work went on, and nobody learned how to call a program. Pure.
 """
 
@@ -84,7 +84,7 @@ OnlyLooks = Callable[[CallForm], bool]
 
 
 def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fix | None:
-    """What mended the failure `calls[at]`, if the last of the calls did; None if it is another matter."""
+    """What fixed the failure `calls[at]`, if the last of the calls did; None if it is another matter."""
     failed, last = calls[at], calls[-1]
     between = calls[at + 1 : -1]
     if failed.failure is None or last.failure is not None or len(between) >= REACH:

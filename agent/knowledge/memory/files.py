@@ -47,7 +47,7 @@ class MemoryOperation:
 
 
 class MemoryWriteError(Exception):
-    """A write that was refused; nothing has changed. The message is one sentence with the mend."""
+    """A write that was refused; nothing has changed. The message is one sentence with the fix."""
 
 
 def parse(text: str) -> Entries:
@@ -227,7 +227,7 @@ def dump(origins: Origins) -> bytes:
 
 
 def load(content: bytes) -> Origins | None:
-    """The origins in a file; None if it holds no such thing. Single broken entries are left out."""
+    """The origins in a file; None if it holds none. Single broken entries are left out."""
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):
@@ -259,7 +259,7 @@ MOST_TRIES = 8
 
 
 class MemoryFileError(HermesError):
-    """A memory file that cannot be used. The message names the file, the cause and the mend."""
+    """A memory file that cannot be used. The message names the file, the cause and the fix."""
 
 
 @dataclass(frozen=True, slots=True)

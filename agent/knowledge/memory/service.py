@@ -167,7 +167,7 @@ def vetted(memory: MemoryContents) -> tuple[Entries, str]:
 
 
 MOST_REFUSALS = 3
-"""Refused writes of one turn after which the model is told to let it be."""
+"""Refused writes of one turn after which the model is told to stop trying."""
 
 FULL = 0.8
 """Share of the limit from which a person is told how full a memory is."""
@@ -248,7 +248,7 @@ class SessionMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryOfCall:
-    """The notes of a session in the hands of one call."""
+    """The notes of a session as one call uses them."""
 
     notes: SessionMemory
     call: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingError(HermesError):
-    """Vectors could not be made. One sentence with the cause and the mend."""
+    """Vectors could not be made. One sentence with the cause and the fix."""
 
 
 class Embedder(Protocol):

@@ -168,7 +168,7 @@ def _rated(
     import numpy
 
     size = question.size * 2
-    # A torn row, or one of a model that changed its length, compares with nothing.
+    # A damaged row, or one of a model that changed its length, compares with nothing.
     whole = [row for row in rows if len(row[1]) == size]
     if not whole:
         return []

@@ -124,7 +124,7 @@ def _prepare_file(path: Path, expected: int) -> None:
         with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.Error:
-        # Torn or foreign: the code that opens it says which.
+        # Damaged or foreign: the code that opens it says which.
         return
     except OSError as error:
         reason = error.strerror or str(error)

@@ -200,7 +200,7 @@ class Recall:
             if self.meaning is not None:
                 await self.meaning.forget(sessions)
         except StoreError:
-            # Their messages go all the same; what is left is removed when the index is opened next.
+            # Their messages go anyway; what is left is removed when the index is opened next.
             log.warning("sessions %s could not be taken out of the index", ", ".join(sessions), exc_info=True)
 
     async def search(

@@ -55,7 +55,7 @@ class SkillRoot:
 
 @dataclass(frozen=True, slots=True)
 class BrokenSkill:
-    """A folder that wants to be a skill and is none, and why."""
+    """A folder that should be a skill but is not, and why."""
 
     folder: Path
     scope: Scope
@@ -224,7 +224,7 @@ def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
 
 
 def _leads(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder, or a link to one; a link to itself is none."""
+    """Whether it is a folder, or a link to one; a link to itself is not."""
     try:
         return entry.is_dir()
     except OSError:

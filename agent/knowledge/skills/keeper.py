@@ -340,7 +340,7 @@ def _problems_before(write: SkillWrite) -> set[str]:
 
 
 def _scanned(write: SkillWrite) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What reads like an attack in what is written, and what else is worth a look. Only news count."""
+    """What reads like an attack in what is written, and what else is worth a look. Only news counts."""
     severe: dict[str, None] = {}
     others: dict[str, None] = {}
     for path in write.paths():
@@ -406,7 +406,7 @@ class SessionSkills:
     emit: Callable[[Event], None]
 
     def of_call(self, call: str) -> SkillsOfCall:
-        """These skills in the hands of one call."""
+        """These skills as one call uses them."""
         return SkillsOfCall(self, call)
 
     async def meant(self, text: str) -> str:
@@ -454,7 +454,7 @@ class SessionSkills:
 
 @dataclass(frozen=True, slots=True)
 class SkillsOfCall:
-    """The skills of an agent in the hands of one call (`tools.services.skill_keeper.SkillKeeper`)."""
+    """The skills of an agent as one call uses them (`tools.services.skill_keeper.SkillKeeper`)."""
 
     skills: SessionSkills
     call: str

@@ -410,7 +410,7 @@ def skill_file(folder: Path) -> Path | None:
 
 
 def load(folder: Path, scope: Scope, category: str = "") -> Skill:
-    """Read a skill. Raises `SkillFormatError` with one sentence on why it is none."""
+    """Read a skill. Raises `SkillFormatError` with one sentence on why it is not one."""
     path = skill_file(folder)
     if path is None:
         raise SkillFormatError("there is no SKILL.md")

@@ -30,7 +30,7 @@ _MOST = 500
 
 
 def listed(found: SkillSet, category: str) -> dict[str, Any]:
-    """Names and descriptions. Raises `ToolError` for a category that there is none of."""
+    """Names and descriptions. Raises `ToolError` for an unknown category."""
     categories = sorted({each.category for each in found.skills if each.category})
     chosen = [each for each in found.skills if not category or each.category == category]
     if category and not chosen:

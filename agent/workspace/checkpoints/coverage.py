@@ -1,4 +1,4 @@
-"""Gaps in what a step, or the register, can vouch for."""
+"""Gaps in what a step, or the register, can guarantee."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def coverage_of(
 ) -> Coverage:
     """What changes leave open. Pure.
 
-    `closed`: folders not looked into; `taken_along`: what is gone for good.
+    `closed`: folders not looked into; `taken_along`: what is lost permanently.
     """
     left = [*taken_along, *closed]
     for change in changes:

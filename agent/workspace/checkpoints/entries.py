@@ -88,7 +88,7 @@ class PathChange:
 
     `path` is relative to the workspace, `/` between its parts, and `.` for the workspace itself, of which
     only the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name
-    that are no UTF-8 travel as lone surrogates, as `os.fsdecode` makes them.
+    that are not UTF-8 travel as lone surrogates, as `os.fsdecode` makes them.
     """
 
     path: str
@@ -111,7 +111,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a step can vouch for. `left_out` names at most `NAMED` paths; `more` counts the others."""
+    """What a step can guarantee. `left_out` names at most `NAMED` paths; `more` counts the others."""
 
     left_out: tuple[LeftOut, ...] = ()
     more: int = 0
@@ -195,7 +195,7 @@ def entry_record(entry: PathEntry | None) -> list[Any] | None:
 
 
 def entry_of(record: Any) -> PathEntry | None:
-    """The entry of a record. Raises `ValueError` when it is none."""
+    """The entry of a record. Raises `ValueError` when it holds none."""
     if record is None:
         return None
     try:
@@ -211,7 +211,7 @@ def change_record(change: PathChange) -> list[Any]:
 
 
 def change_of(record: Any) -> PathChange:
-    """The change of a record. Raises `ValueError` when it is none."""
+    """The change of a record. Raises `ValueError` when it holds none."""
     try:
         path, before, after = record
     except (TypeError, ValueError) as error:
@@ -241,7 +241,7 @@ def step_record(step: Step) -> dict[str, Any]:
 
 
 def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
-    """The step of a record. Raises `ValueError` when it is none."""
+    """The step of a record. Raises `ValueError` when it holds none."""
     try:
         left_out = tuple(LeftOut(str(path), str(reason)) for path, reason in record["left_out"])
         return Step(

@@ -1,9 +1,9 @@
 """The workspace as a register of what was last seen at each path, and how it is brought up to date.
 
-What is found changed is read and kept at once, so the contents before the next change are always at hand: in
-the object store or, for files git tracks, in git's own objects, as long as the bytes on the disk are exactly
-those. A look changes nothing here: what it found counts when it is accepted, so a look whose outcome could
-not be written down is simply made again. Blocking; one thread at a time.
+What is found changed is read and kept at once, so the contents before the next change are always available:
+in the object store or, for files git tracks, in git's own objects, as long as the bytes on the disk are
+exactly those. A look changes nothing here: what it found counts when it is accepted, so a look whose outcome
+could not be written down is simply made again. Blocking; one thread at a time.
 """
 
 from __future__ import annotations
@@ -236,7 +236,7 @@ class FileRegister:
         self.waiting = 0
         """How many pieces of work wait for the thread: keeping contents makes way for them."""
         self.complete = False
-        """Whether the contents of everything that must be kept are at hand."""
+        """Whether the contents of everything that must be kept are available."""
         self.left_out = Coverage()
         """What could not be taken back if it were changed now. Any thread may read it."""
 
@@ -320,7 +320,7 @@ class FileRegister:
         return KnownPath(stamp, settled, entry)
 
     def keep(self, seconds: float) -> bool:
-        """Bring the contents of all files to hand, for so long; returns whether that is done.
+        """Read the contents of all files, for so long at most; returns whether that is done.
 
         Raises `Stopped` and `StoreError`.
         """

@@ -153,7 +153,7 @@ class _Run:
         self._mark = self._marker.mark(WAIT_SECONDS)
 
     def deleted(self, living: Collection[str] | None) -> list[str]:
-        """The lines whose session is gone; one that was used a moment ago may just have been begun."""
+        """The lines whose session is gone; one that was used a moment ago may just have been started."""
         if living is None:
             return []
         return [

@@ -43,7 +43,7 @@ class Tracked(NamedTuple):
     stamp: tuple[int, ...]
     """Time of last change of status and of contents (ns), inode, size (the last two modulo 2³²)."""
     plain: bool
-    """Whether the index claims that the stamp vouches for the contents."""
+    """Whether the index claims that the stamp proves the contents."""
 
     def describes(self, status: os.stat_result) -> bool:
         """Whether the file with this status is the one that git saw when it took the contents in."""
@@ -61,7 +61,7 @@ class Index:
 
     files: dict[str, Tracked]
     written: int = 0
-    """When the index was written (ns): a stamp from then or later vouches for nothing."""
+    """When the index was written (ns): a stamp from then or later proves nothing."""
     top: Path | None = None
     """The work tree; None where there is no repository."""
     git: Path | None = None
@@ -183,7 +183,7 @@ def blob_id(data: bytes) -> str:
 
 
 def parse_index(data: bytes) -> dict[bytes, Tracked]:
-    """Plain files of an index. Raises `ValueError` for anything that is none."""
+    """Plain files of an index. Raises `ValueError` for anything else."""
     found: dict[bytes, Tracked] = {}
     for name, start, _, _ in _entries(data, 20):
         flags = int.from_bytes(data[start + 60 : start + 62], "big")

@@ -1,6 +1,6 @@
 """Second names of git's objects, so that undo finds them whatever git clears away.
 
-Objects are only ever added to a repository, until `git gc` or a hand removes some. So each object and pack
+Objects are only ever added to a repository, until `git gc` or a person removes some. So each object and pack
 gets a hard link in a folder of ours: that takes no room while the repository has it too, and nothing git
 lists shows it. Where links are not possible (another file system) small repositories are copied, and of
 others it is said that what git clears away is gone.

@@ -71,7 +71,7 @@ class ObjectStore:
         self.folder = folder
 
     def put(self, data: bytes) -> str:
-        """Keep `data`; returns its digest. What is there already is checked, and mended if damaged.
+        """Keep `data`; returns its digest. What is there already is checked, and repaired if damaged.
 
         Raises `StoreError`; nothing is left behind then.
         """

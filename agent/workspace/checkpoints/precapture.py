@@ -1,4 +1,4 @@
-"""Bringing the contents of a whole workspace to hand before anything changes them.
+"""Reading the contents of a whole workspace before anything changes them.
 
 Files that git has are only compared with what git says: their bytes stay there.
 Everything else goes into the object store, work of people first.

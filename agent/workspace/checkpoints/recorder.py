@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = 5.0
-"""Seconds a command waits until the workspace was seen, and what is in it is at hand."""
+"""Seconds a command waits until the workspace was seen, and its contents are available."""
 FORMER = 40
 """States of a file that are looked through, the newest ones."""
 LABEL = 200
@@ -164,7 +164,7 @@ class StepRecorder:
         await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def ready(self) -> None:
-        """Wait until everything in the workspace was seen and is at hand."""
+        """Wait until everything in the workspace was seen and is available."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -196,7 +196,7 @@ class StepRecorder:
         try:
             yield recording
         finally:
-            # A call that is interrupted has done something all the same.
+            # A call that is interrupted has done something anyway.
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
@@ -276,7 +276,7 @@ class StepRecorder:
         self._position = await self._in_thread(lambda: self._line.last)
 
     async def former(self, path: Path) -> tuple[bytes, ...]:
-        """What a file (resolved) is known to have held, as far as that is at hand. Never raises."""
+        """What a file (resolved) is known to have held, as far as that is available. Never raises."""
 
         def read_former() -> tuple[bytes, ...]:
             name = str(path.relative_to(self.root))
@@ -389,7 +389,7 @@ class StepRecorder:
             await self._widen(recording)
 
     def _follow(self) -> None:
-        """Take in the steps of another process, such as `hermes rollback`: they are no news."""
+        """Take in the steps of another process, such as `hermes rollback`: they are not news."""
         steps = self._line.steps(after=self._position)
         paths = {change.path for step in steps for change in step.changes if not is_outside(change.path)}
         if paths:

@@ -271,7 +271,7 @@ class StepLog:
             raise StoreError(f"{self.path} holds no steps of Hermes; move it away. It was left as it is.")
 
     def _refresh(self, descriptor: int | None = None) -> None:
-        """Read what was appended since, by whomever; everything when the file is another one."""
+        """Read what anyone appended since; everything when the file is another one."""
         if descriptor is None:
             try:
                 descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

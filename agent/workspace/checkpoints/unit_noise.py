@@ -1,4 +1,4 @@
-"""Changes that are none: what a mere look at a unit, or packing it, writes again."""
+"""Changes that do not count: what a mere look at a unit, or packing it, writes again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def without_noise(
     """The changes; none where all of them only write down again what units say. Blocking.
 
     Beside a change that matters all others stay too: everything goes back byte for byte. Where others
-    made them (`by_others`), what a fetch writes is none either.
+    made them (`by_others`), what a fetch writes does not count either.
     """
     sides = noise_sides(changes, root, objects)
     if by_others:

@@ -116,7 +116,7 @@ def _unneeded(digest: str) -> StoreFinding:
 
 
 def _unreadable(folder: Path) -> Iterator[StoreFinding]:
-    """The files of a folder of JSON, one value a line, that are none."""
+    """The files of a folder of JSON, one value a line, that cannot be read."""
     for path in json_files(folder):
         try:
             for line in path.read_bytes().splitlines() or [b""]:

@@ -38,7 +38,7 @@ def is_folder_of_git(folder: int) -> bool:
 
 
 def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
-    """Whether an entry of a folder within `.git` is none of the copy's."""
+    """Whether an entry of a folder within `.git` does not belong in the copy."""
     if stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
         return True
     candidate = name in ("commondir", "gitdir", "gc.pid") or name.endswith(".lock")

@@ -102,7 +102,7 @@ def _copy_bytes(source: int, copy: int, status: os.stat_result) -> None:
 
 
 def _data_after(source: int, at: int, size: int) -> tuple[int, int] | None:
-    """Where the next bytes that are no hole begin and end; None when there are none."""
+    """Where the next bytes that are not a hole begin and end; None when there are none."""
     try:
         begin = os.lseek(source, at, os.SEEK_DATA)
         return begin, min(size, os.lseek(source, begin, os.SEEK_HOLE))
@@ -167,7 +167,7 @@ class _Folder:
     path: str
     status: os.stat_result
     git: bool
-    """Whether it lies in a folder of git, whose contents are no part of the workspace."""
+    """Whether it lies in a folder of git, whose contents are not part of the workspace."""
 
 
 class TreeCopier:

@@ -39,7 +39,7 @@ class HubUnreachableError(HubError):
 
 
 class HubMissingError(HubError):
-    """A source answered that there is no such thing."""
+    """A source answered that it does not have that."""
 
 
 class HubRefusedError(HubError):

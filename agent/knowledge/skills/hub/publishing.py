@@ -68,7 +68,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
     """The files of a skill as others may get them. Raises `HubRefusedError` for what must not go out.
 
     It must pass the validator of the format and the limits that hold for skills from elsewhere, hold no
-    secret, and be safe in the eyes of the scanner; `force` passes what that calls caution.
+    secret, and be safe according to the scanner; `force` passes what that calls caution.
     """
     files = checked(bundle.read_files(skill.folder))
     problems = validate(skill_text(files), skill.folder.name)

@@ -110,7 +110,7 @@ def new_restore(
 def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
     """Keep a restore written down while it is carried out; it is forgotten only when that ends well.
 
-    Raises `StoreError` when it cannot be written; nothing was begun then.
+    Raises `StoreError` when it cannot be written; nothing was started then.
     """
     path = folder / f"{pending.id}{_SUFFIX}"
     try:
@@ -275,7 +275,7 @@ def apply_restore(
     """Carry out `plan`. A path goes back as `choices` say; without one a conflict stays and others go back.
 
     `line` is the root session, `session` the one that acts. `expect` hears of each path before it
-    is changed. Blocking. Raises `StoreError` when nothing could be begun.
+    is changed. Blocking. Raises `StoreError` when nothing could be started.
     """
     root = Path(plan.root)
     if not is_same(plan.place, plan.root, root):

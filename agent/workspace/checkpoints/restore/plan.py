@@ -42,7 +42,7 @@ class RestorePlan:
     units: Units = NO_UNITS
     """Those that the steps taken back changed files of."""
     whole: bool = True
-    """Whether the steps taken back could vouch for all they did."""
+    """Whether the steps taken back could guarantee all they did."""
     place: str = ""
     """Which folder `root` was, see `root_identity`."""
     stood: Mapping[str, PathEntry | None] = field(default_factory=dict)

@@ -83,7 +83,7 @@ TreeOpener = Callable[[str, str], AbstractContextManager[OpenTree]]
 
 
 def parse_catalog(content: bytes) -> tuple[Plugin, ...]:
-    """The plugins of a marketplace. Raises `HubError` for a file that is none."""
+    """The plugins of a marketplace. Raises `HubError` for any other file."""
     data = _json(content, "The marketplace")
     listed = data.get("plugins")
     if not isinstance(listed, list):
