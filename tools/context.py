@@ -124,7 +124,7 @@ class Assignment:
     model: str = ""
     """The model it asks, as settings name it; empty: that of the session."""
     prompt: str = ""
-    """How it is to work."""
+    """How it should work."""
     only_answers: bool = False
     """Whether it answers `goal` as a question, without any tools."""
     reads: int = 0

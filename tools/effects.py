@@ -1,4 +1,4 @@
-"""Kinds of effects that a tool declares for itself, with what the gate has to know of each.
+"""Kinds of effects that a tool declares for itself, with what the gate must know of each.
 
 A tool with an effect that no action of `tools.services.actions` stands for brings an action of its own, in
 its own file, with an `Effect`. Rules, modes, grants, the card of the question and the record of

@@ -1,4 +1,4 @@
-"""Extras of `pyproject.toml`: what each brings, how large it is, and what has to be there for it."""
+"""Extras of `pyproject.toml`: what each brings, how large it is, and what it needs."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ Trait = Literal[
     "reads_skills",
     "brought",
 ]
-"""What the engine has to know of a tool: it asks the person; it sends other agents; it only keeps notes of
+"""What the engine must know of a tool: it asks the person; it sends other agents; it only keeps notes of
 its own, so that any agent may have it; it acts on the session as a whole, so that none but its own agent may;
 it takes files back, so that steps must be kept; scripts may call it; it only reads skills, so that no skill
 forbids it; a server or plugin brings it, so that it may be left to `tool_search`."""

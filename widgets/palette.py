@@ -74,7 +74,7 @@ def _style(role: str, ink: str, ground: str, paper: str, extra: tuple[bool, bool
     if paper == DEFAULT:
         attributes |= _MARKS.get(ground, frozenset())
     bold, italic, underline, strike = extra
-    # Dim and bold cancel each other out in many terminals; who asks for bold means it.
+    # Dim and bold cancel each other out in many terminals; a caller that asks for bold means it.
     return Style(
         color=color_of(ink),
         bgcolor=color_of(paper),

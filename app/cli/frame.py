@@ -28,7 +28,7 @@ YES = "do not ask"
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Any:
-    """The place for the actions of a subcommand that has to have one."""
+    """The place for the actions of a subcommand that must have one."""
     return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 

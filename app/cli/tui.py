@@ -86,7 +86,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         )
 
     async def wear_chosen_skin() -> bool:
-        """Follow the settings; whether the engine is to work in a process of its own."""
+        """Follow the settings; whether the engine should work in a process of its own."""
         from agent.core.config.loader import load
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))

@@ -486,7 +486,7 @@ class SessionHub:
 
     def _opened(self, id: str, done: asyncio.Task[HostedSession]) -> None:
         if done.cancelled() or done.exception() is not None:
-            # The next one who asks may have more luck.
+            # The next one who asks may succeed.
             self._open.pop(id, None)
             return
         self.opened(done.result())

@@ -344,7 +344,7 @@ _TYPES = {
     ".webmanifest": "application/manifest+json",
 }
 _DARK, _LIGHT = "night", "paper"
-"""The skin that `auto` puts on, by the look of the system."""
+"""The skins that `auto` puts on, by the look of the system."""
 
 
 POLICY = (

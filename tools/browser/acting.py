@@ -123,7 +123,7 @@ _WRITTEN = {
     "color": "#ff0000",
     "range": "a number",
 }
-"""How what is typed into a field has to look, by its type."""
+"""How what is typed into a field must look, by its type."""
 
 
 class GoneError(Exception):

@@ -278,7 +278,7 @@ _TELLING = _words(
     "STRONG SUB SUP TABLE TBODY TD TFOOT TH THEAD TIME TR TT U UL VAR WBR svg g path circle rect line "
     "polyline polygon ellipse defs title text tspan ::before ::after ::marker"
 )
-"""Elements of which the layout tells all there is to know."""
+"""Elements of which the layout tells everything."""
 _POINTING = _words(
     "aria-labelledby aria-describedby aria-owns aria-controls aria-activedescendant aria-details aria- "
     "errormessage aria-flowto popovertarget commandfor command interestfor usemap contenteditable slot "
@@ -305,7 +305,7 @@ class KeptTrees:
     def known(
         self, info: FrameInfo, layout: DocumentLayout, parts: Sequence[int]
     ) -> tuple[list[Tree], list[int]]:
-        """The trees of parts that are as they were, and the places of parts that have to be asked for."""
+        """The trees of parts that are as they were, and the places of parts that must be asked for."""
         reader = _Reader(layout)
         trees: list[Tree] = []
         asked: list[int] = []

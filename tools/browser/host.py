@@ -41,7 +41,7 @@ class OpenedBrowser:
 
 
 class BrowserHost(Protocol):
-    """Starts browsers of one session and judges what they are to reach."""
+    """Starts browsers of one session and judges what they may reach."""
 
     async def open(self) -> OpenedBrowser:
         """A new browser with a profile of its own. Raises `ToolError`."""

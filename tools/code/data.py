@@ -212,7 +212,7 @@ def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
 
 
 def reply(number: int | None, result: str) -> bytes | None:
-    """What to send for a small result, which is JSON text; None when it has to travel in pieces."""
+    """What to send for a small result, which is JSON text; None when it must travel in pieces."""
     if len(result) > SMALL or "\n" in result:
         return None
     return f'{{"id": {"null" if number is None else number}, "result": {result}}}\n'.encode(

@@ -296,7 +296,7 @@ class RunWatch:
         child.server.on_event = self._note
 
     async def wait(self) -> RunEnd:
-        """Wait for the first reason to end. A script that has to be stopped has its calls stopped first."""
+        """Wait for the first reason to end. The calls of a script that must be stopped are stopped first."""
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
             while True:

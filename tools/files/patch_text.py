@@ -40,7 +40,7 @@ class PatchHunk:
     old_start: int | None = None
     """Line number of the first old line, from 1, as far as the patch knows it."""
     final_newline: bool | None = None
-    """Whether the file is to end in a newline, if the patch says so."""
+    """Whether the file should end in a newline, if the patch says so."""
 
     @property
     def old(self) -> list[str]:

@@ -19,7 +19,7 @@ class Action:
 
     tool: str
     effect: ClassVar[Effect | None] = None
-    """What the gate has to know of it; None for the actions of this module, which the gate knows itself."""
+    """What the gate must know of it; None for the actions of this module, which the gate knows itself."""
 
     def headline(self) -> str:
         """One line that tells a person exactly what would happen."""

@@ -41,7 +41,7 @@ class SkillDraft:
     """Lines."""
     removed: int
     danger: tuple[str, ...] = ()
-    """What in the skill reads like an attack, were this done; a person has to agree to it by itself."""
+    """What in the skill reads like an attack, were this done; a person must agree to it separately."""
     findings: tuple[str, ...] = ()
     """What else a scan has to say."""
     plan: Any = None

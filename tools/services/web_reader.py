@@ -17,7 +17,7 @@ class CrawlOrder:
     limit: int = 50
     """Pages at most."""
     include: tuple[str, ...] = ()
-    """Patterns of paths, with `*`; a page has to fit one of them. Empty: all do."""
+    """Patterns of paths, with `*`; a page must fit one of them. Empty: all do."""
     exclude: tuple[str, ...] = ()
     """Patterns of paths that are left out."""
 

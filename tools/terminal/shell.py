@@ -350,7 +350,7 @@ async def run_command(
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
 
-    `screen_of` is a terminal of somebody who looks on. The caller holds the shell's lock. When the wait is
+    `screen_of` is a terminal of somebody who watches. The caller holds the shell's lock. When the wait is
     cancelled, everything the command started is killed before the cancellation passes on.
     """
     collector = OutputCollector(spool, secrets, screen=screen_of)

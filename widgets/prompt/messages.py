@@ -71,7 +71,7 @@ class EditorRequested(Message, namespace="prompt"):
 
 @dataclass
 class QueueRecalled(Message, namespace="prompt"):
-    """A queued message was taken back into the prompt; `index` is to leave the queue."""
+    """A queued message was taken back into the prompt; `index` should leave the queue."""
 
     index: int
     text: str

@@ -21,7 +21,7 @@ OUTCOMES = {"failed": ("✗", "error"), "denied": ("⊘", "warning"), "interrupt
 """How a call that went wrong ended."""
 AGE_CELLS = 7
 LEAST_WORDS = 12
-"""Cells the words of a row keep, whatever else it has to say."""
+"""Cells the words of a row keep, whatever else it holds."""
 GOOD_WORDS = 28
 """Cells below which words are worth more than the number of calls."""
 MOST_STEPS = 64

@@ -57,7 +57,7 @@ class Archive:
         return self._end
 
     def write(self, index: int, entry: DocumentEntry) -> None:
-        """Take in an entry, or what has become of it."""
+        """Take in an entry, or its new state."""
         self._held.pop(index, None)
         try:
             chosen = entry.chosen.value if entry.chosen else None

@@ -184,7 +184,7 @@ class SearchMatch:
 
 
 class Finder:
-    """A search, without regard to case, and the hit one stands on.
+    """A search, without regard to case, and the current hit.
 
     It goes upwards from the end, step by step, so hits are counted from the last
     one: their numbers stay while more are found above.

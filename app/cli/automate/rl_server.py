@@ -200,7 +200,7 @@ class EnvironmentServer:
 
 
 class TrainerGuard:
-    """Lets in who has the token: in `Authorization`, as Bearer or as the password of Basic.
+    """Lets in those who have the token: in `Authorization`, as Bearer or as the password of Basic.
 
     A request under another name than that of this machine is from a page of somebody else's.
     """

@@ -181,7 +181,7 @@ def _origin() -> Origin:
 
 
 def _meant(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
-    """The entry that is to go. Raises `ConfigError`, with `--json` after the object that says so."""
+    """The entry to remove. Raises `ConfigError`, with `--json` after the object that says so."""
     try:
         return _find(files.file(scope).read(), args.entry)
     except ConfigError as error:

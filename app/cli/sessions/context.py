@@ -15,7 +15,7 @@ from app.cli.safety.folder import workspace
 from tools.text.safe_text import clean
 
 LEAST = 6
-"""Digits of a hash that have to be given."""
+"""Digits of a hash that must be given."""
 
 if TYPE_CHECKING:
     from agent.knowledge.context.context_table import ContextLayer, ContextTable

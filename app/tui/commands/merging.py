@@ -113,7 +113,7 @@ def _undoes(app: HistoryPort, turn: _Round) -> str:
 async def _decided(
     app: HistoryPort, agents: Agents, agent: str, place: str
 ) -> tuple[RestorePlan, Mapping[str, Choice] | None, bool]:
-    """The plan as it was agreed to, what was chosen, and whether the copy is to go instead.
+    """The plan as it was agreed to, what was chosen, and whether to remove the copy instead.
 
     Files that change while somebody looks at it are looked at again.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
-"""By application: set when its recording is to end."""
+"""By application: set when its recording should end."""
 
 
 async def _talk(app: AppContext, _nothing: str) -> None:

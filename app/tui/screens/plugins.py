@@ -61,7 +61,7 @@ class PluginRow:
     failed: str = ""
     """What went wrong with its code in this session, in sentences."""
     needs: str = ""
-    """What besides has to be agreed to on the command line; empty where nothing has."""
+    """What else must be agreed to on the command line; empty where nothing has."""
 
 
 AgreeTo = Callable[[Sequence[str]], Awaitable[bool]]

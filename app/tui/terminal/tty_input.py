@@ -136,7 +136,7 @@ PIECE = 1 << 16
 LARGEST = 1 << 25
 """Bytes after which an open paste is handed on in parts."""
 TICK = 0.1
-"""Seconds between two looks whether reading is to end."""
+"""Seconds between two looks whether reading should end."""
 REST = 0.02
 """Seconds between two looks at an application that is behind."""
 SILENCE = 1.0

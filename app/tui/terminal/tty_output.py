@@ -304,7 +304,7 @@ def notification(text: str) -> str:
 
 
 class TerminalAttention:
-    """Calls a person back who looks elsewhere.
+    """Calls back a person who looks elsewhere.
 
     Only a terminal that reports focus can say so; without a report the person
     counts as present, and nothing rings.

@@ -42,7 +42,7 @@ class TimelineServices(Protocol):
     async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
         """At most `count` rows around the node `at`, or before the end of the branch in use.
 
-        This is painted while the whole tree is read, so it has to be quick. May be empty.
+        This is painted while the whole tree is read, so it must be quick. May be empty.
         """
         ...
 

@@ -354,7 +354,7 @@ class Setup(KeyKeeper, Fetcher, Protocol):
 async def obtained(app: App[Any], choice: ModelChoice, offers: Offers, setup: Setup) -> str | None:
     """The name of a model once it can be used.
 
-    Empty if the person thought better of it, or has to name one yet; None if nothing here helps.
+    Empty if the person changed their mind, or must name one yet; None if nothing here helps.
     """
     if choice.missing_key:
         provider = next((each for each in offers.providers if each.variable == choice.missing_key), None)
