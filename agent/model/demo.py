@@ -23,7 +23,7 @@ FILE = f"{FOLDER}/greet.sh"
 
 WORDS_PER_PIECE = 3
 LETTERS_PER_TOKEN = 4
-"""How the script counts its tokens, for want of a tokenizer."""
+"""How the script counts its tokens, as it has no tokenizer."""
 
 CONNECT = """\
 To connect a real model, type `/model` (or press alt+m): it takes the key of a provider, finds servers \

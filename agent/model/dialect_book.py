@@ -150,7 +150,7 @@ class SpokenDialect:
 
 
 class DialectBook:
-    """The dialects of one session. `tell` hears of each thing that is learned."""
+    """The dialects of one session. `tell` is called with each thing that is learned."""
 
     def __init__(self, home: Path | None, tell: Tell = lambda _: None) -> None:
         self._folder = home / FOLDER if home is not None else None

@@ -158,7 +158,7 @@ class ModelRequest:
     told: Callable[[ModelRequest, bytes, Mapping[str, Any]], None] | None = field(
         default=None, compare=False, repr=False
     )
-    """Hears of the body that was accepted: the request as it was sent, its bytes, the dialect."""
+    """Gets the body that was accepted: the request as it was sent, its bytes, the dialect."""
     trial: RequestTrial | None = field(default=None, compare=False, repr=False)
     """What is done when it is refused for its form."""
 

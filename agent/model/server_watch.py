@@ -69,7 +69,7 @@ class ServerFacts:
         return replace(other, **{name: value for name, value in known.items() if value is not None})
 
     def completed(self, info: ModelInfo, chosen: ModelInfo) -> ModelInfo:
-        """`info` with what the server says in its place, but for what the settings say (`chosen`)."""
+        """`info` with what the server says in its place, except for what the settings say (`chosen`)."""
         values = {
             each.name: value
             for each in fields(self)

@@ -29,7 +29,7 @@ from agent.safety.verdict import SEVERITY, UndoCoverage, Verdict
 from agent.workspace.checkpoints.git_settings import may_go, passes
 
 MOST_JUDGED = 120
-"""Programs of one command that are judged; more than that are not looked at, but for the hardline."""
+"""Programs of one command that are judged; more than that are not looked at, except by the hardline."""
 LONGEST_PART = 400
 """Characters of a part's text that are shown; the judgement is about all of it."""
 

@@ -36,7 +36,7 @@ _SILENT: tuple[Mode, ...] = ("plan", "deny")
 
 @dataclass(slots=True)
 class _Question:
-    """One host that was asked about. Changed in the proxy's loop only, but for `running`."""
+    """One host that was asked about. Changed in the proxy's loop only, except `running`."""
 
     answer: Future[str | None]
     running: set[int]

@@ -300,7 +300,7 @@ class _Look:
         return False
 
     async def _touching(self, path: str, tips: Sequence[str], *more: str) -> list[str]:
-        """Commits that changed the path, the newest first; whether they are known is still to be seen."""
+        """Commits that changed the path, the newest first; whether they are known is not checked yet."""
         if not tips:
             return []
         limit = f"--max-count={_MOST_CANDIDATES}"

@@ -118,7 +118,7 @@ class IgnoreRules:
     """Of names, from a full stop on: `*.py`."""
     tried: list[Tried] = field(default_factory=list)
     complete: bool = True
-    """Whether no rule was left out for want of room."""
+    """Whether no rule was left out for lack of room."""
 
     def __bool__(self) -> bool:
         return bool(self.names or self.paths or self.endings or self.tried)

@@ -73,7 +73,7 @@ def is_missing(path: Path) -> bool:
 
 
 def is_placeholder(path: Path) -> bool:
-    """Whether what stands at `path` is one of ours, and nobody has put it to use."""
+    """Whether what stands at `path` is one of ours, and nobody has used it."""
     try:
         return int(path.lstat().st_mtime) == TIME and _is_unused(path)
     except OSError:

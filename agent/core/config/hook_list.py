@@ -1,4 +1,4 @@
-"""Declared hooks: the command, the event it hears of, and the calls it is meant for. Pure."""
+"""Declared hooks: the command, the event it gets, and the calls it is meant for. Pure."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One command that hears of one kind of event."""
+    """One command that gets one kind of event."""
 
     event: HookEvent
     command: str
@@ -126,7 +126,7 @@ class Hook:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def hears_of(self, tool: str) -> bool:
-        """Whether it is meant for calls of a tool; every hook hears of events without one."""
+        """Whether it is meant for calls of a tool; every hook gets events without one."""
         if not tool:
             return True
         return any(fnmatchcase(tool, pattern.strip()) for pattern in self.match.split("|"))

@@ -59,7 +59,7 @@ def load(
     """Read all settings. Never raises for anything a file or a variable holds.
 
     `chosen` are settings of this session alone, by section. Without `workspace` no project settings are
-    looked for. `thorough` also tells of wrong entries that do no harm because something else overrides them.
+    looked for. `thorough` also reports wrong entries that do no harm because something else overrides them.
     """
     variables = environment(home, environ)
     layers = [_user_layer(home)]

@@ -282,7 +282,7 @@ class ExchangeRules:
     scan: SecretScan
     network: Network
     told: Callable[[ProxyRefusal], None]
-    """Hears of every connection that was not made, before the client does."""
+    """Gets every connection that was not made, before the client does."""
     is_own: Callable[[str, int], bool] = lambda host, port: False
     """Whether a person has named the host as one that may lie in a network of theirs."""
     lifts: Lifts | None = None

@@ -27,7 +27,7 @@ from tools.text.safe_text import clean
 LONGEST_SHOWN = 2_000
 """Characters of a passage that are kept to be shown to a person."""
 MOST_NAMED = 3
-"""Passages that are told of one by one."""
+"""Passages that are reported one by one."""
 SHORT = 12
 """Digits of a hash by which people name a passage."""
 

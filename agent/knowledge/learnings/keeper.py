@@ -118,7 +118,7 @@ class SessionLearnings:
 
 
 def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | None:
-    """The failure of this session that a note speaks of, the newest of the best; None if there is none."""
+    """The failure of this session that a note is about, the newest of the best; None if there is none."""
     best, found = 0, None
     said = f"{note.pattern} {note.error_type} {note.context}".lower()
     for seen in failures:

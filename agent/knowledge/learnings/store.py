@@ -318,7 +318,7 @@ class LearningBook:
         return await self.database.write(work)
 
     def _checked(self, note: LearningNote) -> LearningNote:
-        """A person hears of what is too long, where the agent's words are cut."""
+        """A person is told what is too long, where the agent's words are cut."""
         for name, most in LONGEST.items():
             if (size := len(" ".join(getattr(note, name).split()))) > most:
                 raise LearningRefusedError(
@@ -392,7 +392,7 @@ def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_a
 def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
     """What says the same as `new` already.
 
-    Where nobody has approved either, one that was observed of the same call says the same, whatever worked:
+    Where both were only observed, one that was observed of the same call says the same, whatever worked:
     what works then differs each time, like a free port.
     """
     if alike := _alike(connection, new):

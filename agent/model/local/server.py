@@ -82,7 +82,7 @@ class LocalServer:
 
     @property
     def running(self) -> bool:
-        """Whether the child is there; it may have died of its own accord."""
+        """Whether the child is there; it may have died by itself."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> Endpoint:

@@ -210,7 +210,7 @@ def brings_files(reading: Reading) -> bool:
 
 
 def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
-    """Tells of folders whether a command names them, itself or by a glob, to be deleted with all inside."""
+    """Says for folders whether a command names them, itself or by a glob, to be deleted with all inside."""
     found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
     named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
     places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]

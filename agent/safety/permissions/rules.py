@@ -96,7 +96,7 @@ class RuleSet:
     def allowed(self, action: Action, plain: Callable[[Command], bool] | None = None) -> tuple[str, ...]:
         """Why the rules allow the action; empty when they do not, or not all of it.
 
-        `plain` tells of a part of a command that no rule allows whether it needs no yes anyway.
+        `plain` says of a part of a command that no rule allows whether it needs no yes anyway.
         """
         if self._mild and isinstance(action, RunCommand):
             return self._allowed_command(action, plain)

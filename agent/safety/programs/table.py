@@ -233,7 +233,7 @@ def _with_own(own: Path, stamps: tuple[tuple[str, int, int], ...]) -> Table:
         try:
             table |= _read(Path(path))
         except ProgramError:
-            continue  # `hermes permissions test` tells of it
+            continue  # `hermes permissions test` names it
     return table
 
 

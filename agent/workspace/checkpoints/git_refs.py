@@ -3,7 +3,7 @@
 A ref is compared by its value: the id of an object, `ref: NAME` for one that leads to another, nothing where
 it is not there. Packing moves values from file to file and changes none. Beside refs of the repository,
 `HEAD` (of each work tree) has a value, and `HEAD^0`, the commit it comes to. Formats: gitformat-packed-refs
-(`packed-refs`), `git_tables` (reftable). Pure but for what `Side` reads.
+(`packed-refs`), `git_tables` (reftable). Pure except for what `Side` reads.
 """
 
 from __future__ import annotations

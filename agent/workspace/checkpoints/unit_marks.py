@@ -71,7 +71,7 @@ def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], b
 
 
 def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
-    """Contents as they stand on the disk, but for what is given. Never raises."""
+    """Contents as they stand on the disk, except for what is given. Never raises."""
 
     def read(path: str) -> bytes | None:
         if instead is not None and path in instead:

@@ -101,7 +101,7 @@ def skills_in(entries: Iterable[TreeEntry], below: str = "") -> tuple[TreeSkill,
             folder = "" if len(path.parts) == 1 else path.parent.as_posix()
             if folder not in found or path.name == SKILL_FILES[0]:
                 found[folder] = TreeSkill(folder, entry)
-    # A SKILL.md at the top of a tree tells of the whole; what lies below it is chosen by itself too.
+    # A SKILL.md at the top of a tree describes the whole; what lies below it is chosen by itself too.
     outer = [
         skill
         for folder, skill in sorted(found.items())
@@ -261,7 +261,7 @@ def subfolder(path: object, what: str) -> str:
 
 
 PROTOCOLS = ("https", "http", "ssh", "file")
-"""What git may speak; each call allows only the one of its address."""
+"""Protocols that git may use; each call allows only the one of its address."""
 SECONDS = 180.0
 LARGEST = 300_000_000
 """Bytes a fetched repository may take on the disk."""

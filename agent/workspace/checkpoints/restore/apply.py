@@ -274,7 +274,7 @@ def apply_restore(
 ) -> Restored:
     """Carry out `plan`. A path goes back as `choices` say; without one a conflict stays and others go back.
 
-    `line` is the root session, `session` the one that acts. `expect` hears of each path before it
+    `line` is the root session, `session` the one that acts. `expect` gets each path before it
     is changed. Blocking. Raises `StoreError` when nothing could be started.
     """
     root = Path(plan.root)

@@ -290,7 +290,7 @@ _NAMED = re.compile(r"\b((?:scripts|references|assets|templates)/[\w./-]*\w)")
 
 @dataclass(frozen=True)
 class SiteTree:
-    """The catalogue, the SKILL.md of each skill it names, and the files those speak of."""
+    """The catalogue, the SKILL.md of each skill it names, and the files those mention."""
 
     http: HubHttp
     root: str
@@ -349,7 +349,7 @@ def _site_folders(plugin: Plugin) -> list[str]:
 
 
 def _linked(text: str) -> list[str]:
-    """Files below the skill that its text speaks of."""
+    """Files below the skill that its text mentions."""
     found: list[str] = []
     for match in (*_LINK.finditer(text), *_NAMED.finditer(text)):
         name = match[1].removeprefix("./")
