@@ -71,7 +71,7 @@ class Scope:
         return _within(self.places.home, (full,)) or full in ("/root", "/home", "/etc", "/Users", "/proc")
 
     def read(self, path: str) -> str | None:
-        """The reason against reading a marked absolute path, as a clause; None when nothing does."""
+        """The reason against reading a marked absolute path, as a clause; None when there is none."""
         if path.startswith("/dev/") and is_disk(path):
             return f"reads a disk ({mark_text(path)})"
         full = absolute(path)
@@ -80,7 +80,7 @@ class Scope:
         return None
 
     def write(self, path: str) -> str | None:
-        """The reason against writing to a marked absolute path, as a clause; None when nothing does."""
+        """The reason against writing to a marked absolute path, as a clause; None when there is none."""
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return "opens a network connection"
         full = absolute(path)
@@ -89,7 +89,7 @@ class Scope:
         return self._changed(full, path, "changes", whole=False) or self._too_large(full, "changes")
 
     def delete(self, path: str, *, recursive: bool) -> str | None:
-        """The reason against deleting a marked absolute path, as a clause; None when nothing does."""
+        """The reason against deleting a marked absolute path, as a clause; None when there is none."""
         full = absolute(path)
         if reason := self._changed(full, path, "deletes", whole=recursive):
             return reason

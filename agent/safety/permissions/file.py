@@ -340,7 +340,7 @@ class Edit:
 def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> Edit:
     """The edit that gives the rule `text` a verdict.
 
-    Raises `ConfigError` when it is not a rule, or the file is broken or cannot be changed safely.
+    Raises `ConfigError` when the rule is invalid, or the file is broken or cannot be changed safely.
     """
     before = _content(home)
     content = before or b""

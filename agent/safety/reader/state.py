@@ -107,7 +107,7 @@ class Reading:
     writes: tuple[Touched, ...] = ()
     reads: tuple[Touched, ...] = ()
     doubts: tuple[str, ...] = ()
-    """What was not understood, as clauses for a person. A program in another language is not one."""
+    """What was not understood, as clauses for a person. A program in another language is not a doubt."""
     assigned: frozenset[str] = frozenset()
     """Variables that are set and may reach programs; these may behave differently because of them."""
     bomb: str = ""
