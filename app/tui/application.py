@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from app.tui.commands.agent_actions import AgentActions
     from app.tui.commands.history_actions import HistoryActions
     from app.tui.commands.keys import Keys
+    from app.tui.conversation.background_watch import GitBranchWatch
     from app.tui.conversation.bridge import Bridge
-    from app.tui.conversation.git_branch import GitBranchWatch
     from app.tui.questions.request_queue import RequestQueue
     from widgets.panes.agents import AgentsPane
     from widgets.panes.files import FilesPane
@@ -167,7 +167,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @late
     def branch(self) -> GitBranchWatch:
-        from app.tui.conversation.git_branch import GitBranchWatch
+        from app.tui.conversation.background_watch import GitBranchWatch
 
         return GitBranchWatch(self._show_branch)
 
@@ -330,7 +330,7 @@ class HermesApp(App[None], inherit_bindings=False):
                 raise
 
     async def _watch_jobs(self) -> None:
-        watch = (await bring("app.tui.conversation.git_branch")).watch_jobs
+        watch = (await bring("app.tui.conversation.background_watch")).watch_jobs
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     async def open_session(self, wish: SessionRequest) -> None:

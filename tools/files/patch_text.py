@@ -291,7 +291,7 @@ class _Reader:
                 operations.append(self._file_section())
             elif self._at().startswith("@@"):
                 raise PatchError(
-                    f"PatchLine {self._index + 1} of the patch: a hunk of no file; "
+                    f"Line {self._index + 1} of the patch: a hunk of no file; "
                     "put --- and +++ lines before it."
                 )
             elif _BINARY.match(self._at()):
@@ -559,7 +559,7 @@ class _Parser:
             self._check_outside(number, line, inside=True)
         elif line.startswith("***") and not (_MOVE_TO.match(line) or _END_OF_FILE.match(line)):
             raise PatchError(
-                f"PatchLine {number} of the patch: {line.strip()!r} is no known header; "
+                f"Line {number} of the patch: {line.strip()!r} is no known header; "
                 "lines of the file itself start with a space, + or -."
             )
         elif self._section.verb == "Update":

@@ -16,7 +16,7 @@ async def _schedule(app: AppContext, _argument: str) -> None:
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.home import Home
     from agent.core.store.store import Store
-    from app.tui.conversation.git_branch import RunStarter
+    from app.tui.conversation.background_watch import RunStarter
     from app.tui.screens.schedule import ScheduleScreen
 
     home = Home.locate()

@@ -34,7 +34,7 @@ module for the package.
 SURFACE = (
     *("agent.core.config.loader", "app.tui.conversation.bridge", "app.tui.commands.keys"),
     *("themes.loader", "themes.contrast", "app.tui.commands.agent_actions"),
-    *("app.tui.questions.dialog_stage", "app.tui.conversation.git_branch", "app.cli.options"),
+    *("app.tui.questions.dialog_stage", "app.tui.conversation.background_watch", "app.cli.options"),
 )
 """What shows an open session: read on the event loop, some of these would hold up a key for 60 ms."""
 QUIET = 0.4

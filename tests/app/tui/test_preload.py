@@ -167,7 +167,7 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
 
 WATCHED = """
 import asyncio, sys, threading
-from app.tui.conversation import job_watch
+from app.tui.conversation import background_watch
 
 class OnTheLoop:
     def find_spec(self, name, *_):
@@ -180,9 +180,9 @@ async def main():
     async def look(*_):
         looked.set()
 
-    job_watch.SETTLED, job_watch.look = 0, look
+    background_watch.SETTLED, background_watch.look = 0, look
     sys.meta_path.insert(0, OnTheLoop())
-    watch = asyncio.create_task(job_watch.watch_jobs(print))
+    watch = asyncio.create_task(background_watch.watch_jobs(print))
     await asyncio.wait_for(looked.wait(), 60)
     watch.cancel()
 

@@ -17,8 +17,8 @@ from agent.automation.schedule.book import JobBook
 from agent.automation.schedule.deciding import instant
 from agent.automation.schedule.job_table import ask_for, begin, end
 from agent.core.store.store import Store
-from app.tui.conversation import git_branch
-from app.tui.conversation.git_branch import RunStarter, look
+from app.tui.conversation import background_watch
+from app.tui.conversation.background_watch import RunStarter, look
 from app.tui.screens.dialog import TextDialog
 from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.schedule import ScheduleScreen, about
@@ -117,7 +117,7 @@ async def test_a_mail_command_of_the_heartbeat_that_hangs_keeps_nothing_from_bei
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    monkeypatch.setattr(git_branch, "SETTLED", 0)
+    monkeypatch.setattr(background_watch, "SETTLED", 0)
     (tmp_path / "HEARTBEAT.md").write_text("Look after things.\n")
     mail = "touch begun; until [ -e go ]; do sleep 0.02; done"
     (tmp_path / "config.yaml").write_text(f"schedule: {{tick: 1}}\nheartbeat: {{mail: '{mail}'}}\n")
@@ -125,7 +125,7 @@ async def test_a_mail_command_of_the_heartbeat_that_hangs_keeps_nothing_from_bei
     async with await Store.open(tmp_path / "state.db") as store:
         book = JobBook(store.database, tmp_path / "schedule")
         made = await book.add({"schedule": "every 2h", "script": "echo well"})
-        watch = asyncio.create_task(git_branch.watch_jobs(lambda _title, _text: shown.set()))
+        watch = asyncio.create_task(background_watch.watch_jobs(lambda _title, _text: shown.set()))
         while not (tmp_path / "scratch/heartbeat/begun").exists():
             await asyncio.sleep(0.01)
         run = await book.ask_for(made.id)
