@@ -148,6 +148,7 @@ async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callab
 def _read_parts() -> None:
     """Read what looks at jobs. On the event loop it would make a key wait for 150 ms."""
     from agent.automation.schedule.book import JobBook  # noqa: F401
+    from agent.automation.schedule.heartbeat import Heartbeats  # noqa: F401
     from agent.core.config.loader import load  # noqa: F401
     from agent.core.home import Home  # noqa: F401
     from agent.core.store.store import Store  # noqa: F401
