@@ -177,21 +177,6 @@ async def test_a_resumed_session_begins_with_what_it_has_spent_on_every_branch(t
 
 
 @pytest.mark.thorough
-async def test_a_session_of_an_older_version_begins_with_what_its_messages_say(tmp_path: Path) -> None:
-    async with bench(tmp_path, lambda _: say("Yes.")) as b:
-        b.config("budget: {session: {turns: 2}}\n")
-        first = await b.turn("one")
-        await b.turn("two", resume=first.session)
-        with rows(b) as connection:
-            connection.execute("DELETE FROM requests")
-            connection.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes")
-            connection.commit()
-        ended = await b.turn("three", resume=first.session)
-    assert ended.outcome == "budget"
-    assert len(b.server.requests) == 2
-
-
-@pytest.mark.thorough
 async def test_whoever_raises_the_ceiling_when_asked_lets_the_turn_go_on(tmp_path: Path) -> None:
     asked: list[BudgetReachedError] = []
 
