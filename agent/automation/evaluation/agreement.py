@@ -127,7 +127,7 @@ def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, 
 
 
 def bounded_text(path: Path, largest: int, shorter: str) -> str:
-    """The text of a file in UTF-8 of at most `largest` bytes, in millions; `shorter` says how to mend it.
+    """The text of a UTF-8 file of at most `largest` bytes, a whole number of MB; `shorter` says what to do.
 
     Raises `ConfigError` naming file and fault.
     """
@@ -341,12 +341,12 @@ async def calibrate(
     environ: Mapping[str, str],
     *,
     seed: int = 0,
-    anew: bool = False,
+    again: bool = False,
     told: Told = lambda model, done, pairs: None,
 ) -> Calibration:
     """The calibration of a judge by name, or of the usual model, with `pairs` or those that ship.
 
-    What is kept of an earlier one is taken, unless `anew`. Raises `HermesError` where the judge cannot
+    Results of an earlier calibration are used, unless `again`. Raises `HermesError` where the judge cannot
     be asked.
     """
     home = Home.locate(dict(environ))
@@ -354,7 +354,7 @@ async def calibrate(
     chosen = pairs or await asyncio.to_thread(bundled_pairs)
     async with open_judge(loaded, home, model) as judge:
         place = home.judges / f"{_key(judge, chosen)}.json"
-        kept = None if anew else await asyncio.to_thread(_kept, place)
+        kept = None if again else await asyncio.to_thread(_kept, place)
         if kept is not None:
             return kept
         heard = partial(told, judge.model)

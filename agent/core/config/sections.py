@@ -114,7 +114,7 @@ class SpeechSettings(SettingsSection):
     )
     base_url: str = Field("", description="Address of an OpenAI-compatible API that speaks, ending in /v1.")
     model: str = Field("gpt-4o-mini-tts", description="Model that speaks.")
-    voice: str = Field("", description="Voice; empty = the first one of whoever speaks.")
+    voice: str = Field("", description="Voice; empty = the first one that the service offers.")
     api_key_env: Variable = Field("OPENAI_API_KEY", description=_KEY)
     elevenlabs_url: str = Field("https://api.elevenlabs.io", description="Address of ElevenLabs.")
     elevenlabs_key_env: Variable = Field("ELEVENLABS_API_KEY", description=_KEY)

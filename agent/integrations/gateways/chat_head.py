@@ -126,7 +126,7 @@ class ChatActions:
         await getattr(self, f"_{name}")(rest, row)
 
     async def _help(self, _rest: str, _row: ReceivedMessage) -> None:
-        await self._head.say(f"Write what is to be done.\n\n{help_text()}")
+        await self._head.say(f"Write what should be done.\n\n{help_text()}")
 
     async def _id(self, _rest: str, row: ReceivedMessage) -> None:
         incoming = row.incoming
@@ -145,14 +145,14 @@ class ChatActions:
 
     async def _steer(self, rest: str, row: ReceivedMessage) -> None:
         if not rest:
-            raise HermesError("Write what is to be read behind /steer.")
+            raise HermesError("Write the message after /steer.")
         await self._head.session_for(row.incoming)
         await self._head.hand_over(row, rest, how="steer")
 
     async def _status(self, _rest: str, _row: ReceivedMessage) -> None:
         head, session = self._head, self._head.session
         if session is None:
-            await head.say("There is no session here yet; write what is to be done.")
+            await head.say("There is no session here yet; write what should be done.")
             return
         name, place = head.gateway.name, head.place
         waiting = await head.read(lambda c: book.waiting(c, name, place))

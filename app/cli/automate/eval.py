@@ -224,7 +224,7 @@ def _judge(args: argparse.Namespace) -> None:
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(
-        calibrate(args.model, pairs, dict(os.environ), seed=args.seed, anew=True, told=_tell_asking)
+        calibrate(args.model, pairs, dict(os.environ), seed=args.seed, again=True, told=_tell_asking)
     )
     if args.as_json:
         say_json(found.to_json())

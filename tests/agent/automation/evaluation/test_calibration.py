@@ -115,7 +115,7 @@ async def test_a_judge_is_asked_once_for_each_model_and_set(tmp_path: Path) -> N
         for path in (tmp_path / "judges").glob("*.json"):
             path.write_text("{")
         await calibrate("", fewer, here, told=note)
-        await calibrate("", fewer, here, anew=True, told=note)
+        await calibrate("", fewer, here, again=True, told=note)
         assert len(server.requests) == 240
     assert told[:41] == [("custom/scripted", done, 40) for done in range(41)]
     assert [pairs for _, done, pairs in told if done == 0] == [40, 20, 20, 20, 20]
