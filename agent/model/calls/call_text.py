@@ -439,7 +439,7 @@ def _json_verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no",
 def _element_begun(rest: str, names: Names) -> bool:
     begun = re.fullmatch(r"<([A-Za-z_][\w-]*)?(>\s*)?", rest)
     if begun is None or names is None:
-        return False
+        return begun is not None
     return begun[1] in names if begun[2] else _begins(begun[1] or "", names)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agent.core.messages import Message, ToolCall
@@ -227,6 +227,7 @@ def test_a_server_that_reads_the_tags_itself_is_understood() -> None:
     ),
     st.integers(1, 5),
 )
+@example(["<tool_call>", "<tool_response>", "<tool_call>"], 1)
 def test_whatever_comes_in_calls_are_well_formed(parts: list[str], size: int) -> None:
     text = "".join(parts)
     _, _, reply = decoded(text, size)
