@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from themes.contrast import is_dark
 from themes.skin import ROLES, Skin, nearest, plain, quoted
 
 if TYPE_CHECKING:
-    import yaml
+    from tools.kit.yaml_text import Node as YamlNode
 
 
 MAX_DEPTH = 8
@@ -99,73 +99,30 @@ def _decode(content: bytes, report: Report) -> str:
     return text
 
 
-def _compose(text: str) -> yaml.Node | None:
+def _compose(text: str) -> YamlNode | None:
     """The node tree of the only document in `text`; None when there is none."""
-    import yaml
+    from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    form = YamlForm("a skin", MAX_DEPTH, MAX_VALUES, aliases=False, anchors=False, tags=False)
     try:
-        _check_events(yaml.parse(text, Loader=loader))
-        return yaml.compose(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise _RefusedError(_syntax_message(error, text), mark.line + 1 if mark else None) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise _RefusedError(f"this is no YAML: {quoted(str(error), 100)}.", None) from None
+        return compose_yaml(text, form)
+    except YamlError as fault:
+        raise _RefusedError(fault.sentence, fault.line or None) from None
 
 
-def _check_events(events: Iterator[yaml.Event]) -> None:
-    import yaml
-
-    depth = values = documents = 0
-    for event in events:
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.NodeEvent):
-            values += 1
-            if event.anchor is not None:
-                raise _RefusedError(
-                    "anchors and aliases (`&`, `*`) are not read in skins; quote the text.", line
-                )
-            if getattr(event, "tag", None) is not None:
-                raise _RefusedError("tags (`!`) are not read in skins; quote the text.", line)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        if depth > MAX_DEPTH:
-            raise _RefusedError(f"sections are nested deeper than {MAX_DEPTH} levels.", line)
-        if values > MAX_VALUES:
-            raise _RefusedError(f"the file holds more than {MAX_VALUES:,} values.", line)
-        if documents > 1:
-            raise _RefusedError("a second document starts here; a skin is one document.", line)
-
-
-def _syntax_message(error: yaml.MarkedYAMLError, text: str) -> str:
-    mark = error.problem_mark
-    lines = text.split("\n")
-    if mark is not None and mark.line < len(lines):
-        line = lines[mark.line]
-        if "\t" in line[: len(line) - len(line.lstrip())]:
-            return "this line is indented with a tab; use blanks."
-    reason = ", ".join(part for part in (error.problem, error.context) if part)
-    return f"this is no YAML: {quoted(reason, 100) or 'it cannot be read'}; nothing of the file is used."
-
-
-def _node(node: yaml.Node, report: Report) -> Node:
-    import yaml
+def _node(node: YamlNode, report: Report) -> Node:
+    from tools.kit.yaml_text import ScalarNode, SequenceNode
 
     line = node.start_mark.line + 1
-    if isinstance(node, yaml.ScalarNode):
+    if isinstance(node, ScalarNode):
         return SkinValue(node.value, line, quoted=bool(node.style))
-    if isinstance(node, yaml.SequenceNode):
+    if isinstance(node, SequenceNode):
         return SkinItems(tuple(_node(item, report) for item in node.value), line)
     entries: dict[str, Node] = {}
     lines: dict[str, int] = {}
     for key_node, value_node in node.value:
         at = key_node.start_mark.line + 1
-        if not isinstance(key_node, yaml.ScalarNode):
+        if not isinstance(key_node, ScalarNode):
             report("a key must be a word.", at)
         elif key_node.value in entries:
             first = lines[key_node.value]

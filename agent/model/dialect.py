@@ -335,13 +335,12 @@ def _read(file: Path, base: Dialect) -> Dialect:
 
 
 def _parse(file: Path) -> dict[str, Any]:
-    import yaml
+    from tools.kit.yaml_text import YamlForm, load_yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text = file.read_bytes()[:LARGEST_FILE].decode("utf-8")
-        data = yaml.load(text, loader)
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        data = load_yaml(text, YamlForm("a dialect"))
+    except (OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(f"The dialect in {file} cannot be read ({reason}); correct the file.") from None
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):

@@ -338,17 +338,13 @@ def _cell(name: str, where: str, column: str, value: str) -> Any:
 
 
 def _list(name: str, text: str) -> Iterator[tuple[str, Any]]:
-    import yaml
+    from tools.kit.yaml_text import YamlError, YamlForm, load_yaml
 
     try:
-        given = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(f"{name}{where}: is no YAML ({getattr(error, 'problem', error)}).") from None
-    except (ValueError, AttributeError, TypeError) as error:
-        # A value that looks like a date or a number, or is marked as one, but is not one.
-        raise ConfigError(f"{name}: holds a value that cannot be read ({error}); quote it.") from None
+        given = load_yaml(text, YamlForm("a task file", depth=64, values=1_000_000))
+    except YamlError as error:
+        where = f", line {error.line}" if error.line else ""
+        raise ConfigError(f"{name}{where}: is no YAML ({error.message}).") from None
     if isinstance(given, dict) and list(given) == ["tasks"]:
         given = given["tasks"]
     if not isinstance(given, list):

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from agent.automation.batch.task import BatchTask, task_of, with_image
 from agent.automation.evaluation.agreement import CalibrationSet, bounded_text, pairs_in
 from agent.errors import ConfigError
+from tools.kit.yaml_text import MappingNode, Node, SequenceNode, YamlError, YamlForm, compose_yaml, load_yaml
 
 LARGEST = 20_000_000
 """Bytes of a file."""
@@ -41,24 +40,18 @@ def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
 
 
 def _parsed(path: Path, text: str) -> Any:
+    form = YamlForm("a suite", depth=_DEEPEST, values=_MOST_VALUES)
     try:
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
-        try:
-            node = loader.get_single_node()
-            if node is None:
-                return None
+        node = compose_yaml(text, form)
+        if node is not None:
             _values(path, node, 0)
-            return loader.construct_document(node)
-        finally:
-            loader.dispose()
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}," if mark is not None else ""
-        said = getattr(error, "problem", None) or str(error) or type(error).__name__
-        raise ConfigError(f"{path}{where} is no YAML: {' '.join(str(said).split())}.") from None
+        return load_yaml(text, form)
+    except YamlError as error:
+        where = f", line {error.line}," if error.line else ""
+        raise ConfigError(f"{path}{where} is no YAML: {error.message}.") from None
 
 
-def _values(path: Path, node: yaml.Node, depth: int, known: dict[int, int] | None = None) -> int:
+def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = None) -> int:
     """How many values a node stands for.
 
     Raises `ConfigError` for too many, and for a key that is there twice.
@@ -67,9 +60,9 @@ def _values(path: Path, node: yaml.Node, depth: int, known: dict[int, int] | Non
     if id(node) in known:
         return known[id(node)]
     if depth > _DEEPEST:
-        raise ConfigError(f"{path}: is nested more than {_DEEPEST} levels deep.")
+        raise ConfigError(f"{path}: is nested deeper than {_DEEPEST} levels.")
     count = 1
-    if isinstance(node, yaml.MappingNode):
+    if isinstance(node, MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
             name = str(key.value)
@@ -77,7 +70,7 @@ def _values(path: Path, node: yaml.Node, depth: int, known: dict[int, int] | Non
                 raise ConfigError(f"{path}, line {key.start_mark.line + 1}: `{name[:60]}` is there twice.")
             seen.add(name)
             count += _values(path, value, depth + 1, known)
-    elif isinstance(node, yaml.SequenceNode):
+    elif isinstance(node, SequenceNode):
         count += sum(_values(path, each, depth + 1, known) for each in node.value)
     if count > _MOST_VALUES:
         raise ConfigError(f"{path}: holds more than {_MOST_VALUES:,} values once its aliases are expanded.")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, short_text
 
 if TYPE_CHECKING:
-    import yaml
+    from tools.kit.yaml_text import MappingNode, Node, ScalarNode
 
 MAX_DEPTH = 32
 MAX_NODES = 20_000
@@ -78,55 +78,15 @@ def _place_after(text: str) -> SettingPlace:
     return SettingPlace(text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1, len(lines[-1]) + 1)
 
 
-def _compose(text: str) -> yaml.Node | None:
-    """The node tree of the only document in `text`, None when it is empty. Raises `UnusableError`."""
-    import yaml
+def _compose(text: str) -> Node | None:
+    """The node tree of the only document in `text`; None when it is empty. Raises `UnusableError`."""
+    from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _check_events(yaml.parse(text, Loader=loader))
-        return yaml.compose(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = SettingPlace(mark.line + 1, mark.column + 1) if mark else None
-        raise UnusableError(_syntax_message(error, text, place), place) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise UnusableError(f"this is no YAML: {short_text(str(error))}.") from None
-
-
-def _check_events(events: Iterator[yaml.Event]) -> None:
-    """Count depth and nodes without building anything, so that a hostile file stops early."""
-    import yaml
-
-    depth = nodes = documents = 0
-    for event in events:
-        mark = event.start_mark
-        place = SettingPlace(mark.line + 1, mark.column + 1)
-        if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.NodeEvent):
-            nodes += 1
-            depth += isinstance(event, yaml.CollectionStartEvent)
-        elif isinstance(event, yaml.DocumentStartEvent):
-            documents += 1
-        if depth > MAX_DEPTH:
-            raise UnusableError(f"brackets or sections are nested deeper than {MAX_DEPTH} levels.", place)
-        if nodes > MAX_NODES:
-            raise UnusableError(f"the file holds more than {MAX_NODES:,} values.", place)
-        if documents > 1:
-            raise UnusableError("a second document starts here; a settings file is one document.", place)
-
-
-def _syntax_message(error: yaml.MarkedYAMLError, text: str, place: SettingPlace | None) -> str:
-    if place is not None:
-        lines = text.splitlines()
-        line = lines[place.line - 1] if place.line <= len(lines) else ""
-        if "\t" in line[: len(line) - len(line.lstrip())]:
-            return "this line is indented with a tab; use spaces."
-    parts = [part for part in (error.problem, error.context) if part]
-    begun = error.context_mark.line + 1 if error.context and error.context_mark else None
-    since = f" (begun on line {begun})" if begun and place and begun != place.line else ""
-    return f"this is no YAML: {short_text(', '.join(parts) or 'it cannot be read', 120)}{since}."
+        return compose_yaml(text, YamlForm("a settings file", MAX_DEPTH, MAX_NODES))
+    except YamlError as fault:
+        place = SettingPlace(fault.line, fault.column) if fault.line else None
+        raise UnusableError(fault.sentence, place) from None
 
 
 class _Builder:
@@ -140,12 +100,12 @@ class _Builder:
         self._nodes = 0
         self._open: set[int] = set()
 
-    def build(self, root: yaml.Node) -> SettingsDocument:
-        import yaml
+    def build(self, root: Node) -> SettingsDocument:
+        from tools.kit.yaml_text import MappingNode, ScalarNode
 
-        if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
+        if isinstance(root, ScalarNode) and root.tag == _TAG + "null":
             return SettingsDocument()
-        if not isinstance(root, yaml.MappingNode):
+        if not isinstance(root, MappingNode):
             raise UnusableError("settings are `key: value` lines; this is something else.", _place(root))
         try:
             data = self._mapping(root, ())
@@ -153,23 +113,23 @@ class _Builder:
             raise UnusableError(f"the file {refused.message}", refused.place) from None
         return SettingsDocument(data, self._keys, self._values, tuple(self._problems))
 
-    def _value(self, node: yaml.Node, path: Path) -> Any:
+    def _value(self, node: Node, path: Path) -> Any:
         """The data of one node; `UnusableError` when it has none."""
-        import yaml
+        from tools.kit.yaml_text import MappingNode, ScalarNode
 
         self._count(node)
         if len(path) > MAX_DEPTH:
             raise UnusableError(f"aliases nest deeper than {MAX_DEPTH} levels.", _place(node))
         self._values[path] = _place(node)
-        if isinstance(node, yaml.ScalarNode):
+        if isinstance(node, ScalarNode):
             return _scalar(node)
         with self._inside(node):
-            if isinstance(node, yaml.MappingNode):
+            if isinstance(node, MappingNode):
                 return self._mapping(node, path)
             _check_tag(node, "seq")
             return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
 
-    def _mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
         _check_tag(node, "map")
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -182,12 +142,12 @@ class _Builder:
         return data
 
     def _entry(
-        self, key_node: yaml.Node, value_node: yaml.Node, path: Path, data: dict[str, Any], own: set[str]
+        self, key_node: Node, value_node: Node, path: Path, data: dict[str, Any], own: set[str]
     ) -> None:
         """Read one `key: value` into `data`. `own` holds the keys this mapping gave before."""
-        import yaml
+        from tools.kit.yaml_text import ScalarNode
 
-        if not isinstance(key_node, yaml.ScalarNode):
+        if not isinstance(key_node, ScalarNode):
             self._report("a key must be a single word or text.", _place(key_node), path)
             return
         key = key_node.value
@@ -206,14 +166,14 @@ class _Builder:
         except _UnusableValueError as refused:
             self._report(f"`{short_text(dotted(entry))}` {refused.message}", refused.place, entry)
 
-    def _merged(self, source: yaml.Node, path: Path) -> dict[str, Any]:
+    def _merged(self, source: Node, path: Path) -> dict[str, Any]:
         """What YAML's `<<` brings in; of several mappings the first one that has a key wins."""
-        import yaml
+        from tools.kit.yaml_text import MappingNode, SequenceNode
 
-        sources = source.value if isinstance(source, yaml.SequenceNode) else [source]
+        sources = source.value if isinstance(source, SequenceNode) else [source]
         data: dict[str, Any] = {}
         for node in reversed(sources):
-            if not isinstance(node, yaml.MappingNode):
+            if not isinstance(node, MappingNode):
                 self._report("`<<` takes a mapping or a list of mappings.", _place(node), path)
                 continue
             self._count(node)
@@ -221,13 +181,13 @@ class _Builder:
                 data |= self._mapping(node, path)
         return data
 
-    def _count(self, node: yaml.Node) -> None:
+    def _count(self, node: Node) -> None:
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise UnusableError(f"aliases expand to more than {MAX_NODES:,} values.", _place(node))
 
     @contextmanager
-    def _inside(self, node: yaml.Node) -> Iterator[None]:
+    def _inside(self, node: Node) -> Iterator[None]:
         """Notes that `node` is being read, to find aliases that lead back into it."""
         if id(node) in self._open:
             raise UnusableError("an alias contains itself here.", _place(node))
@@ -245,18 +205,18 @@ class _UnusableValueError(UnusableError):
     """One value is unusable; the rest of the file is fine."""
 
 
-def _place(node: yaml.Node) -> SettingPlace:
+def _place(node: Node) -> SettingPlace:
     return SettingPlace(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
-def _check_tag(node: yaml.Node, kind: str) -> None:
+def _check_tag(node: Node, kind: str) -> None:
     if node.tag != _TAG + kind:
         raise _UnusableValueError(
             f"carries the tag `{short_text(node.tag.replace(_TAG, '!!'))}`, which is not read.", _place(node)
         )
 
 
-def _scalar(node: yaml.ScalarNode) -> Any:
+def _scalar(node: ScalarNode) -> Any:
     """Text, number, true, false or None. A date stays text, since no setting is a date."""
     from yaml.constructor import SafeConstructor
 

@@ -20,7 +20,7 @@ from agent.errors import ConfigError
 from tools.kit.files import write_atomically
 
 if TYPE_CHECKING:
-    import yaml
+    from tools.kit.yaml_text import MappingNode, Node, ScalarNode
 
 _WIDE = 1_000_000
 """Line width no value reaches, so that nothing is wrapped."""
@@ -107,7 +107,7 @@ def _write(home: Home, before: bytes | None, after: bytes) -> None:
 
 def set_value(content: bytes, path: Path, value: Any) -> bytes:
     """`content` with one setting changed. Raises `ConfigError` when that cannot be done safely."""
-    import yaml
+    from tools.kit.yaml_text import YamlError
 
     before = _sound(content)
     expected = _with(before.data, path, value)
@@ -116,7 +116,7 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
         edited = _edited(text, path, value)
         after = parse(edited.encode(), "config.yaml")
         kept = not [problem for problem in after.problems if not problem.key]
-    except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
+    except (UnusableError, _CannotEditError, UnicodeEncodeError, YamlError):
         edited, after, kept = "", SettingsDocument(), False
     if not kept or after.data != expected:
         lines = "\n".join(_block(path, value, 0))
@@ -129,14 +129,14 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
 
 def unset_value(content: bytes, path: Path) -> bytes:
     """`content` without one setting. Raises `ConfigError` when that cannot be done safely."""
-    import yaml
+    from tools.kit.yaml_text import YamlError
 
     before = _sound(content)
     try:
         edited = _removed(decode(content), path, before.data)
         after = parse(edited.encode(), "config.yaml")
         kept = not [problem for problem in after.problems if not problem.key]
-    except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
+    except (UnusableError, _CannotEditError, UnicodeEncodeError, YamlError):
         edited, after, kept = "", SettingsDocument(), False
     if not kept or _without_empty(after.data) != _without_empty(_without(before.data, path)):
         place = before.keys.get(path)
@@ -237,12 +237,12 @@ def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
 
 def _removed(text: str, path: Path, data: dict[str, Any]) -> str:
     """`text` without the lines of `path`. Raises `_CannotEditError`."""
-    import yaml
+    from tools.kit.yaml_text import MappingNode, compose_exact
 
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
-    pair: tuple[yaml.Node, yaml.Node] | None = None
+    node = compose_exact(text)
+    pair: tuple[Node, Node] | None = None
     for depth, part in enumerate(path):
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, MappingNode):
             raise _CannotEditError
         if node.flow_style:
             left = lookup(_without(data, path), path[:depth])
@@ -268,28 +268,27 @@ def _removed(text: str, path: Path, data: dict[str, Any]) -> str:
 
 def _edited(text: str, path: Path, value: Any) -> str:
     """`text` with the piece for `path` replaced or inserted. Raises `_CannotEditError`."""
-    import yaml
+    from tools.kit.yaml_text import MappingNode, ScalarNode, compose_exact
 
-    # The pure loader's marks count characters exactly, also behind line ends of Windows.
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    root = compose_exact(text)
     newline = "\r\n" if "\r\n" in text else "\n"
     if root is None:
         return _insert_lines(text, len(text), _block(path, value, 0), newline)
     node, flow = root, False
     for depth, part in enumerate(path):
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, MappingNode):
             raise _CannotEditError
         flow = flow or bool(node.flow_style)
         pair = next((pair for pair in node.value if pair[0].value == part), None)
         if pair is None:
             return _insert(text, node, path[depth:], value, flow, newline)
         key, node = pair
-        if depth < len(path) - 1 and isinstance(node, yaml.ScalarNode):
+        if depth < len(path) - 1 and isinstance(node, ScalarNode):
             return _open_section(text, key, node, path[depth + 1 :], value, flow, newline)
     return _replace(text, node, value, newline)
 
 
-def _insert(text: str, node: yaml.MappingNode, path: Path, value: Any, flow: bool, newline: str) -> str:
+def _insert(text: str, node: MappingNode, path: Path, value: Any, flow: bool, newline: str) -> str:
     """Add an entry to a section that has others."""
     if flow:
         entry = f"{_flow(path[0])}: {_flow_nested(path[1:], value)}"
@@ -306,7 +305,7 @@ def _insert(text: str, node: yaml.MappingNode, path: Path, value: Any, flow: boo
 
 
 def _open_section(
-    text: str, key: yaml.Node, node: yaml.ScalarNode, path: Path, value: Any, flow: bool, newline: str
+    text: str, key: Node, node: ScalarNode, path: Path, value: Any, flow: bool, newline: str
 ) -> str:
     """Give a section without content (`terminal:`) its first entry."""
     start, end = node.start_mark.index, node.end_mark.index
@@ -320,20 +319,20 @@ def _open_section(
     return _insert_lines(text, at, _block(path, value, key.start_mark.column + 2), newline)
 
 
-def _replace(text: str, node: yaml.Node, value: Any, newline: str) -> str:
+def _replace(text: str, node: Node, value: Any, newline: str) -> str:
     """Put `value` where `node` stands."""
-    import yaml
+    from tools.kit.yaml_text import MappingNode, ScalarNode, SequenceNode
 
     start, end = node.start_mark.index, _end(node)
     old = text[start:end]
-    if isinstance(node, yaml.ScalarNode):
+    if isinstance(node, ScalarNode):
         if start == end:
             return f"{text[:start]} {_flow(value)}{text[start:]}"
         tail = newline if node.style in ("|", ">") and old.endswith("\n") else ""
         return text[:start] + _flow(value) + tail + text[end:]
-    if not isinstance(node, yaml.SequenceNode | yaml.MappingNode) or "#" in old:
+    if not isinstance(node, SequenceNode | MappingNode) or "#" in old:
         raise _CannotEditError
-    if isinstance(node, yaml.MappingNode) and not node.flow_style:
+    if isinstance(node, MappingNode) and not node.flow_style:
         raise _CannotEditError
     if not node.flow_style and isinstance(value, list) and value:
         gap = newline + " " * node.start_mark.column
@@ -341,13 +340,13 @@ def _replace(text: str, node: yaml.Node, value: Any, newline: str) -> str:
     return text[:start] + _flow(value) + text[end:]
 
 
-def _end(node: yaml.Node) -> int:
+def _end(node: Node) -> int:
     """Index behind the last character of `node`. Block collections end with their last entry."""
-    import yaml
+    from tools.kit.yaml_text import CollectionNode, MappingNode
 
-    if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+    if isinstance(node, CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
-        return _end(last[1] if isinstance(node, yaml.MappingNode) else last)
+        return _end(last[1] if isinstance(node, MappingNode) else last)
     return node.end_mark.index
 
 
@@ -375,7 +374,6 @@ def _flow_nested(path: Path, value: Any) -> str:
 
 def _flow(value: Any) -> str:
     """`value` on one line, quoted where YAML would read it as something else."""
-    import yaml
+    from tools.kit.yaml_text import dump_scalar
 
-    style = {"default_flow_style": True, "allow_unicode": True, "width": _WIDE, "sort_keys": False}
-    return yaml.safe_dump([value], **style).strip()[1:-1]
+    return dump_scalar(value, default_flow_style=True, allow_unicode=True, width=_WIDE, sort_keys=False)

@@ -77,9 +77,9 @@ class HostList:
 @cache
 def groups() -> dict[str, tuple[str, ...]]:
     """The names of our own list by kind: `packages`, `code`, `documentation`. Reads the file once."""
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    data = yaml.safe_load(_FILE.read_text("utf-8"))
+    data = load_table(_FILE)
     return {kind: tuple(names) for kind, names in data.items()}
 
 

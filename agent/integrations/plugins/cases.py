@@ -108,17 +108,12 @@ def _differs(expected: Mapping[str, Any], said: Any) -> str:
 
 
 def _listed(content: bytes, name: str) -> list[Any]:
-    import yaml
+    from tools.kit.yaml_text import YamlError, YamlForm, load_yaml
 
     try:
-        text = decode(content)
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise PluginError(f"{name} uses an alias; write it out.")
-        data = yaml.safe_load(text)
-    except UnusableError as error:
-        raise PluginError(f"{name} cannot be read: {error.message}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise PluginError(f"{name} is no YAML that can be read: {brief(error, 300)}.") from None
+        data = load_yaml(decode(content), YamlForm("a file of cases", aliases=False))
+    except (UnusableError, YamlError) as error:
+        raise PluginError(f"{name} cannot be read: {brief(error.message.rstrip('.'), 300)}.") from None
     if not isinstance(data, list) or not 0 < len(data) <= MOST:
         raise PluginError(f"{name} is no list of cases.")
     return data

@@ -17,9 +17,8 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
 from agent.knowledge.injection import Severity, folded, scan
+from tools.kit.yaml_text import load_table
 from tools.text.safe_text import clean
 
 Verdict = Literal["safe", "caution", "dangerous"]
@@ -90,7 +89,7 @@ def rules() -> tuple[ScanRule, ...]:
     """All rules, from the files beside this module."""
     found: list[ScanRule] = []
     for path in sorted(RULES.glob("*.yaml")):
-        data = yaml.safe_load(path.read_text("utf-8"))
+        data = load_table(path)
         for each in data["rules"]:
             pattern = re.compile(each["pattern"], re.IGNORECASE | re.MULTILINE)
             found.append(

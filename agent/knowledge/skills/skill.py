@@ -8,13 +8,22 @@ import stat
 import sys
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
 from agent.knowledge.skills.scanner import Verdict
+from tools.kit.yaml_text import (
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    YamlError,
+    YamlForm,
+    YamlSyntaxError,
+    compose_yaml,
+    load_yaml,
+)
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -112,11 +121,11 @@ def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
     """The mapping in the head; single lines that YAML refuses are quoted and tried again."""
     try:
         data = _load(head)
-    except yaml.YAMLError as error:
+    except YamlSyntaxError as fault:
         try:
             data = _load("\n".join(_quoted(line) for line in head.split("\n")))
-        except yaml.YAMLError:
-            raise _BrokenYamlError(f"the YAML cannot be read: {_cause(error)}") from None
+        except YamlSyntaxError:
+            raise _BrokenYamlError(f"the YAML cannot be read: {_cause(fault)}") from None
         warnings.append("a value with special characters is not quoted")
     if not isinstance(data, dict):
         raise SkillFormatError("the YAML at the start is no mapping of fields")
@@ -127,34 +136,18 @@ _OTHER_BREAKS = {ord(each): " " for each in "\x85\u2028\u2029"}
 """Breaks of a line in YAML 1.1, plain characters in the 1.2 of the reference; a blank says the same."""
 
 
-def _load(head: str) -> Any:
-    head = head.translate(_OTHER_BREAKS)
-    for depth in _depths(head):
-        if depth > DEEPEST:
-            raise SkillFormatError(f"the YAML is nested more than {DEEPEST} levels deep")
+_FORM = YamlForm("a skill", depth=DEEPEST, aliases=False, text_only=True)
+_STRICT = replace(_FORM, anchors=False, tags=False, flow=False)
+
+
+def _load(head: str, form: YamlForm = _FORM) -> Any:
+    """The data in the head. Raises `YamlSyntaxError` for what is not YAML, else `SkillFormatError`."""
     try:
-        return yaml.load(head, Loader=_TextLoader)
-    except (RecursionError, ValueError) as error:
-        raise yaml.YAMLError(str(error)) from error
-
-
-def _depths(head: str) -> Iterator[int]:
-    depth = 0
-    for event in yaml.parse(head, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise SkillFormatError("the YAML uses an alias, which a skill must not")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            yield depth
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-
-
-class _TextLoader(yaml.SafeLoader):
-    """YAML whose scalars are text: `1.10`, `yes` and dates stay what was written."""
-
-
-_TextLoader.yaml_implicit_resolvers = {}
+        return load_yaml(head.translate(_OTHER_BREAKS), form)
+    except YamlSyntaxError:
+        raise
+    except YamlError as fault:
+        raise SkillFormatError(f"the YAML cannot be used: {_cause(fault)}") from None
 
 
 def _single_lines(head: str) -> dict[str, Any]:
@@ -187,10 +180,8 @@ def _quoted(line: str) -> str:
     return f"{match[1]}: '{escaped}'"
 
 
-def _cause(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it is no YAML"
-    return f"{problem} (line {mark.line + 1})" if mark is not None else str(problem)
+def _cause(fault: YamlError) -> str:
+    return f"{fault.message} (line {fault.line})" if fault.line else fault.message
 
 
 def validate(text: str, folder: str | None) -> tuple[str, ...]:
@@ -210,44 +201,31 @@ def validate(text: str, folder: str | None) -> tuple[str, ...]:
 
 def _strict(head: str) -> dict[str, Any]:
     """The mapping as the reference reads it: block style, no aliases, tags or doubled keys."""
-    head = head.translate(_OTHER_BREAKS)
     try:
-        for event in yaml.parse(head, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-                raise SkillFormatError("the YAML uses an anchor or alias")
-            if isinstance(event, yaml.CollectionStartEvent) and event.flow_style:
-                raise SkillFormatError("the YAML uses flow style ({…} or […]); write one entry per line")
-            if getattr(event, "tag", None):
-                raise SkillFormatError("the YAML uses a tag")
-        node = yaml.compose(head, Loader=_TextLoader)
-        _refuse_unclear(node, 0)
-        data = yaml.load(head, Loader=_TextLoader)
-    except yaml.YAMLError as error:
-        raise SkillFormatError(f"the YAML cannot be read: {_cause(error)}") from None
-    except RecursionError:
-        raise SkillFormatError("the YAML is nested too deep") from None
+        data = _load(head, _STRICT)
+        _refuse_unclear(compose_yaml(head.translate(_OTHER_BREAKS), _STRICT))
+    except YamlError as fault:
+        raise SkillFormatError(f"the YAML cannot be read: {_cause(fault)}") from None
     if not isinstance(data, dict):
         raise SkillFormatError("the YAML at the start is no mapping of fields")
     return data
 
 
-def _refuse_unclear(node: yaml.Node | None, depth: int) -> None:
+def _refuse_unclear(node: Node | None) -> None:
     """Raise for keys given twice, and for mappings side by side that are not equally far to the right."""
-    if depth > DEEPEST:
-        raise SkillFormatError(f"the YAML is nested more than {DEEPEST} levels deep")
-    if isinstance(node, yaml.MappingNode):
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+    if isinstance(node, MappingNode):
+        keys = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
         doubled = sorted({key for key in keys if keys.count(key) > 1})
         if doubled:
             raise SkillFormatError(f"the YAML gives {doubled[0]} twice")
-        inner = [value for _, value in node.value if isinstance(value, yaml.MappingNode)]
+        inner = [value for _, value in node.value if isinstance(value, MappingNode)]
         if len({value.start_mark.column for value in inner}) > 1:
             raise SkillFormatError("the YAML indents mappings of one level differently")
         for _, value in node.value:
-            _refuse_unclear(value, depth + 1)
-    elif isinstance(node, yaml.SequenceNode):
+            _refuse_unclear(value)
+    elif isinstance(node, SequenceNode):
         for value in node.value:
-            _refuse_unclear(value, depth + 1)
+            _refuse_unclear(value)
 
 
 def _problems(fields: Mapping[str, Any], folder: str | None) -> Iterator[str]:

@@ -48,7 +48,7 @@ from tools.services.actions import (
 )
 
 if TYPE_CHECKING:
-    import yaml
+    from tools.kit.yaml_text import Node, ScalarNode
 
 
 def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
@@ -136,16 +136,15 @@ class PermissionFile:
 
 def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFile:
     """Read the bytes of a permissions file. Never raises: what is wrong becomes a `SettingProblem`."""
-    import yaml
+    from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
     document = parse(content, origin)  # counts depth, nodes and aliases before anything is built
     whole = [problem for problem in document.problems if not problem.key]
     if whole:
         return PermissionFile(problems=tuple(whole), readable=False)
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        root = yaml.compose(decode(content), Loader=loader)
-    except (yaml.YAMLError, UnusableError, RecursionError, ValueError):
+        root = compose_yaml(decode(content), YamlForm("a permissions file"))
+    except (YamlError, UnusableError):
         problem = SettingProblem(origin, "this is no YAML that can be read.")
         return PermissionFile(problems=(problem,), readable=False)
     return _Reader(origin, setting).read(root)
@@ -160,10 +159,10 @@ class _Reader:
         self._problems: list[SettingProblem] = []
         self._rules: list[PermissionRule] = []
 
-    def read(self, root: yaml.Node | None) -> PermissionFile:
-        import yaml
+    def read(self, root: Node | None) -> PermissionFile:
+        from tools.kit.yaml_text import ScalarNode
 
-        if root is None or (isinstance(root, yaml.ScalarNode) and root.tag.endswith(":null")):
+        if root is None or (isinstance(root, ScalarNode) and root.tag.endswith(":null")):
             return PermissionFile()
         mode: Mode | None = None
         modes: dict[str, Mode] = {}
@@ -176,7 +175,7 @@ class _Reader:
                 self._read_rules(value, "")
         return PermissionFile(self._checked(), mode, modes, tuple(self._problems))
 
-    def _profiles(self, node: yaml.Node, modes: dict[str, Mode]) -> None:
+    def _profiles(self, node: Node, modes: dict[str, Mode]) -> None:
         for surface, profile in self._entries(node, SURFACES, "profiles."):
             for key, value in self._entries(profile, _PROFILE, f"profiles.{surface.value}."):
                 if key.value == "rules":
@@ -184,7 +183,7 @@ class _Reader:
                 elif mode := self._mode(value):
                     modes[surface.value] = mode
 
-    def _mode(self, node: yaml.Node) -> Mode | None:
+    def _mode(self, node: Node) -> Mode | None:
         name = self._text(node, "a mode")
         try:
             return canonical(name) if name is not None else None
@@ -192,15 +191,15 @@ class _Reader:
             self._report(node, f"`{short_text(name)}` is no mode; modes are {', '.join(MODES)}.")
             return None
 
-    def _read_rules(self, node: yaml.Node, surface: str) -> None:
-        import yaml
+    def _read_rules(self, node: Node, surface: str) -> None:
+        from tools.kit.yaml_text import MappingNode, SequenceNode
 
         if _is_empty(node):
             return
-        if isinstance(node, yaml.SequenceNode):
+        if isinstance(node, SequenceNode):
             for item in node.value:
                 self._read_rules(item, surface)
-        elif isinstance(node, yaml.MappingNode):
+        elif isinstance(node, MappingNode):
             for key, value in node.value:
                 self._rule(key, value, surface)
         else:
@@ -208,8 +207,8 @@ class _Reader:
                 node, "rules are lines of the form `tool(pattern): verdict`; this is something else."
             )
 
-    def _rule(self, key: yaml.Node, value: yaml.Node, surface: str) -> None:
-        import yaml
+    def _rule(self, key: Node, value: Node, surface: str) -> None:
+        from tools.kit.yaml_text import MappingNode
 
         text = self._text(key, "a rule")
         if text is None:
@@ -219,8 +218,8 @@ class _Reader:
         except ValueError as error:
             self._report(key, f"the rule `{short_text(text)}` {error}.")
             return
-        details: dict[str, yaml.Node] = {}
-        if isinstance(value, yaml.MappingNode):
+        details: dict[str, Node] = {}
+        if isinstance(value, MappingNode):
             details = {
                 name.value: entry for name, entry in self._entries(value, _RULE, f"{short_text(text)}: ")
             }
@@ -236,7 +235,7 @@ class _Reader:
         match, no_match = self._examples(details.get("match")), self._examples(details.get("no_match"))
         self._rules.append(replace(rule, match=match, no_match=no_match, surface=surface))
 
-    def _verdict(self, key: yaml.Node, node: yaml.Node | None, text: str) -> RuleVerdict | None:
+    def _verdict(self, key: Node, node: Node | None, text: str) -> RuleVerdict | None:
         if node is None:
             self._report(key, f"the rule `{short_text(text)}` has no verdict; add allow, ask or deny.")
             return None
@@ -251,12 +250,12 @@ class _Reader:
             )
         return None
 
-    def _examples(self, node: yaml.Node | None) -> tuple[str, ...]:
-        import yaml
+    def _examples(self, node: Node | None) -> tuple[str, ...]:
+        from tools.kit.yaml_text import SequenceNode
 
         if node is None or _is_empty(node):
             return ()
-        items = node.value if isinstance(node, yaml.SequenceNode) else [node]
+        items = node.value if isinstance(node, SequenceNode) else [node]
         return tuple(text for item in items if (text := self._text(item, "an example")) is not None)
 
     def _checked(self) -> tuple[PermissionRule, ...]:
@@ -268,49 +267,47 @@ class _Reader:
                 )
         return tuple(self._rules)
 
-    def _entries(
-        self, node: yaml.Node, known: tuple[str, ...], where: str
-    ) -> Iterator[tuple[yaml.ScalarNode, yaml.Node]]:
+    def _entries(self, node: Node, known: tuple[str, ...], where: str) -> Iterator[tuple[ScalarNode, Node]]:
         """The entries of a mapping whose keys are known; every other one is a problem."""
-        import yaml
+        from tools.kit.yaml_text import MappingNode, ScalarNode
 
         if _is_empty(node):
             return
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, MappingNode):
             name = where.rstrip(".: ") or "a permissions file"
             self._report(node, f"{name} takes `key: value` lines; this is something else.")
             return
         seen: set[str] = set()
         for key, value in node.value:
-            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            name = key.value if isinstance(key, ScalarNode) else "?"
             if name not in known:
                 self._report(key, f"unknown key `{where}{short_text(name)}`; known are {', '.join(known)}.")
                 continue
             if name in seen:
                 self._report(key, f"`{where}{name}` is given twice; make one of them.")
             if name not in seen or name == "rules":  # no denial gets lost
-                yield cast("yaml.ScalarNode", key), value
+                yield cast("ScalarNode", key), value
             seen.add(name)
 
-    def _text(self, node: yaml.Node, what: str) -> str | None:
-        import yaml
+    def _text(self, node: Node, what: str) -> str | None:
+        from tools.kit.yaml_text import ScalarNode
 
-        if isinstance(node, yaml.ScalarNode) and not node.tag.endswith(":merge") and not _is_empty(node):
+        if isinstance(node, ScalarNode) and not node.tag.endswith(":merge") and not _is_empty(node):
             return cast(str, node.value)
         self._report(node, f"{what} is text on one line; this is something else.")
         return None
 
-    def _report(self, node: yaml.Node, message: str) -> None:
+    def _report(self, node: Node, message: str) -> None:
         mark = node.start_mark
         self._problems.append(
             SettingProblem(self._origin, message, SettingPlace(mark.line + 1, mark.column + 1))
         )
 
 
-def _is_empty(node: yaml.Node) -> bool:
-    import yaml
+def _is_empty(node: Node) -> bool:
+    from tools.kit.yaml_text import ScalarNode
 
-    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
+    return isinstance(node, ScalarNode) and node.tag.endswith(":null")
 
 
 @dataclass(frozen=True, slots=True)

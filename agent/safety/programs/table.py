@@ -238,14 +238,14 @@ def _with_own(own: Path, stamps: tuple[tuple[str, int, int], ...]) -> Table:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    import yaml
+    from tools.kit.yaml_text import YamlForm, load_yaml
 
     try:
         data = path.read_bytes()
         if len(data) > _LONGEST_FILE:
             raise ProgramError(f"{path.name} is longer than {_LONGEST_FILE:,} bytes.")
-        loaded = yaml.load(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except (OSError, yaml.YAMLError, ValueError) as error:
+        loaded = load_yaml(data.decode("utf-8"), YamlForm("a table of programs"))
+    except (OSError, ValueError) as error:
         raise ProgramError(f"{path.name} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(loaded, dict) or not isinstance(loaded.get("programs"), dict):
         raise ProgramError(f"{path.name} needs a table named `programs`.")

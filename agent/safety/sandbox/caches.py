@@ -190,9 +190,9 @@ def _size(folder: Path) -> int:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    return yaml.load(_TABLE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return load_table(_TABLE)
 
 
 def _fill_in(text: str, known: Mapping[str, str]) -> str:

@@ -122,10 +122,9 @@ def _signs(hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Pattern[st
 
 @functools.cache
 def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], ...]:
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    text = Path(__file__).with_name("hidden_signs.yaml").read_bytes()
-    rows = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))["signs"]
+    rows = load_table(Path(__file__).with_name("hidden_signs.yaml"))["signs"]
     return tuple(
         (
             re.compile(str(row["said"]).replace(" |", "|"), re.IGNORECASE),

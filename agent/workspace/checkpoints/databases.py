@@ -194,11 +194,9 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
 @cache
 def database_kinds() -> tuple[tuple[FolderKind, ...], tuple[FileKind, ...]]:
     """The table of kinds: folders first, then files. Reads a data file of ours once."""
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    # The loader in C takes a tenth of the time, which the first undo waits for.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data: Mapping[str, Any] = yaml.load(_FILE.read_bytes(), loader)
+    data: Mapping[str, Any] = load_table(_FILE)
     folders = tuple(
         FolderKind(
             each["name"],

@@ -142,9 +142,9 @@ def _is_name(text: str) -> bool:
 
 @cache
 def _table() -> dict[str, Any]:
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    return cast("dict[str, Any]", yaml.load(FILE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return cast("dict[str, Any]", load_table(FILE))
 
 
 def examples() -> Iterator[tuple[str, str, bool]]:

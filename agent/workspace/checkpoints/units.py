@@ -165,9 +165,9 @@ def above(path: str) -> Iterator[str]:
 @cache
 def kinds() -> Mapping[str, UnitKind]:
     """The table, by names of kinds."""
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    rows = yaml.load(TABLE.read_bytes(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    rows = load_table(TABLE)
     return {
         name: UnitKind(
             name,

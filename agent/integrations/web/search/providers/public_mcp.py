@@ -119,9 +119,9 @@ class PublicEndpoint:
 @cache
 def endpoints() -> Mapping[str, Mapping[str, Any]]:
     """The public endpoints by name, as data. Reads the file once."""
-    import yaml
+    from tools.kit.yaml_text import load_table
 
-    return yaml.safe_load(_FILE.read_text("utf-8"))
+    return load_table(_FILE)
 
 
 def read_results(found: Mapping[str, Any]) -> list[WebHit]:
