@@ -204,7 +204,7 @@ async def live(folder: Path, base_url: str, args: argparse.Namespace) -> dict[st
         last = await day.echo()
         items = app.session.transcript.document.stop
         await app.host.close()
-    return {"samples": samples, "first": first, "last": last, "items": items, "crashed": app.crashed}
+    return {"samples": samples, "first": first, "last": last, "items": items, "crashed": app.has_crashed}
 
 
 def main() -> None:

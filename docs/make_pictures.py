@@ -175,10 +175,10 @@ async def sessions(app: Staged, pilot: Pilot[Any]) -> None:
 class Offers(Menu):
     """Models of providers with and without a key, and of a server on this machine."""
 
-    async def listed(self) -> list[ModelChoice]:
+    async def list_choices(self) -> list[ModelChoice]:
         return choices(Settings(), KEYS, HOME)
 
-    async def found(self) -> list[ModelChoice]:
+    async def detect_choices(self) -> list[ModelChoice]:
         here = DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "llama3.2:3b"))
         return served(Settings(), KEYS, HOME, [here])
 

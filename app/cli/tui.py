@@ -142,7 +142,7 @@ def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
         raise app.failure
     session = app.host.session if app.host.spoken else ""
     served = attached and _service_runs(home)
-    if app.crashed:
+    if app.has_crashed:
         from app.tui.startup.crash import farewell, write_report
         from app.version import version
 

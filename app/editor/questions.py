@@ -22,7 +22,7 @@ from agent.events import (
 from agent.integrations.mcp.server_requests import filled_form
 from agent.integrations.server_events import FormAsked
 from app.tui.questions import budget_words as budget
-from app.tui.questions.approval_words import one_line, reached, reasons
+from app.tui.questions.approval_words import one_line, reach_text, reasons
 from tools.context import PersonAnswer
 from tools.text.safe_text import clean
 from tools.text.words import brief
@@ -81,7 +81,7 @@ def question_of(request: Asked) -> EditorQuestion | None:
 
 
 def _approval(request: ApprovalAsked) -> EditorQuestion:
-    facts = [each for each in (reached(request), *reasons(request)) if each]
+    facts = [each for each in (reach_text(request), *reasons(request)) if each]
     choices = [EditorChoice("once", "Allow once", "allow_once", Decision("once"))]
     if request.rule:
         facts.append(f"· a yes for the session or always covers: {one_line(request.rule)}")
@@ -101,7 +101,7 @@ def _forecast(request: ForecastAsked) -> EditorQuestion:
     goals = [f"- {one_line(goal)}" for goal in request.forecast.goals]
     return EditorQuestion(
         title=brief(budget.heading(request), LONGEST_NAME),
-        text="\n".join([*goals, "", _fenced(budget.aligned(list(budget.figures(request))))]),
+        text="\n".join([*goals, "", _fenced(budget.align_lines(list(budget.figures(request))))]),
         choices=(
             EditorChoice("once", "Send them", "allow_once", Decision("once")),
             EditorChoice(
@@ -115,7 +115,7 @@ def _forecast(request: ForecastAsked) -> EditorQuestion:
 def _ceiling(request: CeilingAsked) -> EditorQuestion:
     raised = CeilingReply("raised", request.again)
     return EditorQuestion(
-        title=brief(f"{request.agent} cannot go on. {budget.reached(request)}", LONGEST_NAME),
+        title=brief(f"{request.agent} cannot go on. {budget.ceiling_text(request)}", LONGEST_NAME),
         text="\n".join(f"· {note}" for note in budget.after(request)),
         choices=(
             EditorChoice(

@@ -182,9 +182,9 @@ class HermesApp(App[None], inherit_bindings=False):
         return getattr(self._driver, "backlog", 0)
 
     @property
-    def crashed(self) -> bool:
+    def has_crashed(self) -> bool:
         """Whether a fault of ours ended the application."""
-        return self.crash.happened
+        return self.crash.has_happened
 
     # What Textual asks for
 
@@ -197,9 +197,9 @@ class HermesApp(App[None], inherit_bindings=False):
 
         tell_apart()
         plain = super().get_driver_class()
-        heard, drawn = lambda said: self.answers.heard(said), lambda text: self.drawn(text)
+        heard, drawn = lambda said: self.answers.receive_answer(said), lambda text: self.drawn(text)
         driver = lasting(plain, self._hang_up, self._draw_anew, heard, drawn)
-        return speaking(taking_over(driver, skeleton.shown()), hear)
+        return speaking(taking_over(driver, skeleton.drawn_frame()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*self.appearance.filters(super().get_line_filters()), self._last_filter]
@@ -210,7 +210,7 @@ class HermesApp(App[None], inherit_bindings=False):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         for command in all_commands():
             if not command.by_prompt and command.action != "palette":
-                keys = self.keys.shown(command.id)
+                keys = self.keys.label(command.id)
                 about = command.description.replace("`", "")
                 words = f"{keys} · {about}" if keys else about
                 yield SystemCommand(command.name, words, lambda id=command.id: self.action_order(id))
@@ -218,11 +218,11 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "order" and parameters:
-            return self.actions.allowed(str(parameters[0]))
+            return self.actions.is_allowed(str(parameters[0]))
         return True
 
     def on_load(self) -> None:
-        frame = skeleton.shown()
+        frame = skeleton.drawn_frame()
         self.beginning.hold(frame.typed if frame is not None else b"")
 
     def on_mount(self) -> None:
@@ -252,7 +252,7 @@ class HermesApp(App[None], inherit_bindings=False):
             return
         self.last_key = time.monotonic()
         self.touched.set()
-        if self.beginning.keeps(event):
+        if self.beginning.hold_back(event):
             return
         if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):
             self.actions.suspend("")
@@ -262,7 +262,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning.follow(event)
 
     async def on_passed_by(self) -> None:
-        await self.beginning.passed()
+        await self.beginning.hand_over()
 
     def _leaves_a_dialog(self, key: str) -> bool:
         """Whether the key suspends from where the keys of the session do not reach."""
@@ -288,7 +288,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.bridge(event)
         self.session.hear(event)
         self.branch(event)
-        if self.host.is_served and self.host.lost:
+        if self.host.is_served and self.host.is_lost:
             self.bridge.change(service="ended")
         if event.type == "branch" and event.agent == "main":
             self.history_actions.show(cast("BranchSwitched", event))

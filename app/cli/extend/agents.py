@@ -122,11 +122,11 @@ def _complain(kind: AgentKind) -> int:
 
 
 def _new(args: argparse.Namespace) -> None:
-    from app.tui.screens.agents.agent_files import create, new_text, read_text, renamed, valid_name
+    from app.tui.screens.agents.agent_files import create, new_text, read_text, valid_name, with_name
 
     name = args.name
     text = new_text(name)
     if args.based_on is not None:
-        text = renamed(read_text(_named(args.based_on).path), valid_name(name))
+        text = with_name(read_text(_named(args.based_on).path), valid_name(name))
     path = create(Home.locate(), name, text)
     say(f"{path}   (edit it, then `hermes agents check {valid_name(name)}`)")

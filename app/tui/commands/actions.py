@@ -61,13 +61,13 @@ class CommandActions:
         """Carry out a command; what goes wrong is one sentence on the screen."""
         named = command.action
         act = getattr(self, named) if isinstance(named, str) else partial(named, self._app)
-        await self._guarded(act, argument)
+        await self._run_guarded(act, argument)
 
     async def run_slash(self, text: str) -> None:
         """Carry out what was typed after a slash."""
         call = read_slash(text)
         if isinstance(call, str):
-            await self._guarded(partial(self._run_named, call), text)
+            await self._run_guarded(partial(self._run_named, call), text)
         else:
             await self.run(call.command, call.argument)
 
@@ -78,20 +78,20 @@ class CommandActions:
 
     async def run_shell(self, command: str) -> None:
         """Carry out what was typed after an exclamation mark."""
-        await self._guarded(self._shell, command)
+        await self._run_guarded(self._shell, command)
 
-    async def _guarded(self, act: Callable[[str], object], argument: str) -> None:
+    async def _run_guarded(self, act: Callable[[str], object], argument: str) -> None:
         try:
             result = act(argument)
             if inspect.isawaitable(result):
                 await result
         except HermesError as error:
-            if await self._added(str(error)):
-                await self._guarded(act, argument)
+            if await self._offer_extra(str(error)):
+                await self._run_guarded(act, argument)
             else:
                 self._app.complain(str(error))
 
-    async def _added(self, problem: str) -> bool:
+    async def _offer_extra(self, problem: str) -> bool:
         """Offer the extra that a sentence says to add; whether it is there now."""
         from tools.extras import is_installed, named_extra
 
@@ -107,7 +107,7 @@ class CommandActions:
             return False
         return bool(await self._app.push_screen_wait(ExtraDialog(name, problem, change)))
 
-    def allowed(self, id: str) -> bool:
+    def is_allowed(self, id: str) -> bool:
         """Whether the keys of a command act now; if not, the focused widget gets them."""
         app = self._app
         if BY_ID[id].group == "Conversation" and not active_conversation.screen(app).panes_mounted:
@@ -126,7 +126,7 @@ class CommandActions:
 
     def stop(self, _argument: str) -> None:
         if self._app.host.client is not None:
-            self._app.session.stopped()
+            self._app.session.note_stop()
             self._app.host.client.interrupt()
 
     def recall(self, _argument: str) -> None:
@@ -153,7 +153,7 @@ class CommandActions:
             app.exit()
         else:
             self._asked_to_quit = time.monotonic()
-            app.say(f"Press {app.keys.shown('program.back')} again to quit.", timeout=QUIT_WINDOW)
+            app.say(f"Press {app.keys.label('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
         """Run a command of the person's own in the workspace, and let the model read the result."""
@@ -165,7 +165,7 @@ class CommandActions:
             self._app.complain("! works when the session is open and no turn runs; the command is kept.")
             return
         outcome = await run_shell(command, client.workspace)
-        await client.add_note(outcome.shown())
+        await client.add_note(outcome.as_text())
 
     # Conversation
 
@@ -182,7 +182,7 @@ class CommandActions:
             transcript.navigator.find_next()
             transcript.focus()
             keys = self._app.keys
-            following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
+            following, previous = keys.label("transcript.find_next"), keys.label("transcript.find_previous")
             self._app.say(f"{plural(count, 'hit')} · {following} next · {previous} previous")
         elif text and count == 0:
             self._app.say("Nothing found.")
@@ -253,7 +253,9 @@ class CommandActions:
         from app.tui.screens.history.rewind import RewindScreen
 
         history_actions, client = self._app.history_actions, self._app.need_client()
-        back = await self._app.push_screen_wait(RewindScreen(rewind_services(history_actions.said, client)))
+        back = await self._app.push_screen_wait(
+            RewindScreen(rewind_services(history_actions.list_user_messages, client))
+        )
         if back is not None:
             self._tell(await history_actions.rewind(back))
 
@@ -262,10 +264,10 @@ class CommandActions:
         self._tell(await history_actions.fork(await history_actions.end(), argument))
 
     async def branches(self, _argument: str) -> None:
-        from app.tui.screens.history.branches import BranchesScreen, listed
+        from app.tui.screens.history.branches import BranchesScreen, branch_entries
 
         history = self._app.history_actions.history
-        branches = listed(await history.heads(), await history.outline())
+        branches = branch_entries(await history.heads(), await history.outline())
         wanted = await self._app.push_screen_wait(BranchesScreen(branches))
         if wanted is not None and wanted.act == "switch":
             self._tell(await self._app.history_actions.switch(wanted.branch))
@@ -342,9 +344,9 @@ class CommandActions:
 
     async def agents(self, argument: str) -> None:
         if argument.strip():
-            from app.tui.commands.merging import named
+            from app.tui.commands.merging import agent_to_merge
 
-            await self._merge(named(argument))
+            await self._merge(agent_to_merge(argument))
         else:
             self._app.session.workbench.open("agents")
 
@@ -359,7 +361,7 @@ class CommandActions:
 
     async def merge(self, agent: str) -> None:
         """Look at what an agent changed in its copy, and merge it."""
-        await self._guarded(self._merge, agent)
+        await self._run_guarded(self._merge, agent)
 
     async def _merge(self, agent: str) -> None:
         from app.tui.commands.merging import merge_copy

@@ -39,19 +39,19 @@ class AgentActions:
         below = sum(each.state in UNDER_WAY for each in self._app.bridge.team.below(agent))
         also = f" The {below} agents below it stop too." if below > 1 else ""
         also = " The agent below it stops too." if below == 1 else also
-        name = self._app.bridge.team.called(agent)
+        name = self._app.bridge.team.display_name(agent)
         question = f"Stop {name} for good?{also} What it has done so far is kept."
         if await self._app.push_screen_wait(ConfirmDialog(question, "Stop it", "Let it work")):
-            await self._guarded(lambda: self._kill(agent))
+            await self._run_guarded(lambda: self._kill(agent))
 
     async def pause(self, agent: str) -> None:
         """Hold an agent and all it sent, or let them go on."""
 
-        await self._guarded(lambda: self._port().toggle_pause(agent))
+        await self._run_guarded(lambda: self._port().toggle_pause(agent))
 
     async def tell(self, agent: str, text: str) -> bool:
         """Tell an agent something before its next request; one that has ended goes on. Whether it worked."""
-        return await self._guarded(lambda: self._port().tell(agent, text))
+        return await self._run_guarded(lambda: self._port().tell(agent, text))
 
     def clear_ended(self) -> None:
         """Clear the rows of agents that are over away; they come back when one goes on."""
@@ -90,10 +90,10 @@ class AgentActions:
     async def _kill(self, agent: str) -> None:
         agents = self._port()
         if not await agents.has_ended(agent):
-            self._app.bridge.stopping(agent)
+            self._app.bridge.show_stopping(agent)
             await agents.kill(agent)
 
-    async def _guarded(self, act: Callable[[], Awaitable[object]]) -> bool:
+    async def _run_guarded(self, act: Callable[[], Awaitable[object]]) -> bool:
         try:
             await act()
         except HermesError as error:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 async def _attach(app: AppContext, path: str) -> None:
-    from app.tui.conversation.attachments import named
+    from app.tui.conversation.attachments import named_files
 
-    files = await asyncio.to_thread(named, path, app.message_sender.workspace)
+    files = await asyncio.to_thread(named_files, path, app.message_sender.workspace)
     app.session.prompt.insert_files(files)
 
 

@@ -51,7 +51,7 @@ def read(argument: str) -> AttemptsRequest:
     return AttemptsRequest("begin", int(word), rest.strip(), models)
 
 
-def told(attempts: Sequence[LiveAttempt]) -> str:
+def attempts_text(attempts: Sequence[LiveAttempt]) -> str:
     """How attempts stand, a line for each. Pure."""
     if not attempts:
         return f"There are no attempts in this session yet. {USAGE}"
@@ -90,7 +90,7 @@ async def carry_out(app: HistoryPort, argument: str) -> str:
         return f"Stopped: {names}." if stopped else "None of them works at the moment."
     if wish.act == "pick" and wish.number is not None:
         return await app.history_actions.switch((await attempts.ended(wish.number)).head)
-    return told(await attempts.listed())
+    return attempts_text(await attempts.listed())
 
 
 def _is_number(text: str) -> bool:

@@ -17,7 +17,7 @@ def _detach(app: AppContext, _words: str) -> None:
         raise HermesError(
             "This session belongs to this terminal and ends with it; /serve hands it to the service first."
         )
-    if app.host.lost:
+    if app.host.is_lost:
         raise HermesError(f"The service has ended; /resume {client.id} goes on with the session.")
     app.exit()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from agent.errors import HermesError
 from app.tui.panes.branch_rows import ignored_files, last_calls, panes_of
 from app.tui.screens.history.restoring import wants_a_look
-from app.tui.screens.history.rewind import RewindTarget, SaidMessage, back_with, said
+from app.tui.screens.history.rewind import RewindTarget, SaidMessage, back_with, user_messages
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
@@ -59,7 +59,7 @@ class HistoryActions:
         operation = await self.history.undoable()
         if operation is None:
             raise HermesError("There is nothing to undo.")
-        again = self._app.keys.shown("session.redo") or "/redo"
+        again = self._app.keys.label("session.redo") or "/redo"
         return await self._back_or_forth(
             operation.before.step, self.history.undo, "Undone", f"{again} does it again."
         )
@@ -70,7 +70,7 @@ class HistoryActions:
         if operation is None:
             raise HermesError("There is nothing to do again.")
         return await self._back_or_forth(
-            operation.after.step, self.history.redo, "Done again", self._undoes()
+            operation.after.step, self.history.redo, "Done again", self._undo_hint()
         )
 
     async def _back_or_forth(
@@ -80,22 +80,22 @@ class HistoryActions:
         words: str,
         rest: str,
     ) -> str:
-        choices = await self._decided(position)
+        choices = await self._decide_restore(position)
         if choices is None:
             return ""
         operation, went = await go(choices)
-        return _told(f"{words}: {operation.label}.", went, rest)
+        return _move_notice(f"{words}: {operation.label}.", went, rest)
 
     async def rewind(self, back: RewindTarget) -> str:
         """Back to before a message."""
-        choices = await self._decided(back.step, look=back.look) if back.files else {}
+        choices = await self._decide_restore(back.step, look=back.look) if back.files else {}
         if choices is None:
             return ""
         went = await self.history.rewind(
             back.node, files=back.files, conversation=back.conversation, choices=choices
         )
         words = "Back to before the message." if back.conversation else "The conversation goes on from here."
-        return _told(words, went, self._undoes())
+        return _move_notice(words, went, self._undo_hint())
 
     async def back_to(self, node: int, what: What) -> str:
         """Back to any node: before a message of the person, behind anything else."""
@@ -108,18 +108,18 @@ class HistoryActions:
             if choices is None:
                 return ""
             restored = await history.restore(plan, choices)
-            return f"{restored.sentence()} {self._undoes()}"
+            return f"{restored.sentence()} {self._undo_hint()}"
         return await self.fork(node, files=what == "both")
 
     async def fork(self, node: int, name: str = "", *, files: bool = False, carry_over: bool = False) -> str:
         """Go on from a node, on a branch of its own, with a note of what is left if so wished."""
         history = self.history
-        choices = await self._decided(await history.position_of(node)) if files else {}
+        choices = await self._decide_restore(await history.position_of(node)) if files else {}
         if choices is None:
             return ""
         went = await history.fork(node, name, files=files, carry_over=carry_over, choices=choices)
         words = f"On branch {went.head}." + (f" {CARRIED if went.note else NOTHING_CARRIED}" * carry_over)
-        return _told(words, went, self._undoes())
+        return _move_notice(words, went, self._undo_hint())
 
     async def switch(self, head: str) -> str:
         """Go on with another branch, its files with it."""
@@ -128,15 +128,17 @@ class HistoryActions:
         if head == self._app.need_client().branch:
             raise HermesError(f"The conversation is on branch {head} already.")
         position = await history.position_of(ends.get(head))
-        choices = await self._decided(position) if head in ends else {}
+        choices = await self._decide_restore(position) if head in ends else {}
         if choices is None:
             return ""
         went = await history.switch(head, choices=choices)
-        return _told(f"On branch {went.head}.", went, self._undoes())
+        return _move_notice(f"On branch {went.head}.", went, self._undo_hint())
 
     async def look_at(self, head: str) -> str:
         """Go on with another branch and leave the files alone."""
-        return _told(f"On branch {head}.", await self.history.switch(head, files=False), self._undoes())
+        return _move_notice(
+            f"On branch {head}.", await self.history.switch(head, files=False), self._undo_hint()
+        )
 
     async def rename(self, head: str, name: str) -> str:
         """Give a branch another name."""
@@ -151,18 +153,18 @@ class HistoryActions:
             raise HermesError("Nothing has been said yet.")
         return place.node
 
-    async def said(self) -> list[SaidMessage]:
+    async def list_user_messages(self) -> list[SaidMessage]:
         """What the person said on the branch in use, newest first."""
         path = await self._app.need_client().whole_path()
         steps = await self.history.steps()
-        return await asyncio.to_thread(said, path, steps)
+        return await asyncio.to_thread(user_messages, path, steps)
 
-    def _undoes(self) -> str:
-        return f"{self._app.keys.shown('session.undo') or '/undo'} undoes it."
+    def _undo_hint(self) -> str:
+        return f"{self._app.keys.label('session.undo') or '/undo'} undoes it."
 
     # A look at what would happen to files
 
-    async def _decided(self, position: int, *, look: bool = False) -> Choices | None:
+    async def _decide_restore(self, position: int, *, look: bool = False) -> Choices | None:
         """What should happen to files on the way to a position; None: nothing should be done at all."""
         if not self._app.need_client().keeps_files:
             return {}
@@ -236,7 +238,7 @@ class HistoryActions:
             self._app.say("The session changed no ignored files.")
 
 
-def _told(words: str, went: NavigationResult, rest: str) -> str:
+def _move_notice(words: str, went: NavigationResult, rest: str) -> str:
     """One notice about a move through the history. Pure."""
     files = went.restored.sentence() if went.restored is not None else "Files stay as they are."
     draft = "The message is back in the prompt." if went.draft else ""

@@ -71,7 +71,7 @@ class Keys:
             return BY_ID[id].keys if id in BY_ID else ()
         return found
 
-    def shown(self, id: str) -> str:
+    def label(self, id: str) -> str:
         """The keys of a command in a terminal's own notation, such as `^P`; empty when it has none."""
         return " ".join(map(shown_key, self.of(id)))
 
@@ -137,7 +137,7 @@ def resolve(wishes: Mapping[str, str]) -> Keys:
     if not wishes:
         return Keys({id: each.keys for id, each in known.items()})
     problems: list[str] = []
-    granted = _granted(_read(wishes, problems), problems)
+    granted = _grant_keys(_read(wishes, problems), problems)
     by_id = {**_left_over(granted, problems), **granted}
     changed = frozenset(id for id, keys in by_id.items() if keys != known[id].keys)
     return Keys(by_id, tuple(problems), changed)
@@ -155,7 +155,7 @@ def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str
             problems.append(_problem(given, f"`{id}` means the same and is given too; this one is left out"))
         elif not text.strip() and id in NEVER_WITHOUT:
             problems.append(
-                _problem(given, f"without a key {NEVER_WITHOUT[id]}; it keeps {_shown(bindable.keys)}")
+                _problem(given, f"without a key {NEVER_WITHOUT[id]}; it keeps {_keys_text(bindable.keys)}")
             )
         elif (keys := _keys_of(given, text, bindable, problems)) is not None:
             read[id] = keys
@@ -179,16 +179,16 @@ def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> 
         try:
             key = read_key(piece)
         except ValueError as error:
-            problems.append(_problem(given, f"`{_quoted(piece)}` {error}"))
+            problems.append(_problem(given, f"`{_shorten(piece)}` {error}"))
             continue
-        if reason := _refused(key, bindable):
+        if reason := _refusal(key, bindable):
             problems.append(_problem(given, f"{shown_key(key)} {reason}"))
         elif key not in keys:
             keys.append(key)
     return tuple(keys) if keys or not pieces else None
 
 
-def _refused(key: str, bindable: Bindable) -> str:
+def _refusal(key: str, bindable: Bindable) -> str:
     """Why something may not have a key, whatever else has it; empty when it may."""
     if key in bindable.keys:
         return ""
@@ -199,7 +199,7 @@ def _refused(key: str, bindable: Bindable) -> str:
     return ""
 
 
-def _granted(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
+def _grant_keys(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
     """The wishes without the keys that something else has and keeps."""
     granted: dict[str, tuple[str, ...]] = {}
     pending = set(wishes)
@@ -211,7 +211,9 @@ def _granted(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict
             if holder is None:
                 keys.append(key)
             else:
-                problems.append(_problem(id, f"{shown_key(key)} is taken by {_named(holder)} already"))
+                problems.append(
+                    _problem(id, f"{shown_key(key)} is taken by {_command_label(holder)} already")
+                )
         if keys or not wished:
             granted[id] = tuple(keys)
     return granted
@@ -249,7 +251,7 @@ def _left_over(granted: Mapping[str, tuple[str, ...]], problems: list[str]) -> d
                 kept.append(key)
             else:
                 problems.append(
-                    f"{shown_key(key)} is now {_named(taker)}, no longer {_named(id)}; "
+                    f"{shown_key(key)} is now {_command_label(taker)}, no longer {_command_label(id)}; "
                     f'give that another key, or none with `{id}: ""`.'
                 )
         rest[id] = tuple(kept)
@@ -266,18 +268,18 @@ def _unknown(id: str) -> str:
 
 
 def _problem(id: str, words: str) -> str:
-    return f"`keys.{_quoted(id)}`: {words}" + ("" if words.endswith("?") else ".")
+    return f"`keys.{_shorten(id)}`: {words}" + ("" if words.endswith("?") else ".")
 
 
-def _quoted(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(reveal(text[:60]).split())
     return line + ("…" if len(text) > 60 else "")
 
 
-def _named(id: str) -> str:
+def _command_label(id: str) -> str:
     name = BY_ID[id].name if id in BY_ID else bindables()[id].name
     return f"“{name}” (`{id}`)"
 
 
-def _shown(keys: tuple[str, ...]) -> str:
+def _keys_text(keys: tuple[str, ...]) -> str:
     return " ".join(map(shown_key, keys))

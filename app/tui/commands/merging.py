@@ -38,7 +38,7 @@ class _Round:
     """Whether the person wants no more of it."""
 
 
-def named(argument: str) -> str:
+def agent_to_merge(argument: str) -> str:
     """The agent that `merge agent-1` names, or `ALL`. Raises `HermesError`. Pure."""
     word, *rest = argument.split()
     if word != "merge" or len(rest) != 1:
@@ -65,7 +65,7 @@ async def merge_copy(app: HistoryPort, agent: str) -> str:
         raise HermesError(f"{agent} still works in its copy; wait for its end, or stop it first.")
     turn = _Round()
     said = await _merge_one(app, agents, agent, turn)
-    return " ".join(filter(None, (said, _undoes(app, turn))))
+    return " ".join(filter(None, (said, _undo_hint(app, turn))))
 
 
 async def _merge_all(app: HistoryPort, agents: Agents) -> str:
@@ -84,14 +84,14 @@ async def _merge_all(app: HistoryPort, agents: Agents) -> str:
             said.append(f"{agent}: {error}")
         if turn.stopped:
             break
-    return " ".join(filter(None, (*said, _undoes(app, turn))))
+    return " ".join(filter(None, (*said, _undo_hint(app, turn))))
 
 
 async def _merge_one(app: HistoryPort, agents: Agents, agent: str, turn: _Round) -> str:
     """Look at one copy and do what the person decides; a notice about it."""
-    plan, choices, discards = await _decided(app, agents, agent, turn.place)
+    plan, choices, discards = await _decide_merge(app, agents, agent, turn.place)
     if discards:
-        return await _discarded(app, agents, agent)
+        return await _discard_copy(app, agents, agent)
     if choices is None:
         turn.stopped = True
         return ""
@@ -105,12 +105,12 @@ async def _merge_one(app: HistoryPort, agents: Agents, agent: str, turn: _Round)
     return " ".join(filter(None, (f"{agent}: {restored.sentence('merged')}", rest)))
 
 
-def _undoes(app: HistoryPort, turn: _Round) -> str:
-    key = app.keys.shown("session.undo") or "/undo"
+def _undo_hint(app: HistoryPort, turn: _Round) -> str:
+    key = app.keys.label("session.undo") or "/undo"
     return f"{key} undoes {'all of it' if len(turn.merged) > 1 else 'it'}." if turn.merged else ""
 
 
-async def _decided(
+async def _decide_merge(
     app: HistoryPort, agents: Agents, agent: str, place: str
 ) -> tuple[RestorePlan, Mapping[str, Choice] | None, bool]:
     """The plan as it was agreed to, what was chosen, and whether to remove the copy instead.
@@ -124,7 +124,7 @@ async def _decided(
     plan = await agents.plan_merge(agent)
     while True:
         services = restore_services(app.need_client())
-        screen = MergeScreen(plan, services, choices, agent=app.bridge.team.called(agent), place=place)
+        screen = MergeScreen(plan, services, choices, agent=app.bridge.team.display_name(agent), place=place)
         chosen = await app.push_screen_wait(screen)
         if chosen is None:
             return plan, None, screen.discards
@@ -137,10 +137,10 @@ async def _decided(
         app.say("Files changed meanwhile; look again.")
 
 
-async def _discarded(app: HistoryPort, agents: Agents, agent: str) -> str:
+async def _discard_copy(app: HistoryPort, agents: Agents, agent: str) -> str:
     from app.tui.screens.dialog import ConfirmDialog
 
-    name = clean(app.bridge.team.called(agent))
+    name = clean(app.bridge.team.display_name(agent))
     question = f"Discard what {name} changed in its copy and is not merged? This cannot be undone."
     if not await app.push_screen_wait(ConfirmDialog(question, "Discard it", "Keep it")):
         return ""

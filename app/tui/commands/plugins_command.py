@@ -39,7 +39,7 @@ class DiskPlugins:
     def load(self) -> Sequence[PluginRow]:
         from agent.integrations.plugins.shelf import find
 
-        around = self._around()
+        around = self._environment()
         return [self._row(each, around) for each in find(self.home, self.workspace)]
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
@@ -47,20 +47,20 @@ class DiskPlugins:
         from agent.integrations.plugins.installing import Agreement, enable, taken_names
         from agent.integrations.plugins.shelf import find
 
-        def found() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
+        def find_shelved() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
             shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
-            if shelved is not None and _seen(shelved) != row.seen:
+            if shelved is not None and _files_hash(shelved) != row.seen:
                 raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
-            return shelved, self._around(), taken_names(self.home, self.workspace, row.folder)
+            return shelved, self._environment(), taken_names(self.home, self.workspace, row.folder)
 
-        shelved, around, taken = await asyncio.to_thread(found)
+        shelved, around, taken = await asyncio.to_thread(find_shelved)
         if shelved is None:
             raise PluginError(f"The plugin {row.name} is gone.")
 
-        async def agreed(services: Sequence[RegisteredProvider]) -> bool:
+        async def agree(services: Sequence[RegisteredProvider]) -> bool:
             return await agree_to([each.sentence for each in services])
 
-        registered = await enable(shelved, around, Agreement(), taken, agreed)
+        registered = await enable(shelved, around, Agreement(), taken, agree)
         wrong = "".join(f" Not used: {each.part}, as {each.reason}." for each in registered.skipped)
         return f"{row.name} is enabled from the next session on.{wrong}"
 
@@ -69,7 +69,7 @@ class DiskPlugins:
 
         withdraw(self.home, row.folder)
 
-    def _around(self) -> PluginEnvironment:
+    def _environment(self) -> PluginEnvironment:
         from agent.core.config.loader import load
         from agent.integrations.plugins.installing import PluginEnvironment
 
@@ -108,14 +108,14 @@ class DiskPlugins:
             may=tuple(may),
             changed=tuple(one.title for one in changed) or each.difference(),
             difference="\n".join(lines_of(changed)),
-            seen=_seen(each) if usable else "",
+            seen=_files_hash(each) if usable else "",
             registered=tuple(registered),
-            printed=self._printed(each.name),
-            failed=failed(self.failures.get(each.name)) if each.is_on else "",
+            printed=self._log_lines(each.name),
+            failed=failure_text(self.failures.get(each.name)) if each.is_on else "",
             needs=needs,
         )
 
-    def _printed(self, name: str) -> tuple[str, ...]:
+    def _log_lines(self, name: str) -> tuple[str, ...]:
         try:
             with (self.home.logs / "plugins" / f"{name}.log").open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
@@ -126,7 +126,7 @@ class DiskPlugins:
         return tuple(text.splitlines()[-LAST:])
 
 
-def _seen(each: ShelvedPlugin) -> str:
+def _files_hash(each: ShelvedPlugin) -> str:
     """One hash of all files as they are; empty where they cannot be read. Reads all of them."""
     from agent.integrations.plugins.files import PluginError, digest, hashes
 
@@ -138,7 +138,7 @@ def _seen(each: ShelvedPlugin) -> str:
         return ""
 
 
-def failed(failure: PluginFailure | None) -> str:
+def failure_text(failure: PluginFailure | None) -> str:
     """The sentences that tell of a failure. Pure."""
     if failure is None:
         return ""

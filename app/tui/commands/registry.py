@@ -523,7 +523,7 @@ def bindings(commands: Sequence[AppCommand] = COMMANDS) -> list[Binding]:
     ]
 
 
-def grouped(commands: Sequence[AppCommand]) -> Iterator[tuple[Group, list[AppCommand]]]:
+def group_commands(commands: Sequence[AppCommand]) -> Iterator[tuple[Group, list[AppCommand]]]:
     """The commands by group, in the order of the registry."""
     for group in GROUPS:
         members = [command for command in commands if command.group == group]
@@ -540,7 +540,7 @@ def markdown() -> str:
         "Everything the application can be asked to do. A command runs from the palette (`^P`),",
         "by its key, or typed into the prompt after a slash. The id names it in settings.",
     ]
-    for group, members in grouped(all_commands()):
+    for group, members in group_commands(all_commands()):
         lines += [
             "",
             f"## {group}",

@@ -62,10 +62,10 @@ async def bring_service(app: AppContext) -> None:
     if running_service(Home.locate().root / "serve") is None:
         if not is_installed("serve"):
             raise HermesError(missing("The service", "serve"))
-        await _started()
+        await _start_service()
 
 
-async def _started() -> None:
+async def _start_service() -> None:
     """Start a service that outlives this program. Raises `HermesError`."""
     arguments = ["serve", "--json"]
     process = await start_child(

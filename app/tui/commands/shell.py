@@ -30,7 +30,7 @@ class ShellOutcome:
     output: str
     code: int
 
-    def shown(self) -> str:
+    def as_text(self) -> str:
         """Command, output and a code that is not 0, as one text."""
         end = f"\n(exit code {self.code})" if self.code else ""
         return f"$ {self.command}\n{self.output.rstrip()}{end}"
@@ -68,9 +68,9 @@ async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.
         await child.wait()
         raise
     pieces.append(cleaner.finish())
-    output = await asyncio.to_thread(_masked, "".join(pieces), environ)
+    output = await asyncio.to_thread(_mask_secrets, "".join(pieces), environ)
     return ShellOutcome(command, truncate(output, SHOWN_CHARS), code)
 
 
-def _masked(text: str, environ: Mapping[str, str]) -> str:
+def _mask_secrets(text: str, environ: Mapping[str, str]) -> str:
     return redact(text, secrets_of_home(environ))

@@ -25,7 +25,7 @@ async def _talk(app: AppContext, _nothing: str) -> None:
         return
     enough = _under_way[app] = asyncio.Event()
     try:
-        text = await _said(app, enough)
+        text = await _dictate(app, enough)
     finally:
         del _under_way[app]
     if text:
@@ -34,7 +34,7 @@ async def _talk(app: AppContext, _nothing: str) -> None:
         app.say("No words were heard.")
 
 
-async def _said(app: AppContext, enough: asyncio.Event) -> str:
+async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
     from agent.core.home import Home
     from agent.session.wiring.outside_services import begin_dictation
 
@@ -42,18 +42,18 @@ async def _said(app: AppContext, enough: asyncio.Event) -> str:
     workspace = app.message_sender.workspace
     dictation = await asyncio.to_thread(begin_dictation, Home.locate(environ), environ, workspace)
     try:
-        sound = await _recorded(app, dictation.recording, enough)
+        sound = await _record(app, dictation.recording, enough)
         app.say("Writing down what you said …")
         return await dictation.written(sound)
     finally:
         await dictation.aclose()
 
 
-async def _recorded(app: AppContext, recording: Recording, enough: asyncio.Event) -> bytes:
+async def _record(app: AppContext, recording: Recording, enough: asyncio.Event) -> bytes:
     """The sound until the person says that it is enough, or the recorder ends."""
     await recording.start()
     try:
-        key = app.keys.shown("prompt.talk") or "/talk"
+        key = app.keys.label("prompt.talk") or "/talk"
         app.say(f"Recording: speak, then {key} again.", timeout=3_600)
         ends = [asyncio.ensure_future(enough.wait()), asyncio.ensure_future(recording.ended())]
         try:

@@ -24,7 +24,7 @@ from agent.events import (
 )
 from app.tui.commands.registry import COMMANDS, CommandCall, bindings, read_slash
 from app.tui.conversation.agent_streams import Flight
-from app.tui.conversation.bridge import ended, tell
+from app.tui.conversation.bridge import end_notice, tell
 from app.tui.conversation.replay import newest_first
 from app.tui.conversation.session_screen import ConversationScreen
 from app.tui.screens.page import BETWEEN, KeyLine
@@ -88,7 +88,7 @@ class AgentScreen(ConversationScreen):
         self.todo = TodoPane(agent, shy=True)
         below, transcript = AgentsPane(clock=clock), Transcript()
         transcript.clock = clock
-        self.made(Workbench(transcript, (self.todo, below), PaneBar()), transcript, below)
+        self.adopt_workbench(Workbench(transcript, (self.todo, below), PaneBar()), transcript, below)
         self._keys = KeyLine(id="agent-keys")
         self._told: tuple[str, ...] = ()
         """The keys as they were told last."""
@@ -148,7 +148,7 @@ class AgentScreen(ConversationScreen):
             for _ in range(READS):
                 self._missed = []
                 past = await self._agents.past(self.shows_agent)
-                path = known(past.path, self._flight, self._is_under_way)
+                path = announced_nodes(past.path, self._flight, self._is_under_way)
                 if not self._bridge.todos.of(self.shows_agent):
                     self.todo.show(past.todos)
                 if not any(getattr(event, "node", 0) for event in self._missed):
@@ -188,7 +188,7 @@ class AgentScreen(ConversationScreen):
         if self._missed is not None:
             self._missed.append(event)
         elif isinstance(event, AgentEnded):
-            self.transcript.add_notice(*ended(event.outcome))
+            self.transcript.add_notice(*end_notice(event.outcome))
         else:
             tell(self.transcript, event)
 
@@ -305,7 +305,7 @@ class AgentScreen(ConversationScreen):
         cast("AppearancePort", self.app).say("The timeline has the messages of the session's own agent only.")
 
 
-def known(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
+def announced_nodes(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
     """The part of a path that was told: what was stored just now is still to be heard of. Pure."""
     if not under_way or not flight.node:
         return path

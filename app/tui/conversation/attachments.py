@@ -39,11 +39,11 @@ def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | N
     for reading in paths:
         files = [locate(path, workspace) for path in reading]
         if files and all(map(_is_file, files)):
-            return [_found(file, workspace) for file in files]
+            return [_describe_file(file, workspace) for file in files]
     return None
 
 
-def named(argument: str, workspace: Path) -> list[FoundFile]:
+def named_files(argument: str, workspace: Path) -> list[FoundFile]:
     """The files an argument of `/attach` names, however it is quoted. Raises `AttachmentError`."""
     argument = argument.strip().removeprefix("@")
     if not argument:
@@ -81,7 +81,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _found(path: Path, workspace: Path) -> FoundFile:
+def _describe_file(path: Path, workspace: Path) -> FoundFile:
     shown = path.relative_to(workspace) if path.is_relative_to(workspace) else path
     try:
         _, size = check(path)

@@ -96,7 +96,7 @@ ENDS: Mapping[str, tuple[str, str]] = {
 _AS_STORED: Mapping[str, str] = {"completed": "done", "killed": "interrupted"}
 
 
-def ended(outcome: str, why: str = "") -> tuple[str, str]:
+def end_notice(outcome: str, why: str = "") -> tuple[str, str]:
     """The notice of an agent's end. `outcome` is that of its event, or as the store has it. Pure."""
     kind, words = ENDS.get(_AS_STORED.get(outcome, outcome), ENDS["failed"])
     return kind, f"{words} {why}".rstrip()
@@ -178,7 +178,7 @@ class Bridge:
         if event.agent == "main":
             tell(self._panes.transcript, event)
             self._session(event)
-        self._anybody(event)
+        self._show_any_agent(event)
         self.streams.hear(event)
         for hear in self.listeners:
             hear(event)
@@ -188,7 +188,7 @@ class Bridge:
         panes = self._panes
         match event:
             case SessionOpened():
-                self._opened(event)
+                self._begin_session(event)
             case TurnStarted():
                 self.change(busy_since=self.clock(), budget_reached=False, trouble="")
                 panes.prompt.busy = True
@@ -217,7 +217,7 @@ class Bridge:
                 self._touched.clear()
                 self.show_head(event.head)
 
-    def _anybody(self, event: Event) -> None:
+    def _show_any_agent(self, event: Event) -> None:
         """What is shown of every agent."""
         panes = self._panes
         if self.team.hear(event):
@@ -245,7 +245,7 @@ class Bridge:
                 self._requests.add(event)
                 self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
             case RequestResolved():
-                self._requests.resolved(event.id)
+                self._requests.close_request(event.id)
 
     # The agents that were sent
 
@@ -256,9 +256,9 @@ class Bridge:
             self.todos.hear(event)
         self._show_team()
 
-    def stopping(self, agent: str) -> None:
+    def show_stopping(self, agent: str) -> None:
         """Show at once that an agent was told to stop."""
-        self.team.stopping(agent)
+        self.team.mark_stopping(agent)
         self._show_team()
 
     def clear_ended_agents(self) -> int:
@@ -291,7 +291,7 @@ class Bridge:
         text = detail.diff if isinstance(detail, DiffDetail) else detail.text if detail else event.result
         return f"{event.display.verb} {event.display.subject}\n{event.display.summary}\n\n{text}"
 
-    def _opened(self, event: SessionOpened) -> None:
+    def _begin_session(self, event: SessionOpened) -> None:
         panes = self._panes
         self._requests.clear()
         for pane in (panes.transcript, panes.calls, panes.files):

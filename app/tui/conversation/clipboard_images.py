@@ -50,9 +50,11 @@ async def clipboard_image(environ: Mapping[str, str], platform: str) -> bytes:
             continue
         kind = "image/png"
         if listing:
-            held = (await _printed((program, *listing[1:]), environ)).decode("utf-8", "replace").split()
+            held = (
+                (await _command_output((program, *listing[1:]), environ)).decode("utf-8", "replace").split()
+            )
             kind = next((each for each in _TYPES if each in held), "")
-        data = await _printed(
+        data = await _command_output(
             (program, *(kind if part == "{type}" else part for part in printing[1:])), environ
         )
         if kind and data:
@@ -76,7 +78,7 @@ def _words(environ: Mapping[str, str], lacking: list[str]) -> str:
     return "There is no image in the clipboard; text is pasted by your terminal's own key."
 
 
-async def _printed(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
+async def _command_output(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
     """What a program prints; empty if it fails, takes long or prints too much."""
     try:
         # A session of its own: such programs otherwise read from the terminal that is drawn on.
@@ -102,10 +104,10 @@ async def keep(data: bytes, folder: Path) -> Path:
     """The image as a file that can be attached, made fit to be sent; older ones go. Raises `ToolError`."""
     from tools.senses.reading_apart import fit_apart
 
-    return await asyncio.to_thread(_kept, await fit_apart(data), folder)
+    return await asyncio.to_thread(_save_picture, await fit_apart(data), folder)
 
 
-def _kept(picture: FitPicture, folder: Path) -> Path:
+def _save_picture(picture: FitPicture, folder: Path) -> Path:
     from agent.core.home import private_folder
 
     private_folder(folder)

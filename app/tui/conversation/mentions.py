@@ -23,7 +23,7 @@ def files_of(root: Path) -> Callable[[], list[str]]:
     Of very many, or where the disk is slow, it lists what was found within `SECONDS`.
     """
 
-    def listed() -> list[str]:
+    def list_files() -> list[str]:
         from tools.files.searching import SearchEnding, SearchRequest, records
         from tools.results import ToolError
 
@@ -42,17 +42,17 @@ def files_of(root: Path) -> Callable[[], list[str]]:
             pass  # what was found until then is better than nothing
         return names
 
-    return listed
+    return list_files
 
 
 def agents_of(home: Home, workspace: Path) -> Callable[[], list[CommandChoice]]:
     """A function that lists the kinds of agents that can be sent. It blocks: call it in a thread."""
 
-    def listed() -> list[CommandChoice]:
+    def list_agents() -> list[CommandChoice]:
         from agent.session.subagents.definitions import Definitions
         from tools.text.safe_text import clean
 
         found = Definitions(home, workspace).load().definitions.values()
         return [CommandChoice(each.name, clean(each.description), "agent") for each in found]
 
-    return listed
+    return list_agents

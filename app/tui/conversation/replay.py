@@ -10,7 +10,7 @@ from agent.core.attachments import attachments_of
 from agent.core.attachments import display_text as shown_with
 from agent.core.store.nodes import Node
 from app.tui.conversation.attachments import sources
-from app.tui.conversation.bridge import ended
+from app.tui.conversation.bridge import end_notice
 from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
@@ -85,7 +85,9 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
             # What an agent was asked is its first message, what it is told another, its report the last one.
             if kind != AGENT_ENDED:
                 return []
-            return [NoticeItem(*ended(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))]
+            return [
+                NoticeItem(*end_notice(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))
+            ]
         case "notice" if node.data.get("kind") not in ("todos", "mention"):
             return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
         case _:

@@ -75,7 +75,7 @@ class SavedLayout:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        data, _ = read_bytes(_resolved(file), LARGEST)
+        data, _ = read_bytes(_real_path(file), LARGEST)
         content = json.loads(data)
     except FileNotFoundError:
         return {}
@@ -94,11 +94,11 @@ def _write(file: Path, parts: Mapping[str, Any]) -> None:
     try:
         private_folder(file.parent)
         # A link or a folder in its place was made by somebody else and stays as it is.
-        write_atomically(_resolved(file), data, PRIVATE_FILE, follow_links=False)
+        write_atomically(_real_path(file), data, PRIVATE_FILE, follow_links=False)
     except (OSError, ValueError, HermesError) as error:
         log.warning("the arrangement of the screen was not remembered: %s", error)
 
 
-def _resolved(file: Path) -> Path:
+def _real_path(file: Path) -> Path:
     """The file in the folder that links on the way to it lead to; itself it may be no link."""
     return file.parent.resolve() / file.name

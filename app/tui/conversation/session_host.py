@@ -83,7 +83,7 @@ class SessionHost:
         return self.client is not None and self.client.busy
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the process behind the session has ended."""
         return self.client is not None and self.client.lost
 

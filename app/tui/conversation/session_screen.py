@@ -56,15 +56,15 @@ async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBe
 
     Returns once all of it is painted. To be awaited where messages of the screen do not wait for it.
     """
-    await _painted(screen)
+    await _wait_for_paint(screen)
     # What it covers stays, out of sight: taking it away would be one more layout.
     empty.display, workbench.display = False, True
-    await _painted(screen)
+    await _wait_for_paint(screen)
     workbench.set_hidden(False)
-    await _painted(screen)
+    await _wait_for_paint(screen)
 
 
-async def _painted(screen: Screen[Any]) -> None:
+async def _wait_for_paint(screen: Screen[Any]) -> None:
     """Wait until everything so far is on the screen."""
     done = asyncio.Event()
     screen.call_after_refresh(done.set)
@@ -116,7 +116,7 @@ class ConversationScreen(ClosableScreen[None]):
     def render_lines(self, crop: Region) -> list[Strip]:
         return self._ground.rows(crop)
 
-    def made(self, workbench: Workbench, transcript: Transcript, agents: AgentsPane) -> None:
+    def adopt_workbench(self, workbench: Workbench, transcript: Transcript, agents: AgentsPane) -> None:
         """Take the workbench with what is in it; nothing of it is shown yet."""
         self.workbench, self.transcript, self.agents = workbench, transcript, agents
         self.is_made = True
@@ -232,7 +232,7 @@ class SessionScreen(ConversationScreen):
     async def mount_panes(self) -> None:
         """Bring in conversation and panes, without keeping the keys waiting."""
         new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
-        self.made(new.workbench, new.transcript, new.by_name["agents"])
+        self.adopt_workbench(new.workbench, new.transcript, new.by_name["agents"])
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
         self._hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
         self.pane_commands = [command for kind in new.kinds if (command := kind.command()) is not None]
@@ -268,6 +268,6 @@ class SessionScreen(ConversationScreen):
                 # Esc stops a turn wherever it is pressed.
                 raise SkipAction
 
-    def stopped(self) -> None:
+    def note_stop(self) -> None:
         """Esc has stopped a turn: a person who goes on pressing it does not mean to go back."""
         self._escapes.hold(STOPPING)

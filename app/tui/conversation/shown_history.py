@@ -21,7 +21,7 @@ class ShownHistory:
 
     def preview(self, path: Sequence[Node]) -> None:
         """Show the end of a session that is being opened."""
-        self._app.session.transcript.load(earlier=_said(path))
+        self._app.session.transcript.load(earlier=_history_items(path))
 
     def show_branch(self, client: SessionClient) -> None:
         """Show the branch in use in place of what is shown."""
@@ -36,7 +36,7 @@ class ShownHistory:
         self._app.bridge.show_head(client.branch)
         path = tuple(client.path)
         if len(path) > 1:
-            transcript.put_above(_said(path))
+            transcript.put_above(_history_items(path))
         await self._app.agents.recall(client)
 
     async def call_in_full(self, call: str) -> str:
@@ -50,7 +50,7 @@ class ShownHistory:
         return await asyncio.to_thread(call_in_full, path, call, registry)
 
 
-def _said(path: Sequence[Node]) -> Iterable[Item]:
+def _history_items(path: Sequence[Node]) -> Iterable[Item]:
     from app.tui.conversation.replay import newest_first
     from tools.registry import registry
 

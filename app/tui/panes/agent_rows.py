@@ -74,7 +74,7 @@ class AgentRows:
         Those with something under way come first; those that are over altogether stand below them.
         """
         asking = set(self._asking.values())
-        trees = [[self._shown(row, asking) for row in self._walk(top)] for top in self._top]
+        trees = [[self._with_live_state(row, asking) for row in self._walk(top)] for top in self._top]
         busy = [any(row.state in UNDER_WAY for row in tree) for tree in trees]
         return [
             row
@@ -87,9 +87,9 @@ class AgentRows:
     def row(self, agent: str) -> AgentRow | None:
         """One agent as it stands; None for one that is not known."""
         member = self._members.get(agent)
-        return None if member is None else self._shown(member.row, set(self._asking.values()))
+        return None if member is None else self._with_live_state(member.row, set(self._asking.values()))
 
-    def called(self, agent: str) -> str:
+    def display_name(self, agent: str) -> str:
         """What a person calls an agent: its name, and its id where that says more."""
         member = self._members.get(agent)
         if member is None or member.row.name == agent:
@@ -107,7 +107,7 @@ class AgentRows:
             return []
         asking, top = set(self._asking.values()), member.row.depth + 1
         return [
-            replace(self._shown(row, asking), depth=row.depth - top)
+            replace(self._with_live_state(row, asking), depth=row.depth - top)
             for child in member.children
             for row in self._walk(child)
         ]
@@ -117,7 +117,7 @@ class AgentRows:
         costs = [member.cost for member in self._members.values()]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
-    def stopping(self, agent: str) -> None:
+    def mark_stopping(self, agent: str) -> None:
         """The person stops an agent and those below it: say so until they have ended."""
         chosen = [agent, *(row.agent for row in self.below(agent))]
         self._stopping.update(id for id in chosen if self._is_under_way(id))
@@ -211,7 +211,7 @@ class AgentRows:
     def _is_under_way(self, agent: str) -> bool:
         return agent in self._members and self._members[agent].row.state in UNDER_WAY
 
-    def _shown(self, row: AgentRow, asking: set[str]) -> AgentRow:
+    def _with_live_state(self, row: AgentRow, asking: set[str]) -> AgentRow:
         """The row with what is known beside its own progress."""
         if row.state not in UNDER_WAY:
             return row

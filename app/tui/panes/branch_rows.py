@@ -55,7 +55,7 @@ async def _files(history: HistoryNavigation) -> list[PathChange]:
 async def _rows(history: HistoryNavigation, changes: Sequence[PathChange]) -> list[PaneFileChange]:
     files = FileChanges(history.contents)
     found: list[PaneFileChange] = []
-    for change, told in zip(changes[:FILES], await files.described(changes[:FILES]), strict=True):
+    for change, told in zip(changes[:FILES], await files.describe_all(changes[:FILES]), strict=True):
         diff, _ = await asyncio.to_thread(diff_of, told, await files.sides(change))
         kind = _KINDS[told.kind]
         found.append(PaneFileChange(told.path, told.added or 0, told.removed or 0, diff, kind))  # type: ignore[arg-type]

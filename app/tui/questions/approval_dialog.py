@@ -15,7 +15,7 @@ from app.tui.questions.approval_words import (
     marks_in_command,
     marks_in_notes,
     one_line,
-    reached,
+    reach_text,
     reasons,
 )
 from app.tui.screens.dialog import Choices, Dialog, Hints
@@ -83,7 +83,7 @@ class ApprovalDialog(Dialog[Decision]):
 
     def _notes(self) -> str:
         """Why it asks, what it would touch, and what a no means, a line each."""
-        facts = reached(self.request)
+        facts = reach_text(self.request)
         notes = [*([facts] if facts else []), *reasons(self.request)]
         if self.request.rule:
             notes.append(f"a yes for the session or always covers: {one_line(self.request.rule)}")

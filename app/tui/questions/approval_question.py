@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from agent.events import ApprovalAsked, Decision
-from app.tui.questions.approval_words import one_line, reached, reasons
+from app.tui.questions.approval_words import one_line, reach_text, reasons
 from app.tui.questions.question_kind import PlainTerminal, QuestionKind, Spill
 from app.tui.questions.typed_replies import decision
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 async def _plain(request: ApprovalAsked, terminal: PlainTerminal) -> Decision:
     who = "" if request.agent == "main" else f"{request.agent}: "
     terminal.say(f"\n◆ {who}{request.tool} wants to:\n\n{request.headline}\n")
-    if facts := reached(request):
+    if facts := reach_text(request):
         terminal.say(f"  {facts}")
     for reason in reasons(request):
         terminal.say(f"  {reason}")

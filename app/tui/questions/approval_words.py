@@ -42,7 +42,7 @@ def telling(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
     return tuple(part for part in parts if part.kind != "allow" and (part.text or part.reason))
 
 
-def reached(request: ApprovalAsked) -> str:
+def reach_text(request: ApprovalAsked) -> str:
     """Network, sandbox and files in one line; empty when nothing is known.
 
     Files come last, because what they are called must not pass for what goes before.
@@ -59,7 +59,7 @@ def reasons(request: ApprovalAsked) -> Iterator[str]:
     """Why it asks: each part that matters with its reason beside it, then what is said of the whole."""
     parts = telling(request.parts)
     for part in parts[:MOST_PARTS]:
-        yield f"{_flagged(part)}: {one_line(part.reason)}" if part.text else f"▲ {one_line(part.reason)}"
+        yield f"{_flag_line(part)}: {one_line(part.reason)}" if part.text else f"▲ {one_line(part.reason)}"
     if len(parts) > MOST_PARTS:
         yield f"▲ and {len(parts) - MOST_PARTS:,} parts more"
     said = {part.reason for part in parts}
@@ -82,13 +82,13 @@ def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
 
 def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:
     """Finds the parts in their notes, and what is alarming about network and sandbox."""
-    flagged = {re.escape(reveal(_flagged(part))) for part in telling(request.parts)[:MOST_PARTS]}
+    flagged = {re.escape(reveal(_flag_line(part))) for part in telling(request.parts)[:MOST_PARTS]}
     ordered = sorted(flagged, key=len, reverse=True)
     alternatives = (*(f"^{text}(?=:)" for text in ordered), "^▲", _ALARMS, HIDDEN)
     return re.compile("|".join(alternatives))
 
 
-def _flagged(part: VerdictPart) -> str:
+def _flag_line(part: VerdictPart) -> str:
     text = one_line(part.text)
     return f"▲ {shorten(text, PART_CHARS)}"
 
@@ -106,15 +106,15 @@ class _Places:
         """What to look for: as many words of the part as stand in the command; empty when none does."""
         if part[:2] in ("> ", "< "):
             name = part[2:].rstrip("/").rpartition("/")[2]
-            return rf"[<>]{{1,2}}[|&]?\s{{0,8}}\S{{0,400}}?{_shown(name)}" if name else ""
+            return rf"[<>]{{1,2}}[|&]?\s{{0,8}}\S{{0,400}}?{_escape_word(name)}" if name else ""
         if " " not in part and part.endswith("="):
-            return rf"(?<![\w]){_shown(part)}"
+            return rf"(?<![\w]){_escape_word(part)}"
         if " " not in part and part.startswith("$"):
             return rf"\${{?{re.escape(part[1:])}\b"
         words = _WORD.findall(part)
         starts = self._at.get(words[0], [])[:_REPEATED] if words else []
         length = max((self._common(words, at) for at in starts), default=0)
-        return rf"(?<![\w./-]){_BETWEEN.join(map(_shown, words[:length]))}(?![\w-])" if length else ""
+        return rf"(?<![\w./-]){_BETWEEN.join(map(_escape_word, words[:length]))}(?![\w-])" if length else ""
 
     def _common(self, words: Sequence[str], at: int) -> int:
         """How many of `words` stand in the command, one after the other, from its word `at` on."""
@@ -126,5 +126,5 @@ class _Places:
         return length
 
 
-def _shown(word: str) -> str:
+def _escape_word(word: str) -> str:
     return re.escape(reveal(word))

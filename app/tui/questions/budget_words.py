@@ -37,13 +37,13 @@ def heading(request: ForecastAsked) -> str:
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
     """Tokens, cost, what is left, and the models, each with its name in front."""
     made = request.forecast
-    yield "tokens", f"{_span(made.tokens)}, {learned(made)}"
+    yield "tokens", f"{_span(made.tokens)}, {forecast_basis(made)}"
     if made.money is None:
         yield "cost", "unknown: no price is known of a model (providers.*.models)"
     else:
         yield "cost", _between(money(made.money.low), money(made.money.high))
     for place, room in enumerate(request.rooms):
-        yield ("" if place else "left"), left(room)
+        yield ("" if place else "left"), remaining_text(room)
     if not request.rooms:
         yield "left", "no ceiling bounds them"
     for place, (model, count) in enumerate(made.models):
@@ -54,13 +54,13 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'s' * (count != 1)}"
 
 
-def left(room: Room) -> str:
+def remaining_text(room: Room) -> str:
     """`1.4M of 2M tokens for all agents of this session`."""
     still, ceiling = _bare(room.measure, room.left), amount(room.measure, room.ceiling)
     return f"{still} of {ceiling} for {_one_line(room.owner)}"
 
 
-def learned(made: Forecast) -> str:
+def forecast_basis(made: Forecast) -> str:
     """What a forecast rests on."""
     if made.single:
         return "one request each; nobody knows how long answers get"
@@ -69,7 +69,7 @@ def learned(made: Forecast) -> str:
     return "a guess: too few agents have ended so far"
 
 
-def reached(request: CeilingAsked) -> str:
+def ceiling_text(request: CeilingAsked) -> str:
     """The ceiling that is reached, in a sentence or two."""
     used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
     if request.measure == "tokens":
@@ -153,7 +153,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def aligned(lines: Sequence[tuple[str, str]]) -> str:
+def align_lines(lines: Sequence[tuple[str, str]]) -> str:
     """Names and what they are, in two columns."""
     width = max((len(name) for name, _ in lines), default=0)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)

@@ -11,13 +11,13 @@ from textual.widgets import Input, Static
 from agent.events import CeilingAsked, CeilingReply, Decision, ForecastAsked
 from app.tui.questions.budget_words import (
     after,
-    aligned,
+    align_lines,
+    ceiling_text,
     example,
     figures,
     heading,
     more,
     raised_once,
-    reached,
 )
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, line, words
@@ -40,7 +40,7 @@ class CeilingDialog(Dialog[CeilingReply]):
     def body(self) -> ComposeResult:
         who = line(self.request.agent, LINE_CHARS)
         yield Static(Content(f"◆ {who} cannot go on"), classes="who")
-        yield words(line(reached(self.request), 2 * LINE_CHARS), "text")
+        yield words(line(ceiling_text(self.request), 2 * LINE_CHARS), "text")
         yield words("\n".join(after(self.request)), "text notes", role="dim")
         yield Choices([raised_once(self.request), BY, STOP], chosen=2)
         field = Field(placeholder=f"how much more, such as {example(self.request.measure)}", compact=True)
@@ -50,7 +50,7 @@ class CeilingDialog(Dialog[CeilingReply]):
 
     def whole(self) -> str:
         who = f"{self.request.agent} cannot go on"
-        return "\n\n".join((who, reached(self.request), "\n".join(after(self.request))))
+        return "\n\n".join((who, ceiling_text(self.request), "\n".join(after(self.request))))
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -98,8 +98,8 @@ class ForecastDialog(Dialog[Decision]):
         told = [(name, line(text, LINE_CHARS)) for name, text in figures(self.request)]
         goals = [line(goal, LINE_CHARS) for goal in self.request.forecast.goals]
         yield Static(Content(f"◆ {line(heading(self.request), LINE_CHARS)}"), classes="who")
-        yield words(aligned(told), "text figures", gutter=2 + max(len(name) for name, _ in told))
-        yield words(listed(goals), "text goals", role="dim", gutter=2)
+        yield words(align_lines(told), "text figures", gutter=2 + max(len(name) for name, _ in told))
+        yield words(goal_lines(goals), "text goals", role="dim", gutter=2)
         yield Choices(list(CHOICES), chosen=CHOICES.index(NO))
         field = Field(placeholder="why not, for the agent to read", compact=True)
         field.display = False
@@ -108,7 +108,7 @@ class ForecastDialog(Dialog[Decision]):
 
     def whole(self) -> str:
         goals = [f"{at}.\n{goal}" for at, goal in enumerate(self.request.forecast.goals, 1)]
-        return "\n\n".join([heading(self.request), aligned(list(figures(self.request))), *goals])
+        return "\n\n".join([heading(self.request), align_lines(list(figures(self.request))), *goals])
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -130,6 +130,6 @@ class ForecastDialog(Dialog[Decision]):
         self.dismiss(Decision("deny"))
 
 
-def listed(goals: Sequence[str]) -> str:
+def goal_lines(goals: Sequence[str]) -> str:
     """Goals, a line each. Without numbers: those are the choices'. Pure."""
     return "\n".join(f"· {goal}" for goal in goals)

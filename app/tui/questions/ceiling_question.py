@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def _plain(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply:
-    terminal.say(f"\n◆ {request.agent} cannot go on. {budget.reached(request)}")
+    terminal.say(f"\n◆ {request.agent} cannot go on. {budget.ceiling_text(request)}")
     for note in budget.after(request):
         terminal.say(f"  · {note}")
     hint = f"  [y] {budget.raised_once(request)}  [a number] by that much  [N] stop here: "

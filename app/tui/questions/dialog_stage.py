@@ -41,7 +41,7 @@ class DialogStage:
     def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
         spill = self._app.spill
         # The one who asks as the person knows it.
-        who = "Hermes" if request.agent == "main" else self._app.bridge.team.called(request.agent)
+        who = "Hermes" if request.agent == "main" else self._app.bridge.team.display_name(request.agent)
         asked = replace(request, agent=who)
         try:
             dialog = kind_of(asked).dialog(asked, spill)

@@ -22,7 +22,7 @@ async def _plain(request: ForecastAsked, terminal: PlainTerminal) -> Decision:
     terminal.say(f"\n◆ {budget.heading(request)}:\n")
     for goal in request.forecast.goals:
         terminal.say(f"  - {one_line(goal)[:GOAL]}")
-    terminal.say("\n" + indent(budget.aligned(list(budget.figures(request))), "  ") + "\n")
+    terminal.say("\n" + indent(budget.align_lines(list(budget.figures(request))), "  ") + "\n")
     text = await terminal.read("  [y] send  [s] send, and do not ask again  [N] do not, or say why not: ")
     return decision(text, lasting="s")
 

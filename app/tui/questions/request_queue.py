@@ -55,7 +55,7 @@ class RequestQueue:
         self._stage.waiting(len(self))
         self._advance()
 
-    def resolved(self, id: str) -> None:
+    def close_request(self, id: str) -> None:
         """The engine says that a request is over: it leaves the queue, or its dialog closes."""
         self._waiting = deque(request for request in self._waiting if request.id != id)
         if self._shown is not None and self._shown.id == id:
@@ -90,13 +90,13 @@ class RequestQueue:
             return
         request = self._waiting.popleft()
         self._shown = request
-        self._close = self._stage.show(request, lambda outcome: self._answered(request, outcome))
+        self._close = self._stage.show(request, lambda outcome: self._answer(request, outcome))
 
     def _retry(self) -> None:
         self._scheduled = False
         self._advance()
 
-    def _answered(self, request: Request, outcome: Reply | None) -> None:
+    def _answer(self, request: Request, outcome: Reply | None) -> None:
         if self._shown is request:
             self._shown = None
         if not request.reply.done():

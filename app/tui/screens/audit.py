@@ -77,7 +77,7 @@ class AuditScreen(Page[None]):
         else:
             self._checked = "as it was written" if report.sound else "not as it was written"
             if not report.sound or report.notes:
-                self.app.push_screen(DetailScreen("Audit", told(report)))
+                self.app.push_screen(DetailScreen("Audit", report_text(report)))
         self._tell()
 
     def action_refused(self, only: bool) -> None:
@@ -116,7 +116,7 @@ class AuditRows(RowList):
         if not entries:
             return
         self._all = [*self._all, *entries][-KEPT:]
-        shown = [each for each in entries if self._wanted(each)]
+        shown = [each for each in entries if self._matches_filter(each)]
         self._rows += shown
         if shown:
             self.appended(len(shown))
@@ -127,7 +127,7 @@ class AuditRows(RowList):
     def show_refused(self, only: bool) -> None:
         """Leave out what was allowed, or not."""
         self.refused = only
-        self._rows = [each for each in self._all if self._wanted(each)]
+        self._rows = [each for each in self._all if self._matches_filter(each)]
         self.empty = (
             "Nothing was refused. a shows all." if self._all else "Nothing was asked of the gate yet."
         )
@@ -141,7 +141,7 @@ class AuditRows(RowList):
         self.empty = line(sentence)
         self.reset(0)
 
-    def _wanted(self, entry: AuditEntry) -> bool:
+    def _matches_filter(self, entry: AuditEntry) -> bool:
         return not self.refused or entry.outcome not in ("allowed", "")
 
     def _plain(self, index: int) -> str:
@@ -165,7 +165,7 @@ class AuditRows(RowList):
         return [fit(row, width - 1)]
 
 
-def told(report: AuditReport) -> str:
+def report_text(report: AuditReport) -> str:
     """What a check found out, a line each. Pure."""
     lines = [f"{report.records:,} lines in {report.files:,} files", ""]
     for each in (*report.problems, *report.notes):

@@ -132,7 +132,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
     def on_mount(self) -> None:
         self.set_interval(RENEWED, lambda: self.action_count(True))
 
-    def told(self, found: OpenPage) -> tuple[Sequence[PageRow], str]:
+    def rows_and_title(self, found: OpenPage) -> tuple[Sequence[PageRow], str]:
         """The rows, and which page it is."""
         if not found.found:
             return (PageRow("No page is open in this session."),), ""

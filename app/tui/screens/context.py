@@ -101,9 +101,9 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         self._counted_at = self._standing()
         self.set_interval(RENEWED, self._renew)
 
-    def told(self, found: ContextTable) -> tuple[Sequence[ContextRow], str]:
+    def rows_and_title(self, found: ContextTable) -> tuple[Sequence[ContextRow], str]:
         """The table, and how full the window is."""
-        return rows_of(found), filled(found)
+        return rows_of(found), window_text(found)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         """A passage is shown whole, with every character that cannot be seen spelled out."""
@@ -260,7 +260,7 @@ def _passage_row(passage: KeptPassage) -> ContextRow:
     return ContextRow("passage", name, passage=passage)
 
 
-def filled(table: ContextTable) -> str:
+def window_text(table: ContextTable) -> str:
     """How full the window is, in a few words. Pure."""
     if table.window is None:
         return f"{table.model} · ~{tokens(table.used)} of {UNKNOWN} (window unknown)"

@@ -220,7 +220,7 @@ class Dialog(ClosableModal[Outcome]):
         for each in lists:
             each.limit(most)
         wanted = [text.get_content_height(screen, screen, width) for text in texts]
-        given = shared(rest, wanted)
+        given = share_lines(rest, wanted)
         for text, lines in zip(texts, given, strict=True):
             text.styles.height = text.styles.max_height = lines
         self._said = hints = self._hints(scrolls=any(map(operator.gt, wanted, given)))
@@ -276,7 +276,7 @@ class Dialog(ClosableModal[Outcome]):
         moved, self._moved = self._moved, ""
         if self.writes and event.key in ("escape", "up", "down", "tab", "shift+tab"):
             self.back_to_choices()
-        elif typed and (self.writes or choosing is not None or not self._chooses(typed)):
+        elif typed and (self.writes or choosing is not None or not self._is_choice(typed)):
             self._to_prompt = True
             self._spill(moved + typed)
         elif self.writes and event.key in ("enter", "backspace"):
@@ -292,7 +292,7 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
         return True
 
-    def _chooses(self, typed: str) -> bool:
+    def _is_choice(self, typed: str) -> bool:
         """Whether a character means something here: the number of a choice, or what the keys below say."""
         most = sum(each.option_count for each in self.query(Choices))
         return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
@@ -342,7 +342,7 @@ class Dialog(ClosableModal[Outcome]):
         self.entry().focus()
 
 
-def shared(room: int, wanted: Sequence[int]) -> list[int]:
+def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
     """How many of `room` lines each text gets: what it wants, else the earlier ones the larger part. Pure."""
     given: list[int] = []
     for at, lines in enumerate(wanted):

@@ -15,7 +15,7 @@ from textual.dom import DOMNode
 from textual.screen import Screen
 
 from app.tui.commands.keys import Keys
-from app.tui.commands.registry import NO_KEY, all_commands, grouped
+from app.tui.commands.registry import NO_KEY, all_commands, group_commands
 from app.tui.screens.page import Page
 from widgets.key_names import shown_key
 from widgets.panes.pane import Pane
@@ -72,7 +72,7 @@ class HelpScreen(Page[None]):
 
     def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
         """`here` is what can be done where the person was, `keys` are those in force."""
-        super().__init__(HelpRows([*titled([*here, *commands(keys), *everywhere()])]))
+        super().__init__(HelpRows([*with_titles([*here, *commands(keys), *everywhere()])]))
 
     def on_mount(self) -> None:
         self.rows.move_to(1)
@@ -166,10 +166,10 @@ def place(node: DOMNode) -> str:
 
 def commands(keys: Keys) -> Iterator[HelpEntry]:
     """Every command of the registry."""
-    for group, members in grouped(all_commands()):
+    for group, members in group_commands(all_commands()):
         for each in members:
             slash = f"/{each.slash}" if each.slash else ""
-            yield HelpEntry(group, each.name, keys.shown(each.id), slash, each.description)
+            yield HelpEntry(group, each.name, keys.label(each.id), slash, each.description)
 
 
 def everywhere() -> Iterator[HelpEntry]:
@@ -178,7 +178,7 @@ def everywhere() -> Iterator[HelpEntry]:
         yield HelpEntry("The same everywhere", words, keys)
 
 
-def titled(entries: Sequence[HelpEntry]) -> Iterator[HelpEntry]:
+def with_titles(entries: Sequence[HelpEntry]) -> Iterator[HelpEntry]:
     """The entries with a title before each section."""
     section = ""
     for entry in entries:

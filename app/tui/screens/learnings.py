@@ -93,9 +93,11 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
     def _show(self, at: int = 0) -> None:
         rows = [each for each in self._all if self._status in (None, each.status)]
         self.rows.empty = (
-            EMPTY if self._status is None else f"No learning is {named(self._status)}; s shows others."
+            EMPTY if self._status is None else f"No learning is {status_name(self._status)}; s shows others."
         )
-        state = counted(self._all) if self._status is None else f"{len(rows)} {named(self._status)}"
+        state = (
+            status_counts(self._all) if self._status is None else f"{len(rows)} {status_name(self._status)}"
+        )
         self.list_entries(rows, state, at)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
@@ -193,15 +195,15 @@ def counts(learning: Learning) -> str:
     return " ".join(f"{mark}{count}" for mark, count in marks if count)
 
 
-def named(status: Status) -> str:
+def status_name(status: Status) -> str:
     """What a state is called at the head. Pure."""
     return "in force" if status == "learning" else status
 
 
-def counted(learnings: Sequence[Learning]) -> str:
+def status_counts(learnings: Sequence[Learning]) -> str:
     """How many there are of each state, such as `4 in force · 2 candidate`. Pure."""
     found: dict[Status, int] = {status: sum(each.status == status for each in learnings) for status in ORDER}
-    return " · ".join(f"{count} {named(status)}" for status, count in found.items() if count)
+    return " · ".join(f"{count} {status_name(status)}" for status, count in found.items() if count)
 
 
 def about(learning: Learning, now: float) -> Content:

@@ -167,7 +167,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         if row is None:
             return
         try:
-            new = await self._edited(row.text)
+            new = await self._edit_note(row.text)
         except HermesError as error:
             self.complain(error)
             return
@@ -175,7 +175,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
             content = new.strip()
             await self._write(row.scope, MemoryOperation("replace", content, row.text), content)
 
-    async def _edited(self, text: str) -> str | None:
+    async def _edit_note(self, text: str) -> str | None:
         if "\n" not in text and clean(text) == text:
             return await self.app.push_screen_wait(TextDialog("The note", text))
         try:

@@ -363,7 +363,7 @@ class CountedPage(Page[None], Generic[Counted, Row]):
         self.listed = table
 
     @abstractmethod
-    def told(self, found: Counted) -> tuple[Sequence[Row], str]:
+    def rows_and_title(self, found: Counted) -> tuple[Sequence[Row], str]:
         """What was counted, as rows and in a few words for the title."""
 
     def on_mount(self) -> None:
@@ -375,7 +375,7 @@ class CountedPage(Page[None], Generic[Counted, Row]):
         if not quiet:
             self.state("counting …")
         try:
-            rows, state = self.told(await self._count())
+            rows, state = self.rows_and_title(await self._count())
         except HermesError as error:
             self.state(str(error))
             return

@@ -190,7 +190,7 @@ def question(row: PluginRow) -> str:
     return "\n".join(map(clean, lines))
 
 
-def _begun(reason: str) -> str:
+def _capitalize(reason: str) -> str:
     """A clause as the beginning of a sentence; a name of a file stays as it is."""
     return reason if "." in reason.partition(" ")[0] else reason[:1].upper() + reason[1:]
 
@@ -205,7 +205,7 @@ def about(row: PluginRow) -> Content:
     if row.reason:
         parts.append(
             (
-                f"{clean(_begun(row.reason))}.\n",
+                f"{clean(_capitalize(row.reason))}.\n",
                 "$error" if row.state in ("broken", "changed") else "$warning",
             )
         )
@@ -235,7 +235,7 @@ def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
 
 def in_full(row: PluginRow) -> str:
     """Everything that is known of a plugin, with all lines that changed. Outside text. Pure."""
-    reason = f"{_begun(row.reason)}." if row.reason else ""
+    reason = f"{_capitalize(row.reason)}." if row.reason else ""
     blocks = ["\n".join(filter(None, (f"{row.name} {row.version}".strip(), row.description, reason)))]
     for title, lines, _ in sections(row):
         blocks.append("\n".join([title, *(f"  {each}" for each in lines)]))

@@ -85,7 +85,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
 
     @work(exclusive=True, group="change")
     async def action_run_now(self) -> None:
-        if (job := self.pointed) is not None and await self._did(self._book.ask_for(job.id)):
+        if (job := self.pointed) is not None and await self._apply_change(self._book.ask_for(job.id)):
             self._begin()
             self.notify("It begins; its outcome shows here.", markup=False)
 
@@ -97,7 +97,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         if not when or not when.strip():
             return
         try:
-            words = explained(when)
+            words = schedule_text(when)
         except HermesError as error:
             self.complain(error, "warning")
             return
@@ -110,7 +110,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         async def add() -> None:
             made.append(await self._book.add({"schedule": when, "prompt": what, "cwd": str(here)}))
 
-        if await self._did(add()):
+        if await self._apply_change(add()):
             self._undo.append(lambda: self._book.remove(made[0].id))
             self._wanted = made[0].id
 
@@ -121,7 +121,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         change, back = self._book.pause, self._book.resume
         if job.state != "active":
             change, back = back, change
-        if await self._did(change(job.id)):
+        if await self._apply_change(change(job.id)):
             self._undo.append(lambda: back(job.id))
 
     @work(exclusive=True, group="change")
@@ -134,7 +134,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
             runs.extend(await self._book.runs(job.id, MOST_RUNS))
             await self._book.remove(job.id)
 
-        if await self._did(remove()):
+        if await self._apply_change(remove()):
             self._undo.append(lambda: self._book.put_back(job, runs))
             self.notify("Deleted; u takes it back.", markup=False)
 
@@ -143,7 +143,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         if not self._undo:
             self.notify("Nothing was changed here yet.", markup=False)
             return
-        await self._did(self._undo.pop()())
+        await self._apply_change(self._undo.pop()())
 
     @work(exclusive=True, group="change")
     async def on_row_list_activated(self, event: RowList.Activated) -> None:
@@ -151,9 +151,9 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         event.stop()
         if (job := self.pointed) is not None:
             runs = await self._book.runs(job.id, MOST_RUNS)
-            self.app.push_screen(DetailScreen(f"Log of {job.title}", logged(runs)))
+            self.app.push_screen(DetailScreen(f"Log of {job.title}", runs_text(runs)))
 
-    async def _did(self, change: Awaitable[object]) -> bool:
+    async def _apply_change(self, change: Awaitable[object]) -> bool:
         try:
             await change
         except HermesError as error:
@@ -207,7 +207,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
     ]
     for run in runs:
         parts.append((f"{MARKS[run.state]} ", f"${INKS.get(run.state, 'text-muted')}"))
-        parts.append(f"{_headed(run)}\n")
+        parts.append(f"{_run_heading(run)}\n")
         if run.delivery in UNDELIVERED:
             parts.append((f"  delivery {run.delivery}\n", "$text-muted"))
         if text := one_line(run.error or run.output, 300):
@@ -217,7 +217,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
     return Content.assemble(*parts)
 
 
-def explained(schedule: str) -> str:
+def schedule_text(schedule: str) -> str:
     """A schedule in words. Raises `HermesError`."""
     from agent.automation.schedule.occurrences import Question, ask
     from agent.automation.schedule.zones import machine_zone
@@ -225,7 +225,7 @@ def explained(schedule: str) -> str:
     return ask(Question(schedule, machine_zone(), datetime.now().isoformat(), 1)).text
 
 
-def logged(runs: Sequence[JobRun]) -> str:
+def runs_text(runs: Sequence[JobRun]) -> str:
     """All that runs said, newest first. Pure."""
     if not runs:
         return "It has not run yet."
@@ -234,7 +234,7 @@ def logged(runs: Sequence[JobRun]) -> str:
             filter(
                 None,
                 [
-                    f"{MARKS[run.state]} {_headed(run)}",
+                    f"{MARKS[run.state]} {_run_heading(run)}",
                     f"  delivery {run.delivery}" if run.delivery in UNDELIVERED else "",
                     *(f"  refused: {each}" for each in run.receipt.get("refused") or ()),
                     run.error.strip(),
@@ -247,13 +247,13 @@ def logged(runs: Sequence[JobRun]) -> str:
     return "\n\n".join(parts)
 
 
-def _headed(run: JobRun) -> str:
+def _run_heading(run: JobRun) -> str:
     """When a run was due, its result, and why it began where it was not due. Pure."""
     why = "" if run.why == "due" else f"{run.why}, "
-    return f"{when(run.due / 1000)}  {why}{run.state}{took(run)}"
+    return f"{when(run.due / 1000)}  {why}{run.state}{run_costs(run)}"
 
 
-def took(run: JobRun) -> str:
+def run_costs(run: JobRun) -> str:
     """What a run took, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
     refused = run.receipt.get("refused") or ()

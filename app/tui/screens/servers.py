@@ -86,7 +86,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         except HermesError as error:
             self.state(line(str(error)))
             return
-        self.list_entries(states, counted(states))
+        self.list_entries(states, server_counts(states))
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
@@ -104,7 +104,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
     async def action_restart(self) -> None:
         if (server := self.pointed) is not None:
             self.notify(f"{line(server.name)} is started anew.", markup=False)
-            await self._done(self._servers.restart(server.name), f"{line(server.name)} runs again.")
+            await self._apply_change(self._servers.restart(server.name), f"{line(server.name)} runs again.")
 
     @work(exclusive=True, group="change")
     async def action_agree(self) -> None:
@@ -114,10 +114,10 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         if not waits(server):
             self.notify("Nothing of it waits for you.", markup=False)
             return
-        dialog = ChangeDialog(asked(server), difference(server), "Agree", "Leave it")
+        dialog = ChangeDialog(agreement_text(server), difference(server), "Agree", "Leave it")
         if await self.app.push_screen_wait(dialog):
             agreed = self._servers.agree(server.name, server.seen)
-            await self._done(agreed, f"Agreed to {line(server.name)}.")
+            await self._apply_change(agreed, f"Agreed to {line(server.name)}.")
 
     @work(exclusive=True, group="change")
     async def action_sign_in(self) -> None:
@@ -143,9 +143,11 @@ class ServersScreen(EntryPage[None, "ServerState"]):
             return
         question = f"Sign out of {server.name}?\n\nWhat signing in gave is forgotten, and the server ends."
         if await self.app.push_screen_wait(ConfirmDialog(question, "Sign out")):
-            await self._done(self._servers.sign_out(server.name), f"Signed out of {line(server.name)}.")
+            await self._apply_change(
+                self._servers.sign_out(server.name), f"Signed out of {line(server.name)}."
+            )
 
-    async def _done(self, change: Awaitable[object], words: str) -> None:
+    async def _apply_change(self, change: Awaitable[object], words: str) -> None:
         try:
             await change
         except HermesError as error:
@@ -185,7 +187,7 @@ def waits(server: ServerState) -> bool:
     return server.health.state == "not agreed" or bool(server.parked)
 
 
-def counted(states: Sequence[ServerState]) -> str:
+def server_counts(states: Sequence[ServerState]) -> str:
     """How many run, failed and wait, such as `2 ready · 1 failed`. Pure."""
     failed = sum(each.health.state in ("failed", "parked") for each in states)
     found = (
@@ -223,7 +225,7 @@ def about(server: ServerState) -> Content:
         one_line(server.name),
         (f"  {where}\n{one_line(server.place, 400)}\n\n", "$text-muted"),
         "\n".join(facts) + "\n",
-        *(part for tool in server.offer if tool.why for part in _parked(tool)),
+        *(part for tool in server.offer if tool.why for part in _held_back_parts(tool)),
         ("\nTools\n" if ready else "", "$accent"),
         *(part for tool in ready for part in _tool(tool)),
         ("\nPrompts\n" if server.prompts else "", "$accent"),
@@ -234,7 +236,7 @@ def about(server: ServerState) -> Content:
     )
 
 
-def _parked(tool: ToolState) -> list[str | tuple[str, str]]:
+def _held_back_parts(tool: ToolState) -> list[str | tuple[str, str]]:
     return [
         (f"\n▲ {one_line(tool.name)}", "$warning"),
         f" {one_line(tool.why, 400)}\n",
@@ -247,7 +249,7 @@ def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
     return [one_line(tool.name), (f"  {said}\n" if said else "\n", "$text-muted")]
 
 
-def asked(server: ServerState) -> str:
+def agreement_text(server: ServerState) -> str:
     """What is asked before a person agrees. Outside text. Pure."""
     parts = []
     if server.health.state == "not agreed":

@@ -72,7 +72,7 @@ class SignInDialog(Dialog[str]):
             self._address = next((each.sign_in or "" for each in states if each.name == self._server), "")
             if self._address:
                 # At once: the next look cuts this one off wherever it waits.
-                self.query_one(Reader).read(told(self._server, self._address, self._environ))
+                self.query_one(Reader).read(sign_in_text(self._server, self._address, self._environ))
                 self._fit()
                 if shows_pages(self._environ):
                     self._browse()
@@ -110,13 +110,13 @@ class SignInDialog(Dialog[str]):
 
     @work(exclusive=True, group="browse")
     async def _browse(self) -> None:
-        def opened() -> bool:
+        def open_page() -> bool:
             try:
                 return webbrowser.open(self._address)
             except webbrowser.Error:
                 return False
 
-        if not await asyncio.to_thread(opened):
+        if not await asyncio.to_thread(open_page):
             self.notify("No browser can be opened here; copy the address.", severity="warning", markup=False)
 
 
@@ -130,7 +130,7 @@ def shows_pages(environ: Mapping[str, str]) -> bool:
     )
 
 
-def told(name: str, address: str, environ: Mapping[str, str]) -> str:
+def sign_in_text(name: str, address: str, environ: Mapping[str, str]) -> str:
     """The address in full, and what to do with it where no browser can be opened. Pure."""
     parts = [f"Sign in to {name}:\n\n{address}"]
     back = urlsplit(next(iter(parse_qs(urlsplit(address).query).get("redirect_uri", ())), ""))

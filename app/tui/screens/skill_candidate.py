@@ -61,8 +61,8 @@ class CandidateScreen(ClosableModal[bool]):
             f" thing{'s' * (count != 1)} to look at." if count else "."
         )
         question = f"Install {self._candidate.name} with {plural(files, 'file')}? {told}"
-        self.app.push_screen(ConfirmDialog(question, "Install"), self._answered)
+        self.app.push_screen(ConfirmDialog(question, "Install"), self._confirm)
 
-    def _answered(self, is_yes: bool | None) -> None:
+    def _confirm(self, is_yes: bool | None) -> None:
         if is_yes:
             self.dismiss(True)

@@ -122,9 +122,9 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
             await asyncio.shield(asyncio.to_thread(stack.close))
 
     def action_search(self) -> None:
-        self.app.push_screen(TextDialog(WHAT, self._text, enters="search"), self._asked)
+        self.app.push_screen(TextDialog(WHAT, self._text, enters="search"), self._apply_search)
 
-    def _asked(self, text: str | None) -> None:
+    def _apply_search(self, text: str | None) -> None:
         if text is not None:
             self._text = text
             self._find()

@@ -115,7 +115,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
     async def _load(self, at: str = "") -> None:
         found = await asyncio.to_thread(self._shelf.load)
         rows = rows_of(found)
-        self.list_entries(rows, _counted(rows), at)
+        self.list_entries(rows, _standing_counts(rows), at)
         for note in (*found.notes, *found.renewed):
             self.notify(line(note), severity="warning", markup=False)
 
@@ -182,7 +182,7 @@ class SkillRows(EntryRows[SkillRow]):
         return [spread(left, Text(f" {entry.scope} ", self.ink("dim")), width)]
 
 
-def _counted(rows: Sequence[SkillRow]) -> str:
+def _standing_counts(rows: Sequence[SkillRow]) -> str:
     parts = [
         (sum(row.standing == standing for row in rows), words)
         for standing, words in (

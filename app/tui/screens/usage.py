@@ -53,7 +53,7 @@ class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
         """`count` adds up; it may take a while. Raises `HermesError`."""
         super().__init__(count, UsageRows())
 
-    def told(self, found: SpendingOverview) -> tuple[Sequence[UsageRow], str]:
+    def rows_and_title(self, found: SpendingOverview) -> tuple[Sequence[UsageRow], str]:
         """What was spent; the title has nothing to add."""
         return rows_of(found), ""
 
@@ -129,12 +129,15 @@ def _figures(line: UsageLine) -> tuple[str, ...]:
 
 
 def _bound_row(bound: SpendingBound) -> UsageRow:
-    def shown(value: float | None) -> str:
+    def value_text(value: float | None) -> str:
         if bound.measure == "money":
             return money(value)
         return f"{value or 0:,.0f}" if bound.measure == "turns" else tokens(round(value or 0))
 
     whose = "Session" if ".session." in bound.setting else "Day"
     return UsageRow(
-        "bound", f"{whose}, {MEASURES[bound.measure]}", (shown(bound.used), shown(bound.ceiling)), bound.share
+        "bound",
+        f"{whose}, {MEASURES[bound.measure]}",
+        (value_text(bound.used), value_text(bound.ceiling)),
+        bound.share,
     )

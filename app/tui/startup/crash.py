@@ -23,7 +23,7 @@ class CrashLog(io.StringIO):
         self._pieces: list[str] = []
 
     @property
-    def happened(self) -> bool:
+    def has_happened(self) -> bool:
         return bool(self._pieces)
 
     @property

@@ -20,7 +20,7 @@ from textual.message import Message
 
 from app.tui.conversation.typed_text import is_text
 from app.tui.startup.skeleton import Skeleton
-from app.tui.terminal.tty_input import SequenceKind, pieces, unfinished
+from app.tui.terminal.tty_input import SequenceKind, pieces, unfinished_length
 from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Startup:
 
     def hold(self, typed: bytes = b"") -> None:
         """Hold keys back from now on; `typed` are those from before the application read any."""
-        self._keys = list(as_events(pressed(typed).decode("utf-8", "replace")))
+        self._keys = list(as_events(without_answers(typed).decode("utf-8", "replace")))
 
-    def keeps(self, event: events.Event) -> bool:
+    def hold_back(self, event: events.Event) -> bool:
         """Whether the event has to wait; it comes again later."""
         if self._keys is None or (self._text_goes and not self._keys and is_text(event)):
             return False
@@ -113,7 +113,7 @@ class Startup:
             self._keys, self._text_goes = [], False
             self._late = self._app.set_timer(LONGEST_WAY, self.complete)
 
-    async def passed(self) -> None:
+    async def hand_over(self) -> None:
         """Everything typed so far has been dealt with; called by the application in turn with its events."""
         if self._late is not None:
             self._late.stop()
@@ -132,9 +132,9 @@ class Startup:
             await self._app.on_event(event)
 
 
-def pressed(typed: bytes) -> bytes:
+def without_answers(typed: bytes) -> bytes:
     """What was typed, without what the terminal said meanwhile to programs that asked before us. Pure."""
-    begun = unfinished(typed)
+    begun = unfinished_length(typed)
     said = (SequenceKind.ANSWER, SequenceKind.BROKEN)
     return b"".join(piece.data for piece in pieces(typed[: len(typed) - begun]) if piece.kind not in said)
 

@@ -37,7 +37,7 @@ def on_signals(leave: Callable[[int], None]) -> None:
     """
     loop = asyncio.get_running_loop()
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def handle_signal(number: int, _frame: FrameType | None) -> None:
         code = SIGNALS[signal.Signals(number)]
         if loop.is_closed():
             os._exit(code)  # all that is left is the end of the interpreter
@@ -45,7 +45,7 @@ def on_signals(leave: Callable[[int], None]) -> None:
         loop.call_soon_threadsafe(leave, code)
 
     for number in SIGNALS:
-        signal.signal(number, heard)
+        signal.signal(number, handle_signal)
 
 
 def ensure_end(code: int, seconds: float = GRACE) -> None:

@@ -130,7 +130,7 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
     return _shown
 
 
-def shown() -> Skeleton | None:
+def drawn_frame() -> Skeleton | None:
     """The frame that was drawn in this process, if one was."""
     return _shown
 
@@ -165,28 +165,28 @@ def picture(look: startup_theme_read.Look, columns: int, rows: int) -> str:
     if columns < SMALLEST[0] or rows < SMALLEST[1]:
         return parts[0]
 
-    def put(row: int, column: int, style: str, text: str) -> None:
+    def write_at(row: int, column: int, style: str, text: str) -> None:
         parts.append(f"\x1b[{row};{column}H\x1b[0;{style}m{text}")
 
     bar = BAR_FROM <= columns < COLUMN_FROM
     foot = rows - 1 - bar
-    put(1, 2, look["name_style"], look["name"])
+    write_at(1, 2, look["name_style"], look["name"])
     if columns >= COLUMN_FROM:
         side = max(min(int(look["side"]), columns - MAIN_LEAST - 1), SIDE_LEAST)
         edge = columns - side
-        put(2, 1, look["rule"], "─" * (edge - 1) + "┬" + "─" * side)
+        write_at(2, 1, look["rule"], "─" * (edge - 1) + "┬" + "─" * side)
         for row in range(3, foot):
-            put(row, edge, look["rule"], "│")
-            put(row, edge + 1, look["surface"], " " * side)
-        put(foot, 1, look["rule"], "─" * (edge - 1) + "┴" + "─" * side)
+            write_at(row, edge, look["rule"], "│")
+            write_at(row, edge + 1, look["surface"], " " * side)
+        write_at(foot, 1, look["rule"], "─" * (edge - 1) + "┴" + "─" * side)
     else:
-        put(2, 1, look["rule"], "─" * columns)
-        put(foot, 1, look["rule"], "─" * columns)
-    put(rows, 1, look["surface"], " " * columns)
-    put(rows, 2, look["symbol_style"], look["symbol"])
-    put(rows, 4, look["cursor"], " ")
+        write_at(2, 1, look["rule"], "─" * columns)
+        write_at(foot, 1, look["rule"], "─" * columns)
+    write_at(rows, 1, look["surface"], " " * columns)
+    write_at(rows, 2, look["symbol_style"], look["symbol"])
+    write_at(rows, 4, look["cursor"], " ")
     hint = "⏎ send"
-    put(rows, columns - len(hint), look["hint"], hint)
+    write_at(rows, columns - len(hint), look["hint"], hint)
     parts.append("\x1b[0m")
     return "".join(parts)
 

@@ -62,14 +62,14 @@ def default_look(environ: Mapping[str, str]) -> Look:
 
 def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
     """The look of the still frame: as remembered if that still holds, else the default."""
-    lines = remembered(arguments, environ)
+    lines = remembered_lines(arguments, environ)
     look: Look = {}
     for line in lines[:-1]:
         name, _equals, look[name] = line.partition("=")
     return look if is_look(look) else default_look(environ)
 
 
-def remembered(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """The lines that still hold; the last one is the skin, as JSON. Empty when there are none."""
     place = path(environ)
     try:

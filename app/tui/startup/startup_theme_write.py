@@ -76,7 +76,7 @@ def keep(signature: str, look: startup_theme_read.Look, skin: Skin, environ: Map
 
 def kept_skin(arguments: Sequence[str], environ: Mapping[str, str]) -> Skin | None:
     """The skin of last time, if all it was made from is as it was; None when that is not known."""
-    lines = startup_theme_read.remembered(arguments, environ)
+    lines = startup_theme_read.remembered_lines(arguments, environ)
     try:
         return _skin(json.loads(lines[-1])) if lines else None
     except (ValueError, TypeError, RecursionError):

@@ -36,14 +36,14 @@ class TerminalAnswers:
     def __init__(self) -> None:
         self._listener: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]] | None = None
 
-    def heard(self, answer: str) -> None:
+    def receive_answer(self, answer: str) -> None:
         """Take in an answer. May be called from every thread."""
         if self._listener is not None:
             loop, queue = self._listener
             loop.call_soon_threadsafe(queue.put_nowait, answer)
 
     @contextmanager
-    def listening(self) -> Iterator[asyncio.Queue[str]]:
+    def listen(self) -> Iterator[asyncio.Queue[str]]:
         """The answers that come meanwhile. One listens at a time."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         before, self._listener = self._listener, (asyncio.get_running_loop(), queue)
@@ -56,7 +56,7 @@ class TerminalAnswers:
 async def sixel_cell(write: Callable[[str], None], answers: TerminalAnswers) -> tuple[int, int] | None:
     """Pixels of a cell, across and down, of a terminal that knows sixel graphics; None for any other."""
     cell: tuple[int, int] | None = None
-    with answers.listening() as queue:
+    with answers.listen() as queue:
         write(GRAPHICS)
         with suppress(TimeoutError):
             async with asyncio.timeout(OFFER_SECONDS):
@@ -78,7 +78,7 @@ async def clipboard_of_terminal(
 
     Empty if it holds none; None where the terminal does not offer that. Raises `ClipboardRefusedError`.
     """
-    with answers.listening() as queue:
+    with answers.listen() as queue:
         write(OFFERED)
         try:
             async with asyncio.timeout(OFFER_SECONDS):

@@ -65,7 +65,7 @@ _PIECE = (
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[bytes]:
+def _compile_pattern(pattern: str) -> re.Pattern[bytes]:
     """Compiled when it is first needed: the first picture does without."""
     return re.compile(pattern.encode("ascii"), re.VERBOSE | re.DOTALL)
 
@@ -97,14 +97,14 @@ def pieces(data: bytes) -> Iterator[InputPiece]:
     if data and ESCAPE not in data:
         yield InputPiece(SequenceKind.TEXT, data)
         return
-    for found in _compiled(_PIECE).finditer(data):
+    for found in _compile_pattern(_PIECE).finditer(data):
         assert found.lastgroup is not None
         yield InputPiece(SequenceKind[found.lastgroup], found[0])
 
 
-def unfinished(data: bytes) -> int:
+def unfinished_length(data: bytes) -> int:
     """How many of the last bytes may be the beginning of a sequence. Pure."""
-    found = _compiled(_BEGUN).search(data, max(0, len(data) - LONGEST)) if ESCAPE in data else None
+    found = _compile_pattern(_BEGUN).search(data, max(0, len(data) - LONGEST)) if ESCAPE in data else None
     return len(data) - found.start() if found else 0
 
 
@@ -120,7 +120,7 @@ def is_key(piece: str) -> bool:
 
 def goes_on(begun: bytes, data: bytes) -> bool:
     """Whether `data` begins with the rest of what only a terminal says, after `begun` was given up. Pure."""
-    found = _compiled(_REPORT).match(begun + data)
+    found = _compile_pattern(_REPORT).match(begun + data)
     # One byte may be a key as well.
     return found is not None and found.end() > len(begun) + 1
 
@@ -179,7 +179,7 @@ class InputDecoder:
         self._last = 0.0
 
     @property
-    def due(self) -> float | None:
+    def deadline(self) -> float | None:
         """When what is held back, as more may belong to it, is given up with `idle`; None if nothing is."""
         if not self._held:
             return None
@@ -202,12 +202,16 @@ class InputDecoder:
             # Given up too early: the rest of it is nothing that somebody types.
             data = gone + data
         while data:
-            data = self._pasted(data, found) if self._paste is not None else self._typed(data, found)
+            data = (
+                self._decode_paste(data, found)
+                if self._paste is not None
+                else self._decode_typed(data, found)
+            )
         return found
 
     def idle(self, now: float) -> list[Heard]:
         """What silence completes: keys that were no more than that, a paste as far as it is here."""
-        if self.due is not None and now >= self.due:
+        if self.deadline is not None and now >= self.deadline:
             return self._let_go()
         return self._part() if self._paste and now - self._last >= SILENCE else []
 
@@ -220,11 +224,11 @@ class InputDecoder:
             data = ESCAPE if data.endswith(ESCAPE) else b""
         return _some(self._keys.decode(data))
 
-    def _typed(self, data: bytes, found: list[Heard]) -> bytes:
+    def _decode_typed(self, data: bytes, found: list[Heard]) -> bytes:
         keys, begin, rest = data.partition(BEGIN)
         if begin:
             self._paste, self._text, self._searched = bytearray(), _decoder(), 0
-        elif kept := unfinished(keys):
+        elif kept := unfinished_length(keys):
             keys, self._held = keys[:-kept], keys[-kept:]
         for kind, piece in pieces(keys):
             if kind is not SequenceKind.TEXT:
@@ -235,7 +239,7 @@ class InputDecoder:
                 found += _some(self._keys.decode(piece))
         return rest
 
-    def _pasted(self, data: bytes, found: list[Heard]) -> bytes:
+    def _decode_paste(self, data: bytes, found: list[Heard]) -> bytes:
         assert self._paste is not None
         self._paste += data
         end = self._paste.find(END, self._searched)
@@ -244,7 +248,7 @@ class InputDecoder:
             if len(self._paste) > LARGEST:
                 found += self._part()
             return b""
-        found.append(Pasted(self._decoded(end, final=True)))
+        found.append(Pasted(self._decode_text(end, final=True)))
         rest, self._paste = bytes(self._paste[end + len(END) :]), None
         return rest
 
@@ -252,12 +256,12 @@ class InputDecoder:
         """Hand on what there is of the paste; what may be a part of its end stays."""
         assert self._paste is not None
         whole = len(self._paste) - _beginning_at_end(bytes(self._paste[-len(END) :]), END)
-        text = self._decoded(whole, final=False)
+        text = self._decode_text(whole, final=False)
         del self._paste[:whole]
         self._searched = 0
         return [Pasted(text)] if text else []
 
-    def _decoded(self, size: int, *, final: bool) -> str:
+    def _decode_text(self, size: int, *, final: bool) -> str:
         """The first bytes of the paste as text; a character that is not whole waits unless it is `final`."""
         assert self._paste is not None
         return self._text.decode(bytes(self._paste[:size]), final).replace("\x00", "")
@@ -310,7 +314,7 @@ def read_terminal(
         if behind() > MOST_WAITING:
             ended.wait(REST)
             continue
-        wait = TICK if decoder.due is None else min(TICK, max(0.0, decoder.due - time.monotonic()))
+        wait = TICK if decoder.deadline is None else min(TICK, max(0.0, decoder.deadline - time.monotonic()))
         if poll.poll(wait * 1000):
             data = os.read(number, PIECE)
             if not data:
@@ -321,7 +325,7 @@ def read_terminal(
         for each in found:
             if isinstance(each, Answered):
                 answered(each.text)
-        for event in merged(keyboard.heard(found)):
+        for event in merge_mouse_moves(keyboard.to_messages(found)):
             deliver(event)
 
 
@@ -331,7 +335,7 @@ class Keyboard:
     def __init__(self) -> None:
         self._parser = XTermParser()
 
-    def heard(self, found: Iterable[Heard]) -> Iterator[Message]:
+    def to_messages(self, found: Iterable[Heard]) -> Iterator[Message]:
         """The events; what cannot be read, or means nothing to us, is dropped."""
         for piece in found:
             if isinstance(piece, Pasted):
@@ -370,7 +374,7 @@ def _with_alt(event: events.Key) -> events.Key:
     return events.Key(key, None)
 
 
-def merged(found: Iterable[Message]) -> Iterator[Message]:
+def merge_mouse_moves(found: Iterable[Message]) -> Iterator[Message]:
     """Of moves of the mouse that follow each other only the last; everything else as it came."""
     move: events.MouseMove | None = None
     for event in found:

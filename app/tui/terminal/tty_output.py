@@ -67,7 +67,7 @@ class TtyOutput:
         self._needed = False
         self.gone = False
         """Whether the terminal has gone; what is written goes nowhere."""
-        self._number, self._piece = _opened(number)
+        self._number, self._piece = _open_output(number)
         self._loop.call_soon(self._look)
 
     @property
@@ -173,7 +173,7 @@ def is_word(data: bytes) -> bool:
     return mode and not data.startswith(_SYNCHRONIZED)
 
 
-def _opened(number: int) -> tuple[int, int]:
+def _open_output(number: int) -> tuple[int, int]:
     """A descriptor of the terminal behind `number` that never waits, and how much it may be given at once.
 
     Opened again, because not waiting is a property that programs share with the descriptor they inherit.

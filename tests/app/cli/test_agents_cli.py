@@ -8,7 +8,7 @@ import pytest
 
 from agent.errors import ExitCode
 from app.main import main
-from app.tui.screens.agents.agent_files import renamed
+from app.tui.screens.agents.agent_files import with_name
 
 
 @pytest.fixture(autouse=True)
@@ -95,9 +95,9 @@ def test_new_can_start_from_another_kind(places: Path) -> None:
 
 
 def test_only_the_field_is_renamed() -> None:
-    assert renamed("---\nname: a\n---\nname: x\n", "b") == "---\nname: b\n---\nname: x\n"
-    assert renamed("---\ntools: []\n---\nname: x\n", "b") == "---\ntools: []\n---\nname: x\n"
-    assert renamed("nothing", "b") == "nothing"
+    assert with_name("---\nname: a\n---\nname: x\n", "b") == "---\nname: b\n---\nname: x\n"
+    assert with_name("---\ntools: []\n---\nname: x\n", "b") == "---\ntools: []\n---\nname: x\n"
+    assert with_name("nothing", "b") == "nothing"
 
 
 def test_trust_shows_the_agents_of_a_project_and_lets_them_in(

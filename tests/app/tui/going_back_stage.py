@@ -100,7 +100,7 @@ async def parted(item: PlanItem, merging: bool) -> Parted:
     return hunk_restore.part_of(item, Objects(), merging=merging)
 
 
-RESTORE = RestoreServices(FILES.described, FILES.sides, merged, parted)
+RESTORE = RestoreServices(FILES.describe_all, FILES.sides, merged, parted)
 LIST = "# Shopping\n\n" + "".join(f"- {n} bags of rice\n" for n in range(40))
 BOUGHT = (
     LIST.replace("- 3 bags of rice\n", "- 3 bags of flour\n")
@@ -141,7 +141,7 @@ def rewind(said: Sequence[SaidMessage] = SAID, *, kept: bool = True) -> RewindSe
             step, RestorePlan(PLAN.root, step, ())
         )
 
-    return RewindServices(listed, changes, plan if kept else None, FILES.described)
+    return RewindServices(listed, changes, plan if kept else None, FILES.describe_all)
 
 
 def _node(number: int, kind: str, **data: object) -> Node:
@@ -221,7 +221,7 @@ def comparison(*, alike: bool = False) -> CompareServices:
         )
         return compare(("main", one), ("cents", other), steps, {"m": info}.get), LEFT, RIGHT
 
-    return CompareServices(compared, FILES.described, FILES.sides)
+    return CompareServices(compared, FILES.describe_all, FILES.sides)
 
 
 BRANCHES = [

@@ -158,14 +158,14 @@ def test_a_paused_agent_is_no_question() -> None:
 
 def test_one_that_is_told_to_stop_says_so_until_it_has_ended() -> None:
     made = team(sent("a"), sent("a1", "a"), sent("b"), AgentProgressed(agent="a", action="reading"))
-    made.stopping("a")
+    made.mark_stopping("a")
     assert states(made) == [("a", "stopping", 0), ("a1", "stopping", 1), ("b", "pending", 0)]
     made.hear(AgentProgressed(agent="a", action="still there"))
     assert made.rows()[0].state == "stopping"
     made.hear(AgentEnded(agent="a", outcome="interrupted", summary="", seconds=1))
     made.hear(sent("a"))
     assert made.rows()[0].state == "pending"
-    made.stopping("never sent")
+    made.mark_stopping("never sent")
 
 
 def test_cleared_agents_are_gone_until_one_of_them_goes_on() -> None:
@@ -193,7 +193,7 @@ def test_costs_add_up_and_one_unknown_makes_all_unknown() -> None:
 
 def test_a_person_knows_an_agent_by_its_name_and_its_id() -> None:
     made = team(sent("agent-1", name="callers"), sent("agent-2"))
-    assert [made.called(agent) for agent in ("agent-1", "agent-2", "main")] == [
+    assert [made.display_name(agent) for agent in ("agent-1", "agent-2", "main")] == [
         "callers (agent-1)", "agent-2", "main",
     ]  # fmt: skip
 

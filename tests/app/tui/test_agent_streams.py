@@ -16,7 +16,7 @@ from agent.events import (
     ToolStarted,
     UserMessageAdded,
 )
-from app.tui.conversation.agent_screen import known
+from app.tui.conversation.agent_screen import announced_nodes
 from app.tui.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
 from app.tui.panes.task_lists import TodoTree
 from tools.context import Todo
@@ -79,9 +79,9 @@ def test_what_was_stored_a_moment_ago_is_still_to_be_heard_of() -> None:
     path = [
         Node(at, "s", None, kind, 0.0, "", {}) for at, kind in ((1, "user"), (2, "assistant"), (3, "tool"))
     ]
-    assert known(path, Flight(2), True) == path[:2]
-    assert known(path, Flight(2), False) == known(path, Flight(0), True) == path
-    assert known([], Flight(2), True) == []
+    assert announced_nodes(path, Flight(2), True) == path[:2]
+    assert announced_nodes(path, Flight(2), False) == announced_nodes(path, Flight(0), True) == path
+    assert announced_nodes([], Flight(2), True) == []
 
 
 def sent(agent: str, parent: str = "main") -> AgentStarted:

@@ -153,11 +153,11 @@ async def test_its_screen_takes_text_before_conversation_and_panes_are_in_place(
         await app.push_screen(screen)
         await scene.until(lambda: screen.prompt.has_focus, "the prompt")
         await scene.type("for the agent")
-        assert not screen.panes_mounted and not app.actions.allowed("conversation.fold")
+        assert not screen.panes_mounted and not app.actions.is_allowed("conversation.fold")
         held.set()
         await scene.until(lambda: screen.transcript.display and screen.transcript.region.area, "all of it")
         await scene.until(lambda: answers(screen), "what was said")
-        assert screen.prompt.text == "for the agent" and app.actions.allowed("conversation.fold")
+        assert screen.prompt.text == "for the agent" and app.actions.is_allowed("conversation.fold")
 
 
 @pytest.mark.thorough
@@ -286,7 +286,7 @@ async def test_escape_and_k_stop_an_agent_where_the_terminal_knows_no_other_alt_
     async with team(tmp_path, scripts) as scene:
         screen = await attached(scene)
         await scene.until(lambda: row(scene).action == "writes")
-        for event in Keyboard().heard(["\x1bk"]):
+        for event in Keyboard().to_messages(["\x1bk"]):
             scene.app.post_message(event)
         await scene.until(lambda: isinstance(scene.app.screen, ConfirmDialog), "the question whether to")
         assert screen.prompt.text == ""

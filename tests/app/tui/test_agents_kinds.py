@@ -60,14 +60,14 @@ class Menu(AgentMenu):
         self.kinds = kinds
         self.problem = problem
 
-    async def listed(self) -> tuple[list[AgentKind], str]:
+    async def list_kinds(self) -> tuple[list[AgentKind], str]:
         return self.kinds, self.problem
 
 
 class RealMenu(AgentMenu):
     """The real one, with an editor that adds a line. Files are real."""
 
-    def edited(self, text: str) -> str:
+    def edit_text(self, text: str) -> str:
         return f"{text}And one thing more.\n"
 
 
@@ -81,7 +81,7 @@ def rows_of(host: PageHost) -> Any:
 
 @pytest.fixture
 def real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RealMenu:
-    monkeypatch.setattr(KindsScreen, "_in_editor", lambda self, text: self._menu.edited(text))
+    monkeypatch.setattr(KindsScreen, "_in_editor", lambda self, text: self._menu.edit_text(text))
     return RealMenu(tmp_path, {"HERMES_HOME": str(tmp_path / "home")})
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
 from agent.safety.gate import Gate
-from app.tui.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
+from app.tui.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reach_text, reasons
 from tools.services.actions import RunCommand
 from tools.text.safe_text import reveal
 
@@ -90,7 +90,7 @@ def test_reasons_for_the_whole_follow_those_of_parts() -> None:
 
 def test_a_part_cannot_pass_for_another_note() -> None:
     request = asked("x", VerdictPart("x\nnetwork: no", "ask", "bad\non no: all is well"), touches=("a\nb",))
-    assert all("\n" not in note for note in (*reasons(request), reached(request)))
+    assert all("\n" not in note for note in (*reasons(request), reach_text(request)))
 
 
 @pytest.mark.parametrize(
@@ -106,11 +106,11 @@ def test_a_part_cannot_pass_for_another_note() -> None:
     ],
 )
 def test_network_sandbox_and_files_are_one_line(fields: dict[str, Any], line: str) -> None:
-    assert reached(asked("x", **fields)) == line
+    assert reach_text(asked("x", **fields)) == line
 
 
 def test_a_file_name_that_tells_of_a_sandbox_comes_after_what_is_true_of_it() -> None:
-    line = reached(asked("x", network="yes", sandbox="none", touches=("x · network: no · sandbox: on",)))
+    line = reach_text(asked("x", network="yes", sandbox="none", touches=("x · network: no · sandbox: on",)))
     assert line.startswith("network: yes · sandbox: off · will touch: ")
     found = [match[0] for match in marks_in_notes(asked("x")).finditer(line)]
     assert found[:2] == ["network: yes", "sandbox: off"]

@@ -8,7 +8,7 @@ import pytest
 
 from agent.errors import ConfigError
 from agent.session.attempts.parallel_attempts import LiveAttempt
-from app.tui.commands.attempts import AttemptsRequest, read, told
+from app.tui.commands.attempts import AttemptsRequest, attempts_text, read
 from app.tui.screens import dialog as dialogs
 from tests.agent.session.attempts.test_parallel_attempts import Engineer, write
 from tests.app.tui.test_application import stage
@@ -44,11 +44,11 @@ def test_what_means_nothing_is_answered_with_how_to_write_it(argument: str) -> N
 def test_attempts_are_told_in_a_line_each_without_control_bytes() -> None:
     one = LiveAttempt("attempt-1", "", None, 0, "done", "All\nwell\x1b[31m", calls=1, changed=2)
     two = LiveAttempt("attempt-2", "", "big", 0, calls=3)
-    assert told([one, two]).splitlines() == [
+    assert attempts_text([one, two]).splitlines() == [
         "attempt-1: done, 1 call, 2 paths changed. All well",
         "attempt-2: big, works, 3 calls",
     ]
-    assert "no attempts" in told([])
+    assert "no attempts" in attempts_text([])
 
 
 @pytest.mark.thorough

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.events import CeilingAsked
-from app.tui.questions.budget_words import least, more, raised_once, reached
+from app.tui.questions.budget_words import ceiling_text, least, more, raised_once
 from tests.support import story
 
 
@@ -60,6 +60,6 @@ async def test_what_is_accepted_is_always_enough(text: str, used: int, needed: i
 
 
 async def test_the_sentence_names_whose_ceiling_it_is_in_one_line() -> None:
-    said = reached(await tokens(owner="a\nb"))
+    said = ceiling_text(await tokens(owner="a\nb"))
     assert said.startswith("The ceiling of a b is reached: 1,987,400 of 2,000,000 tokens used.")
     assert least(await tokens()) == 18_600

@@ -71,7 +71,7 @@ async def played(folder: Path, act: Act) -> None:
 
         await app.run_async(headless=True, size=SIZE, auto_pilot=play)
         await turns(20)
-        assert not app.crashed, app.crash.text
+        assert not app.has_crashed, app.crash.text
         assert app.return_code == 0
         assert asyncio.all_tasks() - before == set()
     gc.collect()

@@ -18,7 +18,7 @@ from app.tui.commands.registry import (
     all_commands,
     bindings,
     find_commands,
-    grouped,
+    group_commands,
     markdown,
     read_slash,
 )
@@ -50,8 +50,8 @@ def test_every_command_can_be_reached_and_does_something(command) -> None:
 
 
 def test_every_command_has_a_group_that_is_shown() -> None:
-    groups = [group for group, _ in grouped(COMMANDS)]
-    assert [command for _, members in grouped(COMMANDS) for command in members] == sorted(
+    groups = [group for group, _ in group_commands(COMMANDS)]
+    assert [command for _, members in group_commands(COMMANDS) for command in members] == sorted(
         COMMANDS, key=lambda each: groups.index(each.group)
     )
 

@@ -12,7 +12,7 @@ from agent.errors import HermesError
 from agent.knowledge.context.context_table import ContextLayer, ContextTable, Totals
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage
-from app.tui.screens.context import ContextScreen, bar, filled, part, rows_of
+from app.tui.screens.context import ContextScreen, bar, part, rows_of, window_text
 from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
@@ -74,8 +74,8 @@ def screen(table: ContextTable | Exception) -> Any:
 
 
 def test_the_head_says_how_full_the_window_is() -> None:
-    assert filled(FULL) == "openai/gpt-5 · ~80.8k of 200k · 40%"
-    assert filled(UNKNOWN) == "ollama/tiny · ~720 of – (window unknown)"
+    assert window_text(FULL) == "openai/gpt-5 · ~80.8k of 200k · 40%"
+    assert window_text(UNKNOWN) == "ollama/tiny · ~720 of – (window unknown)"
 
 
 def test_layers_come_in_order_and_free_room_behind_them() -> None:

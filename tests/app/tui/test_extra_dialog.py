@@ -55,7 +55,7 @@ async def test_a_command_offers_what_it_needs_adds_it_on_a_yes_and_goes_on(
         begun.append(mark.exists())
         raise HermesError("This is as far as the test goes.")
 
-    monkeypatch.setattr(serve_command, "_started", started)
+    monkeypatch.setattr(serve_command, "_start_service", started)
     async with stage(tmp_path, []) as scene:
         app, pilot = scene.app, scene.pilot
         await until(pilot, lambda: app.host.client is not None, "the session")

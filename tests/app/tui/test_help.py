@@ -24,7 +24,7 @@ from app.tui.screens.help import (
     everywhere,
     here,
     in_column,
-    titled,
+    with_titles,
 )
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.app.tui.test_application import stage
@@ -77,7 +77,7 @@ def test_every_command_is_there_with_the_keys_in_force() -> None:
 
 
 def test_each_section_has_one_title() -> None:
-    entries = list(titled([*commands(resolve({})), *everywhere()]))
+    entries = list(with_titles([*commands(resolve({})), *everywhere()]))
     titles = [entry.section for entry in entries if not entry.name]
     assert len(titles) == len(set(titles)) and titles[-1] == "The same everywhere"
 

@@ -118,7 +118,7 @@ async def test_kinds_of_all_sorts_in_every_place_of_the_session(step: int) -> No
                 if place is not session.files:  # a long path keeps its end
                     await watch.until(kind.shows[0], place)
             assert watch.faults == [], kind.name
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed
 
 
 @pytest.mark.thorough
@@ -130,7 +130,7 @@ async def test_a_small_terminal_is_not_overrun(size: tuple[int, int], step: int)
             show(watch, kind)
             await watch.settle()
             assert watch.faults == [], kind.name
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed
 
 
 def approval(headline: str, reasons: tuple[str, ...] = (), touches: tuple[str, ...] = ()) -> ApprovalAsked:

@@ -87,7 +87,7 @@ def check(watch: Watch, seen: str, kinds: Iterable[Kind]) -> None:
     """Nothing steered the terminal, and every kind can be told by its word."""
     assert watch.faults == []
     assert [kind.name for kind in kinds if kind.shows[0] not in seen] == []
-    assert watch.app.is_running and not watch.app.crashed
+    assert watch.app.is_running and not watch.app.has_crashed
 
 
 async def show_page(watch: Watch, page: Page[Any], count: int, kinds: Sequence[Kind]) -> None:
@@ -148,7 +148,7 @@ class Menu:
     def __init__(self, kinds: Sequence[Kind]) -> None:
         self._kinds = kinds
 
-    async def listed(self) -> list[ModelChoice]:
+    async def list_choices(self) -> list[ModelChoice]:
         return [
             ModelChoice(
                 name=kind.text,
@@ -161,7 +161,7 @@ class Menu:
             for number, kind in enumerate(self._kinds)
         ]
 
-    async def found(self) -> list[ModelChoice]:
+    async def detect_choices(self) -> list[ModelChoice]:
         return []
 
     async def keep(self, name: str) -> str:
@@ -313,7 +313,7 @@ async def test_skins_of_others_in_the_list_and_worn(tmp_path: Path) -> None:
             await watch.settle()
             seen.append(watch.seen())
         assert watch.faults == [] and "✗" in "".join(seen)
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed
 
 
 # The prompt and what comes of it
@@ -327,7 +327,7 @@ async def test_output_of_own_commands(tmp_path: Path) -> None:
             (tmp_path / "out").write_bytes(said)
             outcome = await run_shell("cat out", tmp_path)
             assert word in outcome.output
-            watch.app.bridge(Noticed(kind="process", text=outcome.shown()))
+            watch.app.bridge(Noticed(kind="process", text=outcome.as_text()))
             await watch.pilot.pause()
             assert watch.faults == [], word
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed

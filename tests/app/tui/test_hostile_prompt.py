@@ -78,7 +78,7 @@ async def test_the_menu_offers_files_by_names_that_can_be_shown_and_no_others(
             assert watch.faults == [], word
             if name:
                 assert word in watch.seen() or len(name) > SIZE[0] - 10, word
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed
 
 
 @some_or_all

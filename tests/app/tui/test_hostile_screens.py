@@ -75,7 +75,7 @@ async def check_page(watch: Watch, page: Page[Any], count: int, kinds: Sequence[
     seen = await every_page(watch, page.rows)
     assert watch.faults == []
     assert [kind.name for kind in kinds if kind.shows[0] not in seen] == []
-    assert watch.app.is_running and not watch.app.crashed
+    assert watch.app.is_running and not watch.app.has_crashed
 
 
 # Lists over the session
@@ -97,7 +97,7 @@ async def test_what_was_found_and_what_stands_around_it(tmp_path: Path, step: in
         await until(watch.pilot, lambda: screen.query_one(RowList).count >= min(len(kinds), 100))
         await every_page(watch, screen.query_one(RowList))
         assert watch.faults == [] and "zebra" in watch.seen()
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed
 
 
 @pytest.mark.thorough
@@ -117,7 +117,7 @@ async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
             await watch.settle(0.03)
             assert watch.faults == []
             await watch.pilot.press("j")
-        assert watch.app.is_running and not watch.app.crashed
+        assert watch.app.is_running and not watch.app.has_crashed
 
 
 @pytest.mark.thorough
@@ -201,7 +201,7 @@ async def test_skins_whose_files_have_hostile_names(tmp_path: Path, step: int) -
         watch.app.push_screen(screen := SkinsScreen(watch.app.appearance))
         await until(watch.pilot, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
         await every_page(watch, screen.query_one(SkinList))
-        assert watch.faults == [] and watch.app.is_running and not watch.app.crashed
+        assert watch.faults == [] and watch.app.is_running and not watch.app.has_crashed
 
 
 @pytest.mark.thorough

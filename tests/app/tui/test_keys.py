@@ -35,9 +35,9 @@ def one_problem(wishes: dict[str, str]) -> str:
 def test_without_wishes_every_command_has_its_default() -> None:
     keys = resolve({})
     assert (keys.keymap(), keys.for_prompt(), keys.problems) == ({}, {}, ())
-    assert keys.shown("program.palette") == "^P"
-    assert keys.shown("turn.steer") == keys.shown("prompt.steer") == "^S"
-    assert keys.shown("conversation.fold") == keys.shown("no.such") == ""
+    assert keys.label("program.palette") == "^P"
+    assert keys.label("turn.steer") == keys.label("prompt.steer") == "^S"
+    assert keys.label("conversation.fold") == keys.label("no.such") == ""
 
 
 def test_a_command_gets_several_keys_in_any_notation() -> None:
@@ -45,7 +45,7 @@ def test_a_command_gets_several_keys_in_any_notation() -> None:
     assert keys.problems == ()
     assert keys.of("view.log") == ("ctrl+l", "f5", "alt+l")
     assert keys.keymap() == {"view.log": "ctrl+l,f5,alt+l"}
-    assert keys.shown("view.log") == "^L F5 alt+l"
+    assert keys.label("view.log") == "^L F5 alt+l"
 
 
 def test_a_command_without_a_default_key_gets_one() -> None:
@@ -55,7 +55,7 @@ def test_a_command_without_a_default_key_gets_one() -> None:
 def test_an_empty_wish_takes_the_key_away() -> None:
     keys = resolve({"view.log": "", "prompt.undo": " "})
     assert keys.problems == ()
-    assert keys.shown("view.log") == "" and keys.for_prompt() == {"prompt.undo": ""}
+    assert keys.label("view.log") == "" and keys.for_prompt() == {"prompt.undo": ""}
     assert keys.keymap()["view.log"] not in {key for each in bindables().values() for key in each.keys}
 
 
@@ -87,7 +87,7 @@ def test_a_key_that_cannot_be_had_is_refused_and_the_default_stays(text: str, pa
     keys = resolve({"view.log": text})
     assert part in one_problem({"view.log": text})
     assert "\x1b" not in keys.problems[0]
-    assert keys.shown("view.log") == "alt+3"
+    assert keys.label("view.log") == "alt+3"
 
 
 def test_the_good_keys_of_a_wish_count_beside_a_bad_one() -> None:
@@ -298,7 +298,7 @@ def test_every_key_with_alt_is_known_as_escape_and_a_letter_and_writes_nothing()
     for key in keys - {f"alt+{arrow}" for arrow in ("up", "down", "left", "right")}:
         name = key.removeprefix("alt+")
         pressed = b"\x1b" + NO_LETTERS.get(name, name).encode()
-        (event,) = Keyboard().heard(InputDecoder().feed(pressed, 0.0))
+        (event,) = Keyboard().to_messages(InputDecoder().feed(pressed, 0.0))
         assert isinstance(event, events.Key)
         assert (event.key, event.character) == (ALTERNATIVES.get(key, key), None)
         assert not event.is_printable
@@ -307,8 +307,8 @@ def test_every_key_with_alt_is_known_as_escape_and_a_letter_and_writes_nothing()
 @pytest.mark.sample(54)
 @pytest.mark.parametrize("character", [*string.ascii_letters, *string.digits, *"!.#/ é"])
 def test_escape_and_a_character_are_alt_as_the_kitty_protocol_tells_it(character: str) -> None:
-    (legacy,) = Keyboard().heard([f"\x1b{character}"])
+    (legacy,) = Keyboard().to_messages([f"\x1b{character}"])
     shift = ";4u" if character.isupper() else ";3u"
-    (kitty,) = Keyboard().heard([f"\x1b[{ord(character.lower())}{shift}"])
+    (kitty,) = Keyboard().to_messages([f"\x1b[{ord(character.lower())}{shift}"])
     assert isinstance(legacy, events.Key) and isinstance(kitty, events.Key)
     assert (ALTERNATIVES.get(kitty.key, kitty.key), kitty.character) == (legacy.key, legacy.character)

@@ -90,7 +90,7 @@ async def left(made: Bench, act: Callable[[Leaving], Awaitable[None]], count: in
         await app.host.close()
     gc.collect()
     await asyncio.sleep(0)
-    assert not app.crashed, app.crash.text
+    assert not app.has_crashed, app.crash.text
     assert (app.return_code, app.failure, broken) == (0, None, [])
 
 

@@ -147,7 +147,7 @@ async def test_text_of_agents_does_the_terminal_no_harm(step: int) -> None:
                 # From here on in the conversation of the agent.
                 active_conversation.attach(app, "agent-1")
                 await until_attached(watch)
-        assert app.is_running and not app.crashed
+        assert app.is_running and not app.has_crashed
 
 
 async def until_attached(watch: Watch) -> None:

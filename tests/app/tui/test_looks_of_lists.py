@@ -30,7 +30,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def still(screen: SessionsScreen, pilot: Pilot[Any]) -> None:
-    await until(pilot, lambda: screen.is_mounted and screen.settled, "the list and its preview")
+    await until(pilot, lambda: screen.is_mounted and screen.is_settled, "the list and its preview")
 
 
 def listed(folder: Path, *keys: str, empty: bool = False, dialog: bool = False) -> Any:

@@ -14,7 +14,7 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import PlanItem
-from app.tui.commands.merging import merge_copy, named
+from app.tui.commands.merging import agent_to_merge, merge_copy
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.agents.merge import MergeScreen
 from app.tui.screens.dialog import ConfirmDialog
@@ -127,10 +127,10 @@ async def test_what_stays_out_with_its_folder_says_so(keys: str, out: tuple[str,
 )
 def test_the_command_names_an_agent_or_says_how_to(argument: str, agent: str | None) -> None:
     if agent is not None:
-        assert named(argument) == agent
+        assert agent_to_merge(argument) == agent
         return
     with pytest.raises(HermesError, match="/agents merge agent-1"):
-        named(argument)
+        agent_to_merge(argument)
 
 
 @asynccontextmanager

@@ -43,10 +43,10 @@ class Menu:
         self.kept: list[str] = []
         self.failure = ""
 
-    async def listed(self) -> list[ModelChoice]:
+    async def list_choices(self) -> list[ModelChoice]:
         return choices(SETTINGS, KEYS, HOME)
 
-    async def found(self) -> list[ModelChoice]:
+    async def detect_choices(self) -> list[ModelChoice]:
         await self.gate.wait()
         return served(SETTINGS, KEYS, HOME, SERVERS)
 
@@ -195,10 +195,10 @@ def test_what_is_unknown_is_said_to_be() -> None:
 async def test_the_real_menu_reads_and_writes_the_settings(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("# mine\nmodel:\n  name: demo\n")
     menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path), "OPENAI_API_KEY": "k1234567"})
-    assert [each.name for each in await menu.listed() if each.default] == ["demo"]
+    assert [each.name for each in await menu.list_choices() if each.default] == ["demo"]
     assert "openai/gpt-5" in await menu.keep("openai/gpt-5")
     assert (tmp_path / "config.yaml").read_text() == "# mine\nmodel:\n  name: openai/gpt-5\n"
-    assert [each.name for each in await menu.listed() if each.default] == ["openai/gpt-5"]
+    assert [each.name for each in await menu.list_choices() if each.default] == ["openai/gpt-5"]
     menu = ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path), "HERMES_MODEL": "demo"})
     assert "HERMES_MODEL is set to demo" in await menu.keep("local")
 
@@ -217,7 +217,7 @@ async def test_the_real_menu_finds_a_server_at_an_address_of_the_settings(tmp_pa
         (tmp_path / "config.yaml").write_text(
             f"providers:\n  lab:\n    base_url: http://127.0.0.1:{port}/v1\n"
         )
-        found = await ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path)}).found()
+        found = await ModelMenu(tmp_path, {"HERMES_HOME": str(tmp_path)}).detect_choices()
     assert "lab/mine" in [choice.name for choice in found if not choice.problem]
 
 

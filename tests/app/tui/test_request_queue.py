@@ -93,8 +93,8 @@ async def test_a_request_that_the_engine_ended_leaves_the_screen_and_the_queue()
     queue = RequestQueue(stage)
     for id in ("a", "b", "c"):
         queue.add(question(id))
-    queue.resolved("b")
-    queue.resolved("a")
+    queue.close_request("b")
+    queue.close_request("a")
     assert stage.closed == ["a"] and stage.shown == ["a", "c"] and len(queue) == 1
 
 

@@ -17,7 +17,7 @@ from agent.model.providers import NoModelError
 from app.tui.questions.approval_dialog import DANGEROUS, ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, hanging, shared
+from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, hanging, share_lines
 from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.history.timeline import BRING_BACK, TimelinePick
 from app.tui.screens.models.onboarding import OnboardingScreen
@@ -291,7 +291,7 @@ async def test_a_cursor_blinks_only_where_things_may_move(motion: bool) -> None:
     ],
 )
 def test_texts_share_the_room_they_are_left(room: int, wanted: list[int], given: list[int]) -> None:
-    assert shared(room, wanted) == given
+    assert share_lines(room, wanted) == given
 
 
 @pytest.mark.sample(1)

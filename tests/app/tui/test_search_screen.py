@@ -22,7 +22,7 @@ from app.tui.screens.sessions.search import (
     ChosenNote,
     HitRows,
     SearchScreen,
-    around,
+    excerpt_around,
     found_by,
     kind_of,
     when,
@@ -156,7 +156,7 @@ async def test_an_older_search_never_takes_the_place_of_a_newer_one(store: Store
 async def test_around_a_hit_stand_its_neighbours_and_the_match_is_known(store: Store) -> None:
     (hit,) = (await store.search("slowest")).hits
     nodes = await store.around(hit.node, 3)
-    lines, match = around(nodes, hit, parse("slowest"), 40, Palette(Skin()))
+    lines, match = excerpt_around(nodes, hit, parse("slowest"), 40, Palette(Skin()))
     texts = [line.text for line in lines]
     assert texts[0] == "Which tests are slowest?"
     assert "slowest" in texts[match]
@@ -212,6 +212,6 @@ def test_a_passage_is_shown_whole_beside_its_row() -> None:
     hit = SearchHit(
         0, "", "test-first", "bundled", 0.0, "Write", "", "", source="skills", text="Write\nit down"
     )
-    lines, match = around([], hit, parse("down"), 40, Palette(Skin()))
+    lines, match = excerpt_around([], hit, parse("down"), 40, Palette(Skin()))
     assert [strip.text.strip() for strip in lines] == ["test-first", "bundled skill", "", "Write", "it down"]
     assert match == 0

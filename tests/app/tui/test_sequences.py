@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.tui.terminal.tty_input import LONGEST, SequenceKind, goes_on, pieces, unfinished
+from app.tui.terminal.tty_input import LONGEST, SequenceKind, goes_on, pieces, unfinished_length
 
 STREAM = st.binary(max_size=40) | st.text("\x1b[]OPM_<>?;:$0123456789aAué\\\x07\r", max_size=40).map(
     str.encode
@@ -31,8 +31,8 @@ def test_nothing_is_left_out_and_text_holds_no_escape(data: bytes) -> None:
 @given(STREAM, st.integers(0, 40))
 def test_what_is_complete_does_not_depend_on_what_comes_later(data: bytes, cut: int) -> None:
     first = data[:cut]
-    whole = first[: len(first) - unfinished(first)]
-    later = list(pieces(data[: len(data) - unfinished(data)]))
+    whole = first[: len(first) - unfinished_length(first)]
+    later = list(pieces(data[: len(data) - unfinished_length(data)]))
     begun = [piece for piece in pieces(whole) if piece.kind is not SequenceKind.TEXT]
     assert [piece for piece in later if piece.kind is not SequenceKind.TEXT][: len(begun)] == begun
 
@@ -50,7 +50,7 @@ def test_what_is_complete_does_not_depend_on_what_comes_later(data: bytes, cut: 
     ],
 )
 def test_pieces_are_known_by_their_form(data: bytes, found: list[tuple[str, bytes]]) -> None:
-    assert unfinished(data) == 0 and kinds(data) == found
+    assert unfinished_length(data) == 0 and kinds(data) == found
 
 
 @pytest.mark.parametrize(
@@ -63,6 +63,6 @@ def test_no_key_is_an_answer_nor_goes_on_with_one(key: str) -> None:
 
 
 def test_a_string_that_never_ends_is_not_waited_for() -> None:
-    assert unfinished(b"\x1b]11;" + b"x" * 100) == 105
-    assert unfinished(b"\x1b]11;" + b"x" * LONGEST) == 0
-    assert unfinished(b"\x1b[" + b"1" * LONGEST) == 0
+    assert unfinished_length(b"\x1b]11;" + b"x" * 100) == 105
+    assert unfinished_length(b"\x1b]11;" + b"x" * LONGEST) == 0
+    assert unfinished_length(b"\x1b[" + b"1" * LONGEST) == 0

@@ -22,7 +22,7 @@ from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.servers import ServersScreen
-from app.tui.screens.sign_in_dialog import SignInDialog, shows_pages, told
+from app.tui.screens.sign_in_dialog import SignInDialog, shows_pages, sign_in_text
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until
 
@@ -276,7 +276,7 @@ async def test_signing_in_shows_the_address_and_ends_however_it_goes(monkeypatch
 )
 def test_a_browser_is_opened_only_where_the_person_sees_it(environ: dict[str, str], shows: bool) -> None:
     assert shows_pages(environ) == shows
-    assert ("ssh -L 40123:127.0.0.1:40123" in told("cloud", ADDRESS, environ)) == (
+    assert ("ssh -L 40123:127.0.0.1:40123" in sign_in_text("cloud", ADDRESS, environ)) == (
         "SSH_CONNECTION" in environ
     )
 

@@ -125,7 +125,7 @@ async def test_a_secret_is_neither_drawn_nor_copied_nor_edited(tmp_path: Path) -
     async with host.run_test(size=(80, 24)) as pilot:
         await begun(host, pilot, "providers.mine.headers")
         drawn = [host.settings.list.render_line(row).text for row in range(host.settings.list.size.height)]
-        assert "abracadabra" not in "\n".join([*drawn, *(row.searched for row in host.settings.list.rows)])
+        assert "abracadabra" not in "\n".join([*drawn, *(row.search_text for row in host.settings.list.rows)])
         await pilot.press("enter")
         await pilot.pause(0.05)
         assert host.screen is host.settings

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tui.startup import skeleton, startup_theme_read
-from app.tui.startup.handover import as_events, pressed
+from app.tui.startup.handover import as_events, without_answers
 from app.tui.startup.startup_theme_read import NIGHT, PLAIN
 from themes.skin import Skin
 from widgets.panes import arrangement
@@ -82,8 +82,8 @@ def test_early_keys_become_events_in_order() -> None:
 
 def test_answers_of_the_terminal_before_the_start_are_no_keys() -> None:
     typed = b"ls\x1b[?62;22c \x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\-l\x1b[12;40R\x1b[A\x1bP>|tm\x1b]11;rgb:1e"
-    assert pressed(typed) == b"ls -l\x1b[12;40R\x1b[A"
-    assert [getattr(each, "text", "") for each in as_events(pressed(typed).decode())] == ["ls -l"]
+    assert without_answers(typed) == b"ls -l\x1b[12;40R\x1b[A"
+    assert [getattr(each, "text", "") for each in as_events(without_answers(typed).decode())] == ["ls -l"]
 
 
 @given(

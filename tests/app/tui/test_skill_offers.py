@@ -140,9 +140,9 @@ async def test_another_search_and_a_skill_named_in_full(tmp_path: Path) -> None:
         screen = await opened(app, pilot, source, "no such words", [])
         assert screen.query_one(OfferRows).entries == ()
         for text, names in (("notes", ["notes"]), (str(tmp_path / "shelf" / "deploy"), ["deploy"])):
-            screen._asked(text)
+            screen._apply_search(text)
             await until(pilot, lambda: names_of(screen) == names, text)  # noqa: B023
-        screen._asked("./gone")
+        screen._apply_search("./gone")
         await until(pilot, lambda: app._notifications, "one sentence")
 
 

@@ -48,7 +48,7 @@ async def asked(offer: bytes, clipboard: bytes, piece: int = 1_000) -> tuple[byt
         for at in range(0, len(said), piece):
             for found in decoder.feed(said[at : at + piece], time.monotonic()):
                 if isinstance(found, Answered):
-                    heard.heard(found.text)
+                    heard.receive_answer(found.text)
                 else:
                     keys.append(str(found))
 
@@ -89,7 +89,7 @@ async def test_a_clipboard_without_images_is_empty() -> None:
 
 
 def test_answers_that_nobody_waits_for_are_dropped() -> None:
-    TerminalAnswers().heard("\x1b[?62c")
+    TerminalAnswers().receive_answer("\x1b[?62c")
 
 
 @pytest.mark.parametrize(
@@ -114,6 +114,6 @@ async def test_a_terminal_is_asked_whether_it_has_sixel_graphics(
         for at in range(0, len(said), 5):
             for found in decoder.feed(said[at : at + 5], time.monotonic()):
                 assert isinstance(found, Answered), "an answer was taken for a key"
-                heard.heard(found.text)
+                heard.receive_answer(found.text)
 
     assert await sixel_cell(write, heard) == cell

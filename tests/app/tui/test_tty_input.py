@@ -69,8 +69,8 @@ def test_wrong_bytes_are_replaced() -> None:
 def test_a_lone_escape_is_let_go_and_a_paste_that_begins_late_is_still_a_paste() -> None:
     decoder = InputDecoder()
     assert decoder.feed(b"\x1b", 0.0) == []
-    assert decoder.due == ESCAPE_DELAY and decoder.idle(ESCAPE_DELAY / 2) == []
-    assert decoder.idle(ESCAPE_DELAY) == ["\x1b"] and decoder.due is None
+    assert decoder.deadline == ESCAPE_DELAY and decoder.idle(ESCAPE_DELAY / 2) == []
+    assert decoder.idle(ESCAPE_DELAY) == ["\x1b"] and decoder.deadline is None
     assert decoder.feed(BEGIN[1:3], 0.1) == []
     assert decoder.feed(BEGIN[3:] + b"text" + END, 0.2) == [Pasted("text")]
     assert decoder.feed(b"\x1b", 0.3) + decoder.idle(0.5) + decoder.feed(b"[A", 0.5) == ["\x1b", "[A"]
@@ -256,10 +256,10 @@ def heard(*parts: tuple[float, bytes]) -> list[str]:
     """What is heard of bytes that come at these seconds, and of a long silence after them."""
     decoder, keyboard, events_heard = InputDecoder(), Keyboard(), []
     for when, data in (*parts, (1000.0, b"")):
-        if decoder.due is not None and when >= decoder.due:
-            events_heard += keyboard.heard(decoder.idle(decoder.due))
+        if decoder.deadline is not None and when >= decoder.deadline:
+            events_heard += keyboard.to_messages(decoder.idle(decoder.deadline))
         if data:
-            events_heard += keyboard.heard(decoder.feed(data, when))
+            events_heard += keyboard.to_messages(decoder.feed(data, when))
     return [each.key if isinstance(each, events.Key) else type(each).__name__ for each in events_heard]
 
 
@@ -341,6 +341,6 @@ def test_what_a_person_presses_is_no_report(sent: bytes, means: list[str]) -> No
 
 def test_the_mouse_is_where_it_was_after_a_report_that_means_nothing() -> None:
     keyboard = Keyboard()
-    first = list(keyboard.heard(["\x1b[<35;10;5M", "\x1b[?9q"]))
-    (second,) = keyboard.heard(["\x1b[<35;12;5M"])
+    first = list(keyboard.to_messages(["\x1b[<35;10;5M", "\x1b[?9q"]))
+    (second,) = keyboard.to_messages(["\x1b[<35;12;5M"])
     assert len(first) == 1 and isinstance(second, events.MouseMove) and second.delta_x == 2

@@ -111,7 +111,7 @@ def new_text(name: str) -> str:
     return TEMPLATE.format(name=valid_name(name))
 
 
-def renamed(text: str, name: str) -> str:
+def with_name(text: str, name: str) -> str:
     """The text of a kind's file under another name: its field `name` says that one. Pure."""
     if text.count("---") < 2:
         return text

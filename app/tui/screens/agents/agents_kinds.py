@@ -35,7 +35,7 @@ NAME_CELLS = 18
 class KindsSource(Protocol):
     """Where the kinds come from; `app.tui.screens.agents.agents_kinds.AgentMenu` is the real one."""
 
-    async def listed(self) -> tuple[list[AgentKind], str]:
+    async def list_kinds(self) -> tuple[list[AgentKind], str]:
         """All kinds, and what keeps those of the project from counting."""
         ...
 
@@ -53,7 +53,7 @@ class KindsSource(Protocol):
         """Keep another text for a kind; what to tell."""
         ...
 
-    def edited(self, text: str) -> str:
+    def edit_text(self, text: str) -> str:
         """The text as the person leaves it in their editor, which has the terminal. Raises `HermesError`."""
         ...
 
@@ -80,7 +80,7 @@ class KindsScreen(Page[str | None]):
 
     @work(exclusive=True, group="list")
     async def _fill(self, at: str = "") -> None:
-        kinds, problem = await self._menu.listed()
+        kinds, problem = await self._menu.list_kinds()
         self._list.show(kinds, at)
         self.state(WAITS if problem == UNTRUSTED else problem)
         self.pointed()
@@ -131,7 +131,7 @@ class KindsScreen(Page[str | None]):
     def _in_editor(self, text: str) -> str:
         try:
             with self.app.suspend():
-                return self._menu.edited(text)
+                return self._menu.edit_text(text)
         except SuspendNotSupported:
             raise HermesError("This terminal cannot be left to an editor.") from None
 
@@ -219,7 +219,7 @@ class AgentMenu:
         self._environ = dict(environ)
         self._home = Home.locate(self._environ)
 
-    async def listed(self) -> tuple[list[AgentKind], str]:
+    async def list_kinds(self) -> tuple[list[AgentKind], str]:
         """All kinds, and what keeps those of the project from counting."""
         return await asyncio.to_thread(agent_files.read_kinds, self._home, self._workspace, self._environ)
 
@@ -249,7 +249,7 @@ class AgentMenu:
             return "Kept. The project is not trusted any more, as it has changed: hermes config trust."
         return f"{kind.name} is kept."
 
-    def edited(self, text: str) -> str:
+    def edit_text(self, text: str) -> str:
         """The text as the person leaves it in their editor. Raises `HermesError`."""
         from app.tui.terminal.editor import edit
 

@@ -112,7 +112,7 @@ class BranchesScreen(Page[BranchRequest | None]):
             self.dismiss(BranchRequest("rename", name, given.strip()))
 
 
-def listed(heads: Sequence[BranchHead], rows: Sequence[OutlineRow]) -> list[BranchEntry]:
+def branch_entries(heads: Sequence[BranchHead], rows: Sequence[OutlineRow]) -> list[BranchEntry]:
     """The branches with what was said on them, in the order of `heads`. Pure."""
     known = {row.id: row for row in rows}
     found: list[BranchEntry] = []

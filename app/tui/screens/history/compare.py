@@ -159,7 +159,7 @@ def rows_of(
         f"They part after “{one_line(words, 200)}”" if words else "They part at the beginning"
     )
     yield WordPair(f"↳ {one_line(compared.left.head)}", f"↳ {one_line(compared.right.head)}", "accent")
-    for figure in (_said, _used, _tested):
+    for figure in (_message_figures, _token_figures, _check_figures):
         yield WordPair(figure(compared.left), figure(compared.right), "dim")
     yield CompareTitle("Messages")
     if not left and not right:
@@ -174,18 +174,18 @@ def rows_of(
     yield from files
 
 
-def _said(side: BranchSide) -> str:
+def _message_figures(side: BranchSide) -> str:
     asked = sum(node.kind == "user" and node.data.get("origin") != "engine" for node in side.nodes)
     calls = sum(node.kind == "tool" for node in side.nodes)
     return f"{plural(asked, 'message')} of yours · {plural(calls, 'call')}"
 
 
-def _used(side: BranchSide) -> str:
+def _token_figures(side: BranchSide) -> str:
     read, written = (status.UNKNOWN if n is None else status.tokens(n) for n in (side.read, side.written))
     return f"{read} tokens in · {written} out · {status.money(side.cost)}"
 
 
-def _tested(side: BranchSide) -> str:
+def _check_figures(side: BranchSide) -> str:
     if side.tests is None:
         return "no tests were run"
     sign = "✓" if side.tests.outcome == "passed" else "✗"

@@ -25,10 +25,10 @@ def restore_services(client: SessionClient) -> RestoreServices:
     history = client.history
     files = FileChanges(history.contents)
 
-    async def parted(item: PlanItem, merging: bool) -> Parted:
+    async def load_hunks(item: PlanItem, merging: bool) -> Parted:
         return await history.parted(item, merging=merging)
 
-    return RestoreServices(files.described, files.sides, history.merged, parted)
+    return RestoreServices(files.describe_all, files.sides, history.merged, load_hunks)
 
 
 def rewind_services(
@@ -42,7 +42,7 @@ def rewind_services(
         return await history.changes(position, (await history.place()).step)
 
     plan = history.plan if client.keeps_files else None
-    return RewindServices(said, changes, plan, files.described)
+    return RewindServices(said, changes, plan, files.describe_all)
 
 
 def compare_services(client: SessionClient, left: str, right: str) -> CompareServices:
@@ -51,7 +51,7 @@ def compare_services(client: SessionClient, left: str, right: str) -> CompareSer
 
     files = FileChanges(client.history.contents)
 
-    async def compared() -> tuple[BranchComparison, Sequence[Item], Sequence[Item]]:
+    async def compare_branches() -> tuple[BranchComparison, Sequence[Item], Sequence[Item]]:
         found = await client.compare(left, right)
         return (
             found,
@@ -59,4 +59,4 @@ def compare_services(client: SessionClient, left: str, right: str) -> CompareSer
             list(newest_first(found.right.nodes, registry))[::-1],
         )
 
-    return CompareServices(compared, files.described, files.sides)
+    return CompareServices(compare_branches, files.describe_all, files.sides)

@@ -103,7 +103,7 @@ def tally(plan: RestorePlan) -> str:
     return " · ".join(parts)
 
 
-def overlapping(merged: Merged | None) -> str:
+def merge_text(merged: Merged | None) -> str:
     """The result of a merge."""
     if merged is None:
         return "cannot be merged"
@@ -168,12 +168,12 @@ class HunkScreen(FileScreen):
         name = shown_path(self._change.path)
         self.show(await asyncio.to_thread(self._parted.hunks.diff, name), "")
 
-    def told(self, happened: str) -> str:
+    def title_note(self, happened: str) -> str:
         return some_hunks(len(self._hunks.taken), len(self._parted.hunks), self._words)
 
     def on_hunk_rows_chosen(self, event: HunkRows.Chosen) -> None:
         event.stop()
-        self.head.say(self.told(""))
+        self.head.say(self.title_note(""))
         self._chosen(event.taken)
 
 
@@ -258,7 +258,7 @@ class PlanRows(PointedRows):
         if item.state == "conflict":
             words = self._words.chosen[choice]
             if choice == "merge" and item.path in self.merges:
-                words = overlapping(self.merges[item.path])
+                words = merge_text(self.merges[item.path])
             return Text(words, self.ink("dim" if choice == "mine" else "accent"))
         right = Text(one_line(change.note) if change else "", self.ink("dim"))
         if change:
@@ -366,10 +366,10 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         try:
             sides = await self._services.sides(back(item))
             if isinstance(choice, PartialRestore):
-                taken = await asyncio.to_thread((await self._parted(item)).hunks.taken, choice.hunks)
+                taken = await asyncio.to_thread((await self._load_hunks(item)).hunks.taken, choice.hunks)
                 sides = Sides(sides.before, taken.decode("utf-8", "replace"))
             elif item.state == "conflict" and choice == "merge":
-                merged = await self._merged(item)
+                merged = await self._load_merge(item)
                 if merged is None:
                     return "", "These two cannot be put together: one is no text, or is not there."
                 sides = Sides(sides.before, merged.data.decode("utf-8", "replace"))
@@ -377,7 +377,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             return "", line(str(error))
         return await asyncio.to_thread(diff_of, change, sides)
 
-    async def _parted(self, item: PlanItem) -> Parted:
+    async def _load_hunks(self, item: PlanItem) -> Parted:
         """The hunks of a file, as far as it has some. Raises `HermesError`."""
         merging = self._list.way(item) == "merge"
         known = self._list.parts.get(item.path)
@@ -386,7 +386,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             self._list.repaint()
         return known
 
-    async def _merged(self, item: PlanItem) -> Merged | None:
+    async def _load_merge(self, item: PlanItem) -> Merged | None:
         if item.path not in self._list.merges:
             self._list.merges[item.path] = await self._services.merged(item)
             self._list.repaint()
@@ -449,7 +449,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
     async def _cannot_merge(self, item: PlanItem) -> bool:
         try:
-            return await self._merged(item) is None
+            return await self._load_merge(item) is None
         except HermesError:
             return True
 
@@ -474,7 +474,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         item = self._list.items[event.index]
         change, *_ = await self._services.describe([back(item)])
         try:
-            parted = await self._parted(item)
+            parted = await self._load_hunks(item)
         except HermesError as error:
             diff, nothing = await self._difference(item)
             whole = isinstance(error, WholeError)
@@ -486,9 +486,11 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         def take(taken: frozenset[int]) -> None:
             self._take(item, parted, taken)
 
-        self.app.push_screen(HunkScreen(change, parted, self._taken(item, parted), take, self.words))
+        self.app.push_screen(
+            HunkScreen(change, parted, self._hunks_to_restore(item, parted), take, self.words)
+        )
 
-    def _taken(self, item: PlanItem, parted: Parted) -> Collection[int]:
+    def _hunks_to_restore(self, item: PlanItem, parted: Parted) -> Collection[int]:
         """The hunks of a file that go back."""
         choice = self._list.choice(item)
         if isinstance(choice, PartialRestore):

@@ -61,7 +61,7 @@ def back_with(node: int, step: int, what: str) -> RewindTarget:
     return RewindTarget(node, step, what != "conversation", what in ("both", "conversation"), what == "some")
 
 
-def said(path: Sequence[Node], steps: Sequence[Step]) -> list[SaidMessage]:
+def user_messages(path: Sequence[Node], steps: Sequence[Step]) -> list[SaidMessage]:
     """The messages of the person on a path, newest first."""
     places: list[tuple[Node, int]] = []
     position = 0

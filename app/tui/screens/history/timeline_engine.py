@@ -67,7 +67,7 @@ class EngineTimeline:
         found: dict[int, tuple[int, int]] = {}
         for step in await self._history.steps():
             if step.number in wanted:
-                told = await self._files.described(step_apart(step).files)
+                told = await self._files.describe_all(step_apart(step).files)
                 if any(each.added is not None for each in told):
                     found[step.number] = (sum(e.added or 0 for e in told), sum(e.removed or 0 for e in told))
         return found
@@ -76,12 +76,12 @@ class EngineTimeline:
         wanted = set(steps)
         those = [step for step in await self._history.steps() if step.number in wanted]
         found = state_listings.difference(those, min(wanted) - 1, max(wanted))
-        told = await self._files.described(git_apart(found, units_of(those)).files)
+        told = await self._files.describe_all(git_apart(found, units_of(those)).files)
         # What several steps did to git is one line each.
         return [*told, *(FileDifferenceRow(".git", note=step.git) for step in those if step.git)]
 
     async def difference(self, one: int, other: int) -> Sequence[FileDifferenceRow]:
-        return await self._files.described(await self._changes(one, other))
+        return await self._files.describe_all(await self._changes(one, other))
 
     async def sides(self, one: int, other: int, path: str) -> Sides:
         for change in await self._changes(one, other):

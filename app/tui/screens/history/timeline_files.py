@@ -133,14 +133,14 @@ class FileScreen(ClosableModal[None]):
         self._change = change
         self._note = note
         self.rows = rows or DiffRows()
-        self.head = ScreenHeader(shown_path(change.path), self.told(figures(change)))
+        self.head = ScreenHeader(shown_path(change.path), self.title_note(figures(change)))
 
     def compose(self) -> ComposeResult:
         yield self.head
         yield self.rows
         yield KeyLine(self.keys)
 
-    def told(self, happened: str) -> str:
+    def title_note(self, happened: str) -> str:
         """What stands at the right end of the title, given what happened to the file."""
         return " · ".join(filter(None, (happened, self._note)))
 
@@ -199,9 +199,9 @@ class FileChanges:
         self._read = read
         self._known: dict[tuple[PathEntry | None, PathEntry | None], tuple[int, int] | str] = {}
 
-    async def described(self, changes: Sequence[PathChange]) -> list[FileDifferenceRow]:
+    async def describe_all(self, changes: Sequence[PathChange]) -> list[FileDifferenceRow]:
         """Each change with the lines that came and went, as far as they can be counted."""
-        found = [await self._described(change) for change in changes[:COUNTED]]
+        found = [await self._describe(change) for change in changes[:COUNTED]]
         return [*found, *(_plain(change) for change in changes[COUNTED:])]
 
     async def sides(self, change: PathChange) -> Sides:
@@ -213,7 +213,7 @@ class FileChanges:
         note = next((each.note for each in (before, after) if each.note), "")
         return Sides(before.after, after.after, note)
 
-    async def _described(self, change: PathChange) -> FileDifferenceRow:
+    async def _describe(self, change: PathChange) -> FileDifferenceRow:
         plain = _plain(change)
         key = (change.before, change.after)
         if key not in self._known:

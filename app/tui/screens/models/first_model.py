@@ -38,12 +38,12 @@ async def open_with_model(app: AppContext, host: SessionHost, wish: SessionReque
                     raise
                 problem = NoModelError(servers=await detect())
             first = first or error
-        if (model := await _chosen(app, problem, failed)) is None:
+        if (model := await _choose_model(app, problem, failed)) is None:
             raise first
         wish = wish._replace(model=model)
 
 
-async def _chosen(app: AppContext, problem: NoModelError, failed: str) -> str | None:
+async def _choose_model(app: AppContext, problem: NoModelError, failed: str) -> str | None:
     """The name of the model the person chooses once they pause in typing; None if they leave."""
     from app.tui.conversation import active_conversation
     from app.tui.questions.request_queue import TYPING_PAUSE

@@ -238,7 +238,7 @@ class FetchDialog(Dialog[bool]):
         self._failed, self._progress, self._pace, self._stop = "", None, Pace(), Event()
         self._show()
         self._fit()
-        listener = Listener(progress=self._heard, note=lambda _sentence: None)
+        listener = Listener(progress=self._set_progress, note=lambda _sentence: None)
         fetching = asyncio.to_thread(self._fetcher.fetch, self._weights, listener, self._stop)
         try:
             await fetching
@@ -253,7 +253,7 @@ class FetchDialog(Dialog[bool]):
             self._keep(field.value.strip())
         self.dismiss(True)
 
-    def _heard(self, progress: Progress) -> None:
+    def _set_progress(self, progress: Progress) -> None:
         """Called in the thread that fetches."""
         self._progress = progress
 
@@ -268,7 +268,7 @@ class FetchDialog(Dialog[bool]):
             return "looking for it …"
         share = progress.done / progress.total
         amount = f"{megabytes(progress.done)} of {megabytes(progress.total)}"
-        left = self._pace.left(progress, time.monotonic())
+        left = self._pace.estimate(progress, time.monotonic())
         parts = [f"{gauge(share, BAR)} {percent(share)}", amount, *left]
         if progress.stage != "fetch":
             parts.append(SAID[progress.stage])
@@ -323,7 +323,7 @@ class Pace:
         self._seen: list[tuple[float, int]] = []
         self._stage = ""
 
-    def left(self, progress: Progress, now: float) -> list[str]:
+    def estimate(self, progress: Progress, now: float) -> list[str]:
         """Speed and time left, as far as they are known."""
         if progress.stage != self._stage:
             self._stage, self._seen = progress.stage, []
@@ -351,7 +351,7 @@ class Setup(KeyKeeper, Fetcher, Protocol):
     async def keep(self, name: str) -> str: ...
 
 
-async def obtained(app: App[Any], choice: ModelChoice, offers: Offers, setup: Setup) -> str | None:
+async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup: Setup) -> str | None:
     """The name of a model once it can be used.
 
     Empty if the person changed their mind, or must name one yet; None if nothing here helps.

@@ -49,11 +49,11 @@ class ModelMenu:
         self._environ = dict(environ)
         self._home = Home.locate(self._environ)
 
-    async def listed(self) -> list[ModelChoice]:
+    async def list_choices(self) -> list[ModelChoice]:
         """What settings, providers and this machine offer, without asking anybody."""
         return await asyncio.to_thread(self._list)
 
-    async def found(self) -> list[ModelChoice]:
+    async def detect_choices(self) -> list[ModelChoice]:
         """The models of servers that run on this machine; takes up to a third of a second."""
         from agent.model.detect import detect
         from agent.model.model_choices import ports, served

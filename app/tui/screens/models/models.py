@@ -17,7 +17,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice, merged
-from app.tui.screens.models.key_dialog import KeyDialog, Setup, obtained
+from app.tui.screens.models.key_dialog import KeyDialog, Setup, obtain_model
 from app.tui.screens.models.model_menu import Offers
 from app.tui.screens.page import Page, line
 from widgets.panes.status import UNKNOWN, tokens
@@ -36,9 +36,9 @@ BUSY = "A turn is running; stop it (esc) before another model goes on."
 class ModelsSource(Protocol):
     """Where the models come from; `app.tui.screens.models.model_menu.ModelMenu` is the real one."""
 
-    async def listed(self) -> list[ModelChoice]: ...
+    async def list_choices(self) -> list[ModelChoice]: ...
 
-    async def found(self) -> list[ModelChoice]: ...
+    async def detect_choices(self) -> list[ModelChoice]: ...
 
     async def keep(self, name: str) -> str: ...
 
@@ -80,7 +80,7 @@ class ModelsScreen(Page[str | None]):
     async def _fill(self) -> None:
         """The list first; what runs on this machine joins it when it has answered."""
         self.state("looking for servers on this machine …")
-        for source in (self._menu.listed, self._menu.found):
+        for source in (self._menu.list_choices, self._menu.detect_choices):
             if not await self._add(source):
                 return
         self.state(BUSY if self._busy() else "")
@@ -103,7 +103,7 @@ class ModelsScreen(Page[str | None]):
         if choice is not None and choice.problem and self._setup is not None:
             self._get(choice)
             return
-        name = self._chosen()
+        name = self._usable_name()
         if name and self._busy():
             self.notify(BUSY, severity="warning", markup=False)
         elif name:
@@ -113,7 +113,7 @@ class ModelsScreen(Page[str | None]):
     async def _get(self, choice: ModelChoice) -> None:
         """Get what a model misses: a key, or its weights."""
         assert self._setup is not None
-        name = await obtained(self.app, choice, await self._menu.offers(), self._setup)
+        name = await obtain_model(self.app, choice, await self._menu.offers(), self._setup)
         if name:
             self.dismiss(name)
         elif name is None:
@@ -134,7 +134,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="keep")
     async def action_keep(self) -> None:
-        name = self._chosen()
+        name = self._usable_name()
         if not name:
             return
         try:
@@ -145,7 +145,7 @@ class ModelsScreen(Page[str | None]):
         self.notify(line(said), markup=False)
         self._list.make_default(name)
 
-    def _chosen(self) -> str:
+    def _usable_name(self) -> str:
         """The name under the cursor; empty, and said why, if it cannot be used."""
         choice = self._list.pointed
         if choice is None:
@@ -317,13 +317,13 @@ class ProviderModels:
         self._names = names
         self._source = source
 
-    async def listed(self) -> list[ModelChoice]:
+    async def list_choices(self) -> list[ModelChoice]:
         return await self._source.of_provider(self._provider, self._names)
 
     async def offers(self) -> Offers:
         return Offers()
 
-    async def found(self) -> list[ModelChoice]:
+    async def detect_choices(self) -> list[ModelChoice]:
         return []
 
     async def keep(self, name: str) -> str:

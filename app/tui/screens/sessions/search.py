@@ -140,7 +140,7 @@ class HitPreview(Widget):
         return self._lines[at].adjust_cell_length(width, base)
 
 
-def around(
+def excerpt_around(
     nodes: Sequence[Node], hit: SearchHit, query: Query, width: int, palette: Palette
 ) -> tuple[list[Strip], int]:
     """Where a hit is from and the messages around it, wrapped; and the line of the first match. Pure."""
@@ -377,18 +377,18 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
             self._show(SearchHits(0, (), True), query, keep=False)
             return
         try:
-            hits = await self._found(asked, FIRST, PATIENCE)
+            hits = await self._fetch_hits(asked, FIRST, PATIENCE)
             self._show(hits, query, keep=keep)
             if hits.complete and hits.total <= FIRST:
                 return
             await asyncio.sleep(PAUSE)
-            self._show(await self._found(asked, ALL, LONG), query, keep=True)
+            self._show(await self._fetch_hits(asked, ALL, LONG), query, keep=True)
         except HermesError as error:
             self._rows.take((), query, line(str(error)), keep=False)
             self._around.visible = False
             self._state("")
 
-    async def _found(self, asked: QueryLine, limit: int, patience: float) -> SearchHits:
+    async def _fetch_hits(self, asked: QueryLine, limit: int, patience: float) -> SearchHits:
         return await self._stored.search(
             asked.text, filters=asked.filters, limit=limit, order=self._order, patience=patience
         )
@@ -401,7 +401,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
         hint = EMPTY if not self._asked else NOTHING if hits.complete else LOOKING
         self._rows.take(hits.hits, query, hint, keep=keep)
         self._around.visible = bool(hits.hits)
-        self._state(counted(hits, self._order) if self._asked else "")
+        self._state(hit_count_text(hits, self._order) if self._asked else "")
 
     # What stands around a hit
 
@@ -416,7 +416,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
             nodes = await self._stored.around(hit.node, WINDOW) if hit.source == MESSAGES else ()
         except HermesError:
             return
-        lines, match = await asyncio.to_thread(lambda: around(nodes, hit, query, width - 2, palette))
+        lines, match = await asyncio.to_thread(lambda: excerpt_around(nodes, hit, query, width - 2, palette))
         self._around.show(lines, match)
 
     # Keys
@@ -463,7 +463,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
         self._preview()
 
 
-def counted(hits: SearchHits, order: Order) -> str:
+def hit_count_text(hits: SearchHits, order: Order) -> str:
     """How many hits there are, as far as it is known, and how they are sorted. Pure."""
     more = "+" if hits.total >= MAX_HITS or not hits.complete else ""
     number = f"{hits.total:,}{more} hit{'' if hits.total == 1 and not more else 's'}"

@@ -78,9 +78,9 @@ class SessionsScreen(ClosableModal[str | None]):
         self._previewed: str | None = None
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether the list shows what was searched for, and beside it the session under the cursor."""
-        row = self._highlighted()
+        row = self._highlighted_row()
         shown = row is None or row.session.id == self._previewed
         return self._listed == self.query_one(Input).value and shown
 
@@ -110,7 +110,7 @@ class SessionsScreen(ClosableModal[str | None]):
     @work(exclusive=True, group="list")
     async def _fill(self, text: str) -> None:
         try:
-            rows = await self._found(text) if text.strip() else await self._newest()
+            rows = await self._search_rows(text) if text.strip() else await self._newest()
         except HermesError as error:
             self.notify(line(str(error)), severity="error", markup=False)
             return
@@ -132,7 +132,7 @@ class SessionsScreen(ClosableModal[str | None]):
     async def _newest(self) -> list[SessionRow]:
         return [SessionRow(session) for session in await self._stored.newest(SHOWN)]
 
-    async def _found(self, text: str) -> list[SessionRow]:
+    async def _search_rows(self, text: str) -> list[SessionRow]:
         hits = await self._stored.search(text)
         snippets: dict[str, str] = {}
         for hit in hits.hits:
@@ -186,7 +186,7 @@ class SessionsScreen(ClosableModal[str | None]):
 
     @work(exclusive=True, group="change")
     async def action_rename(self) -> None:
-        row = self._highlighted()
+        row = self._highlighted_row()
         if row is None:
             return
         title = await self.app.push_screen_wait(TextDialog("New title", row.session.title))
@@ -200,7 +200,7 @@ class SessionsScreen(ClosableModal[str | None]):
 
     @work(exclusive=True, group="change")
     async def action_delete(self) -> None:
-        row = self._highlighted()
+        row = self._highlighted_row()
         if row is None:
             return
         if row.session.id == self._current:
@@ -215,7 +215,7 @@ class SessionsScreen(ClosableModal[str | None]):
             self.notify(line(str(error)), severity="error", markup=False)
         self._fill(self.query_one(Input).value)
 
-    def _highlighted(self) -> SessionRow | None:
+    def _highlighted_row(self) -> SessionRow | None:
         listed = self.query_one(OptionList)
         if listed.highlighted is None:
             return None

@@ -120,7 +120,7 @@ def adopt(app: AppearancePort, settings: Settings) -> None:
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]
     app.use_keys(keys)
-    session.prompt.hints.stop_key = keys.shown("turn.stop")
+    session.prompt.hints.stop_key = keys.label("turn.stop")
     session.prompt.bind_keys(keys.for_prompt())
     for problem in new[:3]:
         app.complain(problem)

@@ -83,7 +83,7 @@ class SettingRow:
         return "at once" if takes_effect_at_once(self.key) else "next session"
 
     @property
-    def searched(self) -> str:
+    def search_text(self) -> str:
         """What a filter looks through."""
         return f"{self.key} {self.value} {self.origin or 'default'} {self.help}"
 
@@ -98,7 +98,7 @@ def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[Settin
         about = "none yet · hermes config set providers.NAME.base_url ADDRESS"
         note = about if section == "providers" and not members else ""
         title = TITLES.get(section, section.capitalize())
-        searched = " ".join([title, *(row.searched for row in members)])
+        searched = " ".join([title, *(row.search_text for row in members)])
         found.append(SettingRow(key=section, name=title, kind="heading", value=note, help=searched))
         found += members
     return found
@@ -145,12 +145,12 @@ def _setting(path: KeyPath, field: Any, loaded: LoadedSettings, own: LoadedSetti
         name=key.partition(".")[2],
         kind="fixed" if secret else kind,
         value=shown,
-        given=None if secret else _given(_value_at(own, path)),
+        given=None if secret else _initial_text(_value_at(own, path)),
         default=default(field).strip("`"),
         help=field.description or "",
         takes=names.takes(field),
         origin=_origin(_source(loaded, path)),
-        overridden=_overridden(path, loaded, own, secret=secret),
+        overridden=_override_text(path, loaded, own, secret=secret),
         is_own=_source(own, path) is not None,
         choices=choices,
     )
@@ -203,7 +203,7 @@ def _key_row(
         help=name,
         takes="keys as `ctrl+l` or `f5`, parted by commas; nothing for none",
         origin=_origin(_source(loaded, path)),
-        overridden=_overridden(path, loaded, own),
+        overridden=_override_text(path, loaded, own),
         is_own=_source(own, path) is not None,
     )
 
@@ -238,7 +238,9 @@ def _origin(source: SettingSource | None) -> str:
     return f"{where}:{source.place.line}"
 
 
-def _overridden(path: KeyPath, loaded: LoadedSettings, own: LoadedSettings, *, secret: bool = False) -> str:
+def _override_text(
+    path: KeyPath, loaded: LoadedSettings, own: LoadedSettings, *, secret: bool = False
+) -> str:
     source, mine = _source(loaded, path), _source(own, path)
     if source is None or source.origin == OWN_FILE:
         return ""
@@ -267,7 +269,7 @@ def _text(value: Any, *, secret: bool = False) -> str:
     return one_line(redact(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)))
 
 
-def _given(value: Any) -> str | None:
+def _initial_text(value: Any) -> str | None:
     """What an editor begins with; None when it would show something secret."""
     from tools.text.redact import redact
 
@@ -378,7 +380,7 @@ class SettingsList(RowList):
         self.rows = list(rows)
         super().__init__(
             self._lines,
-            search_text=lambda index: self.rows[index].searched,
+            search_text=lambda index: self.rows[index].search_text,
             count=len(self.rows),
             id=id,
         )
@@ -584,7 +586,7 @@ class SettingsScreen(ClosableModal[None]):
         told.update(wrong)
         told.display = bool(wrong)
         keys = resolve(self._snapshot.loaded.settings.keys)
-        change, find, copy = map(keys.shown, ("rows.open", "rows.filter", "rows.copy"))
+        change, find, copy = map(keys.label, ("rows.open", "rows.filter", "rows.copy"))
         hints = f"{change} change · r default · {find} filter · {copy} copy · esc back"
         self.query_one(KeyLine).say(hints)
         self._describe()

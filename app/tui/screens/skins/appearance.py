@@ -140,7 +140,7 @@ class Appearance:
         """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
         loaded = await self.try_on(name)
         if loaded is not None and loaded.problems:
-            self._ports.complain(told(loaded.problems))
+            self._ports.complain(problems_text(loaded.problems))
 
     async def try_on(self, name: str) -> LoadedSkin | None:
         """As `wear`, but says nothing; None when another skin was asked for in the meantime."""
@@ -198,7 +198,7 @@ class Appearance:
             known = self._read_from.setdefault(name, state)
             # Put on during the look, it may have been read after it.
             if state != known and changes == self._changes:
-                await self._settled(name, state)
+                await self._wait_until_settled(name, state)
                 await self._read_again()
             await asyncio.sleep(LOOK_SECONDS if state else RARE_LOOK_SECONDS)
 
@@ -207,7 +207,7 @@ class Appearance:
 
         return await asyncio.to_thread(file_state, self.folder, name) if self.folder else ()
 
-    async def _settled(self, name: str, state: SkinFileState) -> None:
+    async def _wait_until_settled(self, name: str, state: SkinFileState) -> None:
         while True:
             await asyncio.sleep(SETTLING_SECONDS)
             before, state = state, await self._state(name)
@@ -226,7 +226,7 @@ class Appearance:
             self._ports.complain(f"{error} The look stays as it was.")
             return
         if loaded.problems and (edited or loaded.skin != self.skin):
-            self._ports.complain(f"{told(loaded.problems)} The look stays as it was.")
+            self._ports.complain(f"{problems_text(loaded.problems)} The look stays as it was.")
         elif not loaded.problems and loaded.skin != self.skin:
             self.show(loaded.skin)
             self._ports.say(f"{name} was read again.")
@@ -253,7 +253,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def told(problems: tuple[SkinProblem, ...]) -> str:
+def problems_text(problems: tuple[SkinProblem, ...]) -> str:
     """The first of several problems in full, and how many there are beside it. Pure."""
     more = len(problems) - 1
     return f"{problems[0]}" + (f" ({more} more in this file.)" if more else "")

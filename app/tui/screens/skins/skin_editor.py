@@ -144,10 +144,10 @@ class RoleList(RowList):
 
     def show(self, draft: SkinDraft, figures: dict[str, ContrastFinding]) -> None:
         """Show the colours of this draft."""
-        before = [self._shown(role) for role in NAMES]
+        before = [self._row_state(role) for role in NAMES]
         self._draft, self._figures = draft, figures
         for index, role in enumerate(NAMES):
-            if self._shown(role) != before[index]:
+            if self._row_state(role) != before[index]:
                 self.changed(index)
 
     def cursor_moved(self) -> None:
@@ -164,7 +164,7 @@ class RoleList(RowList):
             self._told = self.role
             self.screen.show_role()
 
-    def _shown(self, role: str) -> object:
+    def _row_state(self, role: str) -> object:
         """All that the row of a role depends on."""
         return self._draft.color(role), role in self._draft.changes, self._figures.get(role)
 

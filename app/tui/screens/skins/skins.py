@@ -17,7 +17,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.page import KeyLine, ScreenHeader, line
-from app.tui.screens.skins.appearance import findings, told
+from app.tui.screens.skins.appearance import findings, problems_text
 from app.tui.screens.skins.preview import SkinPreview
 from themes.contrast import ContrastFinding
 from themes.loader import ListedSkin, LoadedSkin, list_skins
@@ -172,7 +172,7 @@ def about(loaded: LoadedSkin, hard: list[ContrastFinding]) -> Content:
     """A skin's own words, what is wrong with its file, and what is hard to read. Pure."""
     lines: list[Any] = [line(loaded.skin.description) or "No description."]
     if loaded.problems:
-        lines += ["\n", ("✗ ", "$error"), line(told(loaded.problems))]
+        lines += ["\n", ("✗ ", "$error"), line(problems_text(loaded.problems))]
     if hard:
         more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
         lines += ["\n", ("▲ ", "$warning"), f"{hard[0]}{more}"]

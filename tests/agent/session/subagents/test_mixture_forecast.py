@@ -14,7 +14,7 @@ from agent.core.event_data import ForecastSpan
 from agent.events import AgentStarted, ApprovalAsked, Decision, ForecastAsked
 from agent.session.spending.budget import Budget
 from agent.session.subagents.forecast import LONG_REPLY, REPLY, Planned, forecast
-from app.tui.questions.budget_words import learned
+from app.tui.questions.budget_words import forecast_basis
 from tests.agent.session.subagents.test_delegation import results
 from tests.agent.session.subagents.test_forecast import PRICED
 from tests.agent.session.subagents.test_forecast_question import answering
@@ -96,7 +96,7 @@ def test_it_is_one_request_each_whatever_agents_took_that_worked() -> None:
     made = forecast([planned(), planned(reads=2)], [90_000] * 50)
     assert made.tokens == ForecastSpan(2 * 500 + 4 * REPLY, 2 * 500 + 4 * LONG_REPLY)
     assert made.single and made.from_past == 0
-    assert learned(made) == "one request each; nobody knows how long answers get"
+    assert forecast_basis(made) == "one request each; nobody knows how long answers get"
     mixed = forecast([planned(), planned(only_answers=False)], [90_000] * 50)
     assert not mixed.single and mixed.from_past == 50
 
