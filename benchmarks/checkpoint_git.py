@@ -91,7 +91,7 @@ async def room(root: Path) -> None:
         git(root, "reflog", "expire", "--expire=now", "--all")
         git(root, "gc", "-q", "--prune=now")
     seconds = time.perf_counter() - began
-    only = sum(bytes_ for _, bytes_, _ in only_here(recorder.store.borrowed))
+    only = sum(bytes_ for _, bytes_, _ in only_here(recorder.store.borrowed_folder))
     print(
         f"store beside {packed / 1e6:.1f} MB of git's objects: {size / 1e6:.2f} MB; after commit, reset and "
         f"`gc --prune=now` ({seconds:.1f} s) {recorder.store.size() / 1e6:.2f} MB, "

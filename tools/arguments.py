@@ -42,11 +42,13 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> dic
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", ())
     clean: dict[str, Any] = {}
-    for name, item in _renamed(properties, value).items():
+    for name, item in _rename_keys(properties, value).items():
         if name not in properties:
             if schema.get("additionalProperties", True) is False:
                 known = ", ".join(properties) or "no parameters"
-                raise ToolError(f"Unknown parameter {where}{_shown(name)}; this tool takes: {known}.")
+                raise ToolError(
+                    f"Unknown parameter {where}{_describe_value(name)}; this tool takes: {known}."
+                )
             clean[name] = item
         elif name not in required and _left_out(properties[name], item):
             continue
@@ -62,17 +64,17 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> dic
     return clean
 
 
-def _renamed(properties: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+def _rename_keys(properties: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """`value` with keys that differ from a parameter only in case, `-` or `_` under its name."""
     unknown = [name for name in value if name not in properties]
     if not unknown:
         return value
-    folded = {_folded(name): name for name in properties if name not in value}
-    renames = {name: folded[_folded(name)] for name in unknown if _folded(name) in folded}
+    folded = {_fold_name(name): name for name in properties if name not in value}
+    renames = {name: folded[_fold_name(name)] for name in unknown if _fold_name(name) in folded}
     return {renames.get(name, name): item for name, item in value.items()}
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
@@ -93,7 +95,7 @@ def _value(schema: Mapping[str, Any], value: Any, where: str) -> Any:
         for kind in kinds:
             fits, repaired = _coerce(kind, value)
             if not fits and kind == "array":
-                fits, repaired = _wrapped(schema, value)
+                fits, repaired = _wrap_value(schema, value)
             if fits:
                 value = repaired
                 break
@@ -123,7 +125,7 @@ def _item(schema: Mapping[str, Any], value: Any, where: str) -> Any:
     return _value(schema, value, where)
 
 
-def _wrapped(schema: Mapping[str, Any], value: Any) -> tuple[bool, Any]:
+def _wrap_value(schema: Mapping[str, Any], value: Any) -> tuple[bool, Any]:
     """One item where a list of such items belongs."""
     wanted = _kinds(schema.get("items", {}))
     if isinstance(value, dict) and "object" in wanted:
@@ -138,10 +140,10 @@ def _option(options: list[Any], value: Any, where: str) -> Any:
         if type(option) is type(value) and option == value:
             return option
     folded = {str(option).lower(): option for option in options}
-    wanted = value.strip().lower() if isinstance(value, str) else _shown(value).lower()
+    wanted = value.strip().lower() if isinstance(value, str) else _describe_value(value).lower()
     if wanted not in folded:
         listed = ", ".join(str(option) for option in options)
-        raise ToolError(f"Parameter {where} must be one of {listed}, not {_shown(value)}.")
+        raise ToolError(f"Parameter {where} must be one of {listed}, not {_describe_value(value)}.")
     return folded[wanted]
 
 
@@ -245,11 +247,11 @@ def _article(kind: str) -> str:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "a list", bool: "a boolean", type(None): "null"}
     if isinstance(value, str):
-        return f"the text {_shown(value)}"
-    return names.get(type(value)) or f"the number {_shown(value)}"
+        return f"the text {_describe_value(value)}"
+    return names.get(type(value)) or f"the number {_describe_value(value)}"
 
 
-def _shown(value: Any) -> str:
+def _describe_value(value: Any) -> str:
     """`value` for an error message: one short printable line."""
     if isinstance(value, int) and not -WIDEST < value < WIDEST:
         return "an enormous number"

@@ -46,11 +46,11 @@ async def canvas(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
             board.close(name)
             return result_of(Canvas(name, ()))
         case "edit":
-            known, kind, content = await _edited(name, arguments, context)
+            known, kind, content = await _edit_canvas(name, arguments, context)
             title = _line(arguments.get("title") or known.versions[-1].title)
             words = arguments.get("alt") or known.versions[-1].words
         case _:
-            kind, content = await _given(arguments, context)
+            kind, content = await _read_content(arguments, context)
             title, words = _line(arguments.get("title") or name), arguments.get("alt") or ""
     if len(content) > LARGEST:
         raise ToolError(f"A canvas shows at most {LARGEST // 1_000_000} MB; this is {len(content):,} bytes.")
@@ -59,7 +59,7 @@ async def canvas(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     return result_of(await board.show(name, title, kind, content, clean(words)[:2_000]))
 
 
-async def _given(arguments: Arguments, context: ToolContext) -> tuple[CanvasKind, bytes]:
+async def _read_content(arguments: Arguments, context: ToolContext) -> tuple[CanvasKind, bytes]:
     content, path = arguments.get("content") or "", arguments.get("path") or ""
     if bool(content) == bool(path):
         raise ToolError("Give `content` (HTML or SVG) or the `path` of a file that holds it, one of them.")
@@ -91,7 +91,9 @@ def _check_drawing(content: bytes) -> None:
         ) from None
 
 
-async def _edited(name: str, arguments: Arguments, context: ToolContext) -> tuple[Canvas, CanvasKind, bytes]:
+async def _edit_canvas(
+    name: str, arguments: Arguments, context: ToolContext
+) -> tuple[Canvas, CanvasKind, bytes]:
     known = next((each for each in context.canvases.canvases() if each.name == name), None)
     if known is None:
         raise ToolError(f"There is no canvas {name}; show it first.")

@@ -87,7 +87,7 @@ class SeenFile:
 class FileMemory(Protocol):
     """What the agent has read and written, by resolved path, as one call may use it."""
 
-    def seen(self, path: Path) -> SeenFile | None: ...
+    def seen_file(self, path: Path) -> SeenFile | None: ...
 
     def remember(self, path: Path, seen: SeenFile) -> None:
         """Note at once what the agent knows, because it wrote it."""
@@ -105,7 +105,7 @@ class Folded(Protocol):
         """One message of the conversation in full. Raises `ToolError`."""
         ...
 
-    async def listed(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
+    async def search_messages(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
         """How many folded messages have all words of `query`, and the newest of them, oldest first."""
         ...
 
@@ -249,7 +249,7 @@ class InnerCaller(Protocol):
         """Definitions of the tools on offer: `name`, `description`, `parameters`, `for_scripts`."""
         ...
 
-    def known(self) -> frozenset[str]:
+    def all_tools(self) -> frozenset[str]:
         """Names of all tools there are, on offer or not."""
         ...
 

@@ -37,17 +37,17 @@ async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str,
             everywhere=bool(arguments.get("everywhere")),
         )
     )
-    return {"success": True, "learning": _shown(kept)}
+    return {"success": True, "learning": _learning_row(kept)}
 
 
 async def search_learnings(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """What is known, best first."""
     limit = min(int(arguments.get("limit") or 10), MOST)
     found = await context.learnings.search(str(arguments.get("query") or ""), limit)
-    return {"learnings": [_shown(each) for each in found], "count": len(found)}
+    return {"learnings": [_learning_row(each) for each in found], "count": len(found)}
 
 
-def _shown(learning: LearningView) -> dict[str, Any]:
+def _learning_row(learning: LearningView) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "id": learning.id,
         "status": learning.status,

@@ -65,7 +65,7 @@ class _Talk:
         self.answers |= {place: each for place, each in enumerate(said) if each.outcome == "completed"}
 
     @property
-    def said(self) -> list[AgentSaid]:
+    def all_answers(self) -> list[AgentSaid]:
         return [each for said in self.rounds for each in said]
 
 
@@ -80,7 +80,7 @@ async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mappi
     members = _members(arguments)
     budget = dict(arguments.get("budget") or {})
     aggregator = Member("aggregator", str(arguments.get("aggregator") or "").strip())
-    planned = _planned(members, aggregator, question, budget, rounds)
+    planned = _plan_assignments(members, aggregator, question, budget, rounds)
     await context.permit_agents(NAME, planned, f"ask {len(members)} others: {question}")
     talk = _Talk(members)
     for number in range(1, rounds + 1):
@@ -88,7 +88,12 @@ async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mappi
         goal = question if number == 1 else _quoting(question, talk.answers, number, _IMPROVE)[0]
         talk.take(await context.delegates.ask([_assignment(each, goal, budget) for each in members]))
         if not talk.answers:
-            raise ToolError(_nobody(talk), outcome="failed", members=_told(talk, {}), usage=_usage(talk.said))
+            raise ToolError(
+                _nobody(talk),
+                outcome="failed",
+                members=_member_rows(talk, {}),
+                usage=_usage(talk.all_answers),
+            )
     return await _put_together(context.delegates, question, talk, aggregator, budget, rounds)
 
 
@@ -100,7 +105,7 @@ async def _put_together(
     budget: Mapping[str, float],
     rounds: int,
 ) -> dict[str, Any]:
-    complete = all(each.outcome == "completed" for each in talk.said)
+    complete = all(each.outcome == "completed" for each in talk.all_answers)
     if len(talk.answers) == 1:
         # There is nothing to put together.
         (answer,) = talk.answers.values()
@@ -162,7 +167,7 @@ def _assignment(member: Member, goal: str, budget: Mapping[str, float]) -> Assig
     )
 
 
-def _planned(
+def _plan_assignments(
     members: Sequence[Member], aggregator: Member, question: str, budget: Mapping[str, float], rounds: int
 ) -> list[Assignment]:
     """Everybody who is going to be asked if all answer, and how many answers each reads."""
@@ -213,12 +218,12 @@ def _result(
     return {
         "outcome": outcome,
         "answer": answer,
-        "members": _told(talk, shown),
-        "usage": _usage([*talk.said, *also]),
+        "members": _member_rows(talk, shown),
+        "usage": _usage([*talk.all_answers, *also]),
     }
 
 
-def _told(talk: _Talk, shown: Mapping[int, str]) -> list[dict[str, Any]]:
+def _member_rows(talk: _Talk, shown: Mapping[int, str]) -> list[dict[str, Any]]:
     """How each member ended; failures of earlier rounds too."""
     told = []
     for place, member in enumerate(talk.members):

@@ -22,7 +22,7 @@ async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str,
     """One message in full, or a list of those that are folded."""
     if "id" in arguments:
         return _page(await context.folded.message(arguments["id"]), arguments["offset"])
-    total, found = await context.folded.listed(arguments["query"].strip(), LISTED)
+    total, found = await context.folded.search_messages(arguments["query"].strip(), LISTED)
     listed = [
         {"id": each.id, "role": each.role, "begins": brief(each.text[: 4 * EXCERPT], EXCERPT)}
         for each in found

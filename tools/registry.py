@@ -150,7 +150,7 @@ class Registry:
                 log.warning("alias %s of tool %s now means tool %s", alias, owner, name)
                 self._aliases[alias] = name
 
-    def put(self, entry: ToolEntry) -> None:
+    def replace_entry(self, entry: ToolEntry) -> None:
         """Have a tool be as `entry` says, in the place of the one of its name."""
         self._entries[entry.name] = entry
 

@@ -56,7 +56,7 @@ async def _test(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
     return await context.training.test(tasks, group, given.get("model") or "", context.permit)
 
 
-def _shown(verb: str) -> Callable[[Arguments, Mapping[str, Any] | None], Display]:
+def _display_for(verb: str) -> Callable[[Arguments, Mapping[str, Any] | None], Display]:
     def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
         named = arguments.get("run_id") or arguments.get("name") or arguments.get("field") or ""
         subject = clean(" ".join(f"{verb} {named}".split()))[:80]
@@ -108,7 +108,7 @@ def _tool(name: str, verb: str, text: str, work: Work, properties: Mapping[str, 
             "parameters": {"type": "object", "properties": dict(properties), "required": list(needed)},
         },
         handler=work,
-        describe=_shown(verb),
+        describe=_display_for(verb),
         check_fn=until_ready,
         read_only=name in _LOOKING,
     )

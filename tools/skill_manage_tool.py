@@ -77,7 +77,7 @@ def change_of(arguments: Mapping[str, Any]) -> SkillChange:
 async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Work the change out, pass the gate, do it."""
     draft = await context.skills.draft(change_of(arguments))
-    await _agreed(draft, context)
+    await _ask_for_skill(draft, context)
     change = draft.change
     diff = shorten_diff(draft.diff, _SHOWN_DIFF)
     await context.permit(ChangeSkill(tool="skill_manage", name=change.name, act=change.act, diff=diff))
@@ -86,7 +86,7 @@ async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, 
     return result | ({"findings": list(draft.findings)} if draft.findings else {})
 
 
-async def _agreed(draft: SkillDraft, context: ToolContext) -> None:
+async def _ask_for_skill(draft: SkillDraft, context: ToolContext) -> None:
     """A dangerous skill needs a yes of its own, in every mode."""
     if not draft.danger:
         return

@@ -164,7 +164,7 @@ def _edited_skills(home: Home) -> Iterator[TrustEntry]:
     lock = LockFile(home)
 
     def take_back(row: LockedSkill) -> bool:
-        with lock.held():
+        with lock.hold():
             rows = lock.read()
             if rows.get(row.name) != row:
                 return False

@@ -118,7 +118,7 @@ class Assessor:
             except Exception as error:
                 # A fault of ours must not let a command pass.
                 judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
-            return Assessment(judge.verdict(), judge.only_looks and reading.known, frozenset(judge.hosts))
+            return Assessment(judge.verdict(), judge.only_looks and reading.is_known, frozenset(judge.hosts))
 
 
 class _Judge:

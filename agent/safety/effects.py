@@ -84,11 +84,11 @@ def deed(command: Command, table: Table) -> Deed:
     if command.name == "curl" and (files := _own_files(arguments)):
         return deed(command._replace(name="cat", word="cat", arguments=files), table)
     told = _told_apart(arguments, program)
-    if _is_quiet(program, arguments, told) and _raised(program, "looks", told)[0] == "looks":
+    if _is_quiet(program, arguments, told) and _raise_effect(program, "looks", told)[0] == "looks":
         return Deed("looks", notes="*" in program.notes, unsure=_is_unsure(program, arguments, "looks"))
     effect = program.effect(tuple(told.operands[:3]))
     before = effect
-    effect, sends = _raised(program, effect, told)
+    effect, sends = _raise_effect(program, effect, told)
     how = program.operands or (None if program.verbs else _BY_EFFECT.get(effect)) or "none"
     if how == "read" and effect == "edits" and before != "edits":
         how = "write"
@@ -157,7 +157,7 @@ def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
             told.options.append(name if word.startswith("--") else word)
             if equals and word.startswith("--"):
                 told.values.append((name, attached))
-            elif (found := _valued(word, program)) is not None:
+            elif (found := _option_value(word, program)) is not None:
                 option, joined = found
                 if joined:
                     told.values.append((option, joined))
@@ -166,7 +166,7 @@ def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
     return told
 
 
-def _valued(word: str, program: Program) -> tuple[str, str] | None:
+def _option_value(word: str, program: Program) -> tuple[str, str] | None:
     """The option in a word that takes a value, and the value where it is joined to it."""
     if word in program.valued or word in program.outputs:
         return word, ""
@@ -202,7 +202,7 @@ def _is_asked(quiet: str, said: str, options: Sequence[str]) -> bool:
     return verb == said and option in options
 
 
-def _raised(program: Program, effect: EffectName, told: _Words) -> tuple[EffectName, bool]:
+def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[EffectName, bool]:
     """The effect with what options add to it, and whether one of them sends something."""
     sends = False
     said = told.operands[0] if told.operands else ""

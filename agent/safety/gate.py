@@ -194,7 +194,7 @@ class Gate:
         other._limit = limit
         return other
 
-    def agreed(self) -> Gate:
+    def for_agreed(self) -> Gate:
         """The same gate for actions a person has just said yes to: what would be asked about passes.
 
         What the adviser says of it is new to the person, so that is asked about anyway.
@@ -227,7 +227,7 @@ class Gate:
 
     def decide(self, action: Action) -> Verdict:
         """What would happen to `action` now. Asks nobody; looks at files of rules and at links."""
-        return self._decided(action)[0]
+        return self._decide(action)[0]
 
     async def permit(self, action: Action) -> tuple[Path, ...]:
         """Return if the action may happen, with the guarded places a person said yes to; else `DeniedError`.
@@ -236,19 +236,19 @@ class Gate:
         """
         verdict, judge = await self._decide_off_loop(action)
         self._tell()
-        verdict, judge = await self._advised(action, verdict, judge)
+        verdict, judge = await self._advise(action, verdict, judge)
         if verdict.kind == "allow":
             grant = self.grants.find(action) if judge == "grant" else None
             await self._record(action, verdict, judge, "allowed", grant=grant)
         elif verdict.kind == "hardline":
             await self._record(action, verdict, judge, "denied")
-            raise _denied("This is never allowed, in any mode", verdict.reasons, "denied")
+            raise _denial("This is never allowed, in any mode", verdict.reasons, "denied")
         elif verdict.kind == "deny":
             await self._record(action, verdict, judge, "denied")
-            raise _denied("Denied", verdict.reasons, "denied")
+            raise _denial("Denied", verdict.reasons, "denied")
         elif self._approver is None:
             await self._record(action, verdict, "nobody", "nobody")
-            raise _denied(
+            raise _denial(
                 "Denied: this needs approval and nobody is there to give it", verdict.reasons, "nobody"
             )
         else:
@@ -262,15 +262,15 @@ class Gate:
         if isinstance(action, (RunCommand, SendInput, ChangeFiles)) or (
             permissions is not None and permissions.stale
         ):
-            return await asyncio.to_thread(self._decided, action)
-        return self._decided(action)
+            return await asyncio.to_thread(self._decide, action)
+        return self._decide(action)
 
-    def _decided(self, action: Action) -> tuple[Verdict, Judge]:
+    def _decide(self, action: Action) -> tuple[Verdict, Judge]:
         if reason := self._limit(action):
             return Verdict("deny", (reason,)), "rule"
-        return self._decider.decide(action, self._granted)
+        return self._decider.decide(action, self._grant_for)
 
-    async def _advised(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
+    async def _advise(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
         """The verdict with what the adviser has against it, and who gives it then."""
         is_open = verdict.kind == "allow" or (verdict.kind == "ask" and self._approver is not None)
         if self._adviser is None or judge == "grant" or not is_open:
@@ -285,7 +285,7 @@ class Gate:
         joined = replace(join(verdict, advice.opinion), advice=advice.note)
         return joined, judge if joined.kind == verdict.kind else "model"
 
-    def _granted(self, action: Action) -> str | None:
+    def _grant_for(self, action: Action) -> str | None:
         grant = self.grants.find(action)
         return None if grant is None else grant.reason
 
@@ -322,7 +322,7 @@ class Gate:
         except Exception as error:
             log.exception("asking for approval failed")
             await self._record(action, verdict, "nobody", "nobody")
-            raise _denied("Denied: the question could not be asked", verdict.reasons, "nobody") from error
+            raise _denial("Denied: the question could not be asked", verdict.reasons, "nobody") from error
         match decision.choice:
             case "once":
                 pass
@@ -336,15 +336,15 @@ class Gate:
                 return
             case "expired":
                 await self._record(action, verdict, "nobody", "expired", decision.feedback)
-                raise _denied(
+                raise _denial(
                     "Denied: nobody answered in time", verdict.reasons, "expired", decision.feedback
                 )
             case "cancelled":
                 await self._record(action, verdict, "person", "cancelled", decision.feedback, by=decision.by)
-                raise _denied("Cancelled by the user", verdict.reasons, "cancelled", decision.feedback)
+                raise _denial("Cancelled by the user", verdict.reasons, "cancelled", decision.feedback)
             case _:
                 await self._record(action, verdict, "person", "denied", decision.feedback, by=decision.by)
-                raise _denied("Denied by the user", verdict.reasons, "denied", decision.feedback)
+                raise _denial("Denied by the user", verdict.reasons, "denied", decision.feedback)
         await self._record(action, verdict, "person", "allowed", decision.feedback, by=decision.by)
 
     async def _record(
@@ -380,7 +380,7 @@ def _unlimited(_action: Action) -> str:
     return ""
 
 
-def _denied(sentence: str, reasons: Sequence[str], outcome: str, feedback: str = "") -> DeniedError:
+def _denial(sentence: str, reasons: Sequence[str], outcome: str, feedback: str = "") -> DeniedError:
     text = f"{sentence}: {'; '.join(reasons)}." if reasons else f"{sentence}."
     if feedback:
         text += f" The user says: {feedback}"

@@ -289,7 +289,7 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
         if name == ".git" or (marked and _may_be(name, ".git")):
             if plain[at + 1 :] not in GIT_HARMLESS:
                 return _GIT
-        elif place := ANYWHERE.get(name) or (_guessed(name, names[:at]) if marked else None):
+        elif place := ANYWHERE.get(name) or (_guess_name(name, names[:at]) if marked else None):
             return place
         elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",), ("copies",)):
             return _PROJECT
@@ -325,7 +325,7 @@ def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
     return None
 
 
-def _guessed(name: str, above: Sequence[str]) -> str | None:
+def _guess_name(name: str, above: Sequence[str]) -> str | None:
     """A name with marks in it that can be one of the guarded ones, and says so with more than marks.
 
     `*.py` says no more than what a file is for: it counts where a guarded file is in that folder.

@@ -99,7 +99,7 @@ class HostDecider:
                 closing = asyncio.get_running_loop().call_later(GRACE, question.answer.cancel)
                 question.closing = closing
 
-    def ended(self, running: frozenset[int]) -> None:
+    def forget_ended(self, running: frozenset[int]) -> None:
         """Forget answers that were given for commands none of which runs any more. Thread-safe."""
         for key, question in tuple(self._questions.items()):
             question.running &= running
@@ -137,7 +137,7 @@ def let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> No
         allows=filtered.allows,
         asking=filtered.permit,
     )
-    filtered.idle = decider.ended
+    filtered.idle = decider.forget_ended
     filtered.decide = decider.decide
 
 

@@ -205,24 +205,24 @@ class Adviser:
     async def _advice(self, key: str, text: str) -> Advice:
         if known := self._kept.get(key):
             self._kept.move_to_end(key)
-            return self._said(known)
+            return self._advice_of(known)
         if self._now() < self._resting_until:
             return Advice(None, f"{self._name} was not asked: it failed {FAILURES} times in a row")
         try:
             async with asyncio.timeout(self._timeout):
                 answer = await self._ask(text)
         except TimeoutError:
-            return self._failed(f"gave no answer within {self._timeout:g} s")
+            return self._failure_advice(f"gave no answer within {self._timeout:g} s")
         except HermesError as error:
-            return self._failed(f"could not be asked: {clean(str(error))[:200]}")
+            return self._failure_advice(f"could not be asked: {clean(str(error))[:200]}")
         opinion = read_answer(answer)
         if opinion is None:
-            return self._failed("gave no answer that can be read")
+            return self._failure_advice("gave no answer that can be read")
         self._failures, self._is_silent = 0, False
         self._kept[key] = opinion
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return self._said(opinion)
+        return self._advice_of(opinion)
 
     async def _ask(self, text: str) -> str:
         """The answer as text. Raises `ModelError`, or `BudgetReachedError`."""
@@ -258,11 +258,11 @@ class Adviser:
                 await close()
         return "".join(pieces)
 
-    def _said(self, opinion: SideModelOpinion) -> Advice:
+    def _advice_of(self, opinion: SideModelOpinion) -> Advice:
         reasons = f" ({'; '.join(opinion.reasons)})" if opinion.reasons else ""
         return Advice(opinion, f"{self._name} said {opinion.kind}{reasons}")
 
-    def _failed(self, what: str) -> Advice:
+    def _failure_advice(self, what: str) -> Advice:
         self._failures += 1
         if not self._is_silent:
             self._is_silent = True

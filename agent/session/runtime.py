@@ -222,7 +222,7 @@ async def _assemble(
     if steps is not None:
         spec = replace(spec, checkpoints=CheckpointService(session, steps, lambda: travel))
         if base.options.editor is not None:
-            base.options.editor.known.former = steps.former
+            base.options.editor.known_texts.former = steps.former
     spec = replace(spec, around=watch, meant=with_prompts(servers, spec.meant))
     agent = await open_agent(services, spec)
     travel = HistoryNavigation(session, steps, base.emit, agent.moved)

@@ -99,7 +99,7 @@ class ProjectChanges:
         if len(head) > NOTE_CHARACTERS:
             cut = head.rfind("\n", 0, NOTE_CHARACTERS - 40) + 1
             return f"{head[:cut]}… and more of {self.count:,} files\n"
-        return head + _fitted([clean(diff.text) for diff in self.diffs], NOTE_CHARACTERS - len(head))
+        return head + _fit_diffs([clean(diff.text) for diff in self.diffs], NOTE_CHARACTERS - len(head))
 
     def _list(self) -> str:
         return "\n".join(self._files() if self.count <= MAX_NAMED else self._groups()) + "\n"
@@ -171,7 +171,7 @@ def _tops(paths: Sequence[str]) -> list[str]:
     return sorted(found)
 
 
-def _fitted(diffs: Sequence[str], room: int) -> str:
+def _fit_diffs(diffs: Sequence[str], room: int) -> str:
     """The diffs as far as they fit, each whole or cut at a line with a word about it."""
     text = ""
     for diff in diffs:

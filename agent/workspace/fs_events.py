@@ -149,7 +149,7 @@ class FolderWatches:
 
         return CallbackId(next(self._numbers))
 
-    def heard(self, path: str | None) -> None:
+    def report(self, path: str | None) -> None:
         """Pass on what the watch of a folder told."""
         if not self._closed:
             self._report(path)
@@ -191,13 +191,13 @@ class _Folder:
 
     def on_event(self, event: InotifyEvent) -> None:
         name = os.fsdecode(event.name)
-        self._watches.heard("/".join(part for part in (self._path, name) if part))
+        self._watches.report("/".join(part for part in (self._path, name) if part))
 
     def on_watch_deleted(self, wd: WatchDescriptor) -> None:
-        self._watches.heard(self._path)
+        self._watches.report(self._path)
 
     def on_queue_overflow(self) -> None:
-        self._watches.heard(None)
+        self._watches.report(None)
 
 
 def _mask() -> Mask:

@@ -32,7 +32,7 @@ async def _context(client: SessionClient, _words: str) -> str:
     window = "unknown" if table.window is None else f"{table.window:,}"
     window += " (told by the server)" if table.window_told else ""
     rows = [f"- {clean(layer.name)}: {layer.tokens:,} tokens" for layer in table.layers]
-    return "\n".join([f"{table.used:,} tokens of a window of {window}:", "", *rows])
+    return "\n".join([f"{table.used_tokens:,} tokens of a window of {window}:", "", *rows])
 
 
 async def _undo(client: SessionClient, _words: str) -> str:

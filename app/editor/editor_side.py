@@ -45,7 +45,7 @@ class SessionEditor:
         self._session = session
         self._screen = screen
         self._late = 0
-        self.known = KnownTexts()
+        self.known_texts = KnownTexts()
 
     @property
     def reads(self) -> bool:

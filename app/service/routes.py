@@ -23,7 +23,7 @@ from agent.core.attachments import AttachmentError, AttachmentStore
 from agent.core.home import Home
 from agent.core.messages import Attachment
 from agent.errors import HermesError
-from agent.knowledge.canvas.documents import FENCES, CanvasDocuments, shown
+from agent.knowledge.canvas.documents import FENCES, CanvasDocuments, render_page
 from app.service.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text_of
 from app.service.credentials import Credentials, Lockout, Scope, WrongCodeError
 from app.service.doors import Address, HeadIdentity, TurnedAwayError
@@ -193,7 +193,7 @@ class Routes:
         found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
         if found is None:
             raise TurnedAwayError(404, "There is no such canvas.")
-        text = shown(*found, "Canvas")
+        text = render_page(*found, "Canvas")
         return Response(text, media_type="text/html; charset=utf-8", headers=CANVAS)
 
     # What a head does

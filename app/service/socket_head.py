@@ -249,7 +249,7 @@ async def _context(_hub: SessionHub, session: HostedSession, _rest: str) -> Word
     table = await session.client.context()
     window = "an unknown window" if table.window is None else f"a window of {table.window:,}"
     rows = [f"{each.tokens:>9,}  {clean(each.name)}" for each in table.layers]
-    return {"told": "\n".join([f"{table.used:,} tokens of {window}:", *rows])}
+    return {"told": "\n".join([f"{table.used_tokens:,} tokens of {window}:", *rows])}
 
 
 async def _model(hub: SessionHub, session: HostedSession, rest: str) -> Words:

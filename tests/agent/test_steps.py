@@ -56,7 +56,7 @@ async def test_a_restore_that_was_cut_off_is_finished_when_a_session_opens(tmp_p
         checkpoints = CheckpointStore(b.home / "checkpoints")
         now = take(b.workspace, "a.txt", checkpoints.objects, limit=1_000)
         assert now is not None
-        wanted = replace(now, digest=checkpoints.objects.put(b"old"), size=3)
+        wanted = replace(now, digest=checkpoints.objects.add(b"old"), size=3)
         root = str(b.workspace)
         cut_off = new_restore("line", "line", "back to step 0", root, [Move("a.txt", now, wanted)])
         with suppress(ZeroDivisionError), hold_restore(checkpoints.pending, cut_off):

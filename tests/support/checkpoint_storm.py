@@ -24,9 +24,9 @@ before = None
 print("ready", flush=True)
 for number in itertools.count():
     with store.sharing():
-        digest = store.objects.put(chance.randbytes(chance.choice([10, 3000, 200_000])))
+        digest = store.objects.add(chance.randbytes(chance.choice([10, 3000, 200_000])))
         if number % 3 == 0:
-            store.objects.put(chance.randbytes(500))
+            store.objects.add(chance.randbytes(500))
         after = PathEntry(PathKind.FILE, 0o644, 1, 1, digest)
         names = 1200 if number % 9 == 8 else 1
         changes = [PathChange(f"file-{name}", before, after) for name in range(names)]

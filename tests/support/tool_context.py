@@ -108,7 +108,7 @@ class FakeFiles:
 
     memory: dict[Path, SeenFile] = field(default_factory=dict)
 
-    def seen(self, path: Path) -> SeenFile | None:
+    def seen_file(self, path: Path) -> SeenFile | None:
         return self.memory.get(path)
 
     def remember(self, path: Path, seen: SeenFile) -> None:

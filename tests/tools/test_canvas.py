@@ -11,7 +11,7 @@ import pytest
 from tests.support.tool_context import FakeContext, deny_all
 from tools import canvas_tool
 from tools.registry import registry
-from tools.services.canvases import canvases_of, changed
+from tools.services.canvases import canvases_of, changed_canvases
 
 assert canvas_tool is not None
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
@@ -48,7 +48,10 @@ async def test_versions_follow_from_the_results_of_calls(context: FakeContext) -
     assert await context.canvases.read(found[1].versions[-1]) == b"<svg><circle/></svg>"
     # Back to the first call: the second canvas goes, the first one has its first version.
     before = canvases_of([json.dumps(told[0])])
-    assert [(each.name, len(each.versions)) for each in changed(found, before)] == [("other", 0), ("plot", 1)]
+    assert [(each.name, len(each.versions)) for each in changed_canvases(found, before)] == [
+        ("other", 0),
+        ("plot", 1),
+    ]
     assert [len(each.versions) for each in context.shown] == [1, 2, 1, 3, 2]  # type: ignore[attr-defined]
 
 

@@ -17,7 +17,7 @@ from tests.support import sixel as terminal
 from tests.support.images import png
 from tests.support.waiting import until
 from tools.results import Display
-from tools.senses.pictures import Form, Thumbnail, cells, drawn
+from tools.senses.pictures import Form, Thumbnail, cells, draw_thumbnail
 from widgets.pictures import kitty, sixel
 from widgets.pictures.graphics import Graphics, graphics_of
 from widgets.pictures.half_blocks import half_blocks
@@ -78,7 +78,7 @@ def test_a_terminal_with_graphics_gets_the_picture_whole_and_a_sign_for_each_par
     noise = Image.effect_noise((120, 80), 80).convert("RGB")
     file = io.BytesIO()
     noise.save(file, "PNG")
-    small = drawn(file.getvalue(), 12, 4, "png")
+    small = draw_thumbnail(file.getvalue(), 12, 4, "png")
     pieces = list(kitty.sent(0x0A0B0C, small.data, small.columns, small.rows))
     assert len(pieces) > 1 and all(len(piece) < kitty.PIECE + 100 for piece in pieces)
     told = [re.fullmatch(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", piece) for piece in pieces]
@@ -103,7 +103,7 @@ def test_sixel_graphics_are_the_picture_again_when_a_terminal_reads_them(cell: t
     before.paste((200, 30, 40), (0, 0, 60, 30))
     file = io.BytesIO()
     before.save(file, "PNG")
-    small = drawn(file.getvalue(), 12, 8, "sixel", cell)
+    small = draw_thumbnail(file.getvalue(), 12, 8, "sixel", cell)
     picture = sixel.cut(small.data, small.columns, small.rows)
     after = Image.new("RGB", (small.columns * cell[0], small.rows * cell[1]))
     for row, strip in enumerate(picture.strips):
@@ -119,7 +119,7 @@ def test_sixel_graphics_are_the_picture_again_when_a_terminal_reads_them(cell: t
 
 
 def test_signs_become_sixel_graphics_on_their_way_to_the_terminal() -> None:
-    small = drawn(png(60, 40), 6, 2, "sixel")
+    small = draw_thumbnail(png(60, 40), 6, 2, "sixel")
     held = sixel.SixelPictures()
     slot = held.add(sixel.cut(small.data, small.columns, small.rows))
     assert held.add(sixel.cut(small.data, small.columns, small.rows)) == slot + 1
@@ -159,7 +159,7 @@ class Stage(App[None]):
         if source == "broken":
             raise ValueError("no such picture")
         if form == "sixel":
-            return drawn(png(80, 80), 8, 4, form)
+            return draw_thumbnail(png(80, 80), 8, 4, form)
         return Thumbnail(8, 4, b"png" if form == "png" else b"\x80" * (8 * 8 * 3), form)
 
     async def shown(self, pilot: Pilot[None], *sources: str) -> None:

@@ -220,7 +220,7 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
         x, y, also = await _through(tab, found, info, x, y)
         moved = moved or also
     if moved:
-        await tab.scrolled()
+        await tab.note_scroll()
     return x, y
 
 
@@ -283,7 +283,7 @@ async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> 
         return
     if not kind["text"]:
         raise ToolError(f"{found.ref} is a {kind['tag']} and takes no text; nothing was typed.")
-    if not await _entered(tab, found):
+    if not await _focus_field(tab, found):
         # Some take the focus only when they are pressed.
         try:
             await click(tab, found.ref)
@@ -293,7 +293,7 @@ async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> 
                 raise
         if tab.dialog is not None:
             return
-        if not await _entered(tab, found):
+        if not await _focus_field(tab, found):
             raise ToolError(f"{found.ref} did not take the focus; nothing was typed.")
     if tab.dialog is not None:
         return
@@ -318,7 +318,7 @@ async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None
         raise ToolError(f"{found.ref} takes a {kind['type']}, written like {_WRITTEN[kind['type']]}.")
 
 
-async def _entered(tab: Tab, found: Found) -> bool:
+async def _focus_field(tab: Tab, found: Found) -> bool:
     """Give a field the focus; whether it took it, or a dialog opened."""
     try:
         state = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "enter"), None)
@@ -331,7 +331,7 @@ async def _entered(tab: Tab, found: Found) -> bool:
     if why := state.get("why"):
         raise ToolError(f"{found.ref} {why}; nothing was typed.")
     if state["moved"]:
-        await tab.scrolled()
+        await tab.note_scroll()
     return bool(state["focused"])
 
 

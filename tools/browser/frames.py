@@ -71,18 +71,18 @@ class Frames:
             self._cdp.call("Target.setAutoAttach", attach, session),
         )
 
-    def attached(self, session: str, frame: str, around: str) -> None:
+    def on_attached(self, session: str, frame: str, around: str) -> None:
         """A frame got a process of its own."""
         self._sessions[session] = around
         self._roots[session] = frame
 
-    def detached(self, session: str) -> None:
+    def on_detached(self, session: str) -> None:
         """A session is over."""
         self._sessions.pop(session, None)
         self._roots.pop(session, None)
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] != session}
 
-    def cleared(self, session: str) -> None:
+    def on_cleared(self, session: str) -> None:
         """The worlds of a session are gone."""
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] != session}
 
@@ -302,7 +302,7 @@ class KeptTrees:
         self._next: dict[tuple[str, str, int], tuple[Signature, Tree]] = {}
         self._noted: dict[tuple[str, str, int], Signature] = {}
 
-    def known(
+    def reusable_trees(
         self, info: FrameInfo, layout: DocumentLayout, parts: Sequence[int]
     ) -> tuple[list[Tree], list[int]]:
         """The trees of parts that are as they were, and the places of parts that must be asked for."""
@@ -523,7 +523,7 @@ async def _tree(
         for tree in found:
             nodes.update({node["nodeId"]: node for node in tree})
 
-    known, asked = kept.known(info, layout, parts)
+    known, asked = kept.reusable_trees(info, layout, parts)
     # What holds the first part in each parent holds the others there as well.
     firsts = {layout.parents[place]: layout.order[place] for place in reversed(parts)}
     found = await asyncio.gather(

@@ -63,7 +63,7 @@ class Call:
     def label(self, ref: str) -> str:
         """What an element was called when the model saw it."""
         plain = ref.strip().removeprefix("ref=").strip("[]")
-        line = self.tab.table.named(plain)
+        line = self.tab.table.line_of(plain)
         return line.replace(f" [ref={plain}]", "").partition(": ")[0][:120] or plain[:40]
 
     async def permit(self, what: str) -> None:
@@ -86,15 +86,15 @@ class Call:
             done = await work(tab)
         except GoneError:
             if not tab.crashed:
-                await self.gone(tab)
+                await self.refuse_gone(tab)
         await tab.settle(requests)
         await self.session.settled_tabs()
         result: dict[str, Any] = dict(done) if isinstance(done, dict) else {}
         if tab.has_scrolled:
             result["scrolled"] = "to the element"
-        return result | await self.told(tab, tab.view, place)
+        return result | await self.action_result(tab, tab.view, place)
 
-    async def gone(self, tab: Tab) -> NoReturn:
+    async def refuse_gone(self, tab: Tab) -> NoReturn:
         """Say that a reference is gone, with the page as it is now. Raises `ToolError`."""
         with suppress(CdpError):
             tab.view = await tab.look()
@@ -103,7 +103,9 @@ class Call:
             "That element is gone from the page; nothing was done. Here is the page as it is now.", page=page
         )
 
-    async def told(self, tab: Tab, before: PageView | None, place: tuple[str, str]) -> dict[str, Any]:
+    async def action_result(
+        self, tab: Tab, before: PageView | None, place: tuple[str, str]
+    ) -> dict[str, Any]:
         """What the model hears after an action."""
         result: dict[str, Any] = {}
         front = self.session.tab() if self.session.tabs else None
@@ -111,7 +113,7 @@ class Call:
             result["tab"] = f"a new tab is in front, {len(self.session.tabs)} are open"
             with suppress(TimeoutError):
                 async with asyncio.timeout(15):
-                    await front.loaded()
+                    await front.wait_loaded()
             tab, before, place = front, None, ("", "")
         if tab.is_closed:
             return result | {"tab": "the tab was closed"} | await self._rest(tab)
@@ -148,7 +150,7 @@ class Call:
         result = {"url": clean(tab.url)[:500], "title": tab.title, "page": page}
         return result | await self._rest(tab)
 
-    async def found(self, tab: Tab, query: str) -> dict[str, Any]:
+    async def find_lines(self, tab: Tab, query: str) -> dict[str, Any]:
         """The lines of the page with these words. What the model was shown last stays what it was."""
         after = await tab.unless_dialog(tab.look(), None)
         if after is None:
@@ -336,7 +338,7 @@ async def take_snapshot(arguments: Arguments, context: ToolContext) -> dict[str,
     async with calling("browser_snapshot", context) as call:
         query = " ".join(str(arguments.get("query") or "").split())
         if query:
-            return await call.found(call.ready(), query)
+            return await call.find_lines(call.ready(), query)
         return await call.whole(call.ready(), full=bool(arguments.get("full")))
 
 
@@ -360,7 +362,7 @@ async def type_text(arguments: Arguments, context: ToolContext) -> dict[str, Any
             found = await acting.find(tab, ref)
             kind = await acting.kind_of(tab, found)
         except acting.GoneError:
-            await call.gone(tab)
+            await call.refuse_gone(tab)
         shown = "a password" if kind["password"] else json.dumps(text, ensure_ascii=False)
         then = " and submit" if arguments.get("submit") else ""
         what = f"type {shown} into {label}{then}"
@@ -401,7 +403,7 @@ async def back(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         call.session.host.expect(entry["url"])
         await tab.cdp.call("Page.navigateToHistoryEntry", {"entryId": entry["id"]}, tab.session)
         await asyncio.sleep(0.1)
-        await tab.loaded()
+        await tab.wait_loaded()
         await tab.settle()
         return await call.whole(tab, full=False)
 
@@ -498,7 +500,7 @@ async def dialog(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
             await asyncio.sleep(0.01)
         await tab.settle(requests)
         await call.session.settled_tabs()
-        return await call.told(tab, tab.view, (tab.url, tab.title))
+        return await call.action_result(tab, tab.view, (tab.url, tab.title))
 
 
 async def tabs(arguments: Arguments, context: ToolContext) -> dict[str, Any]:

@@ -98,11 +98,11 @@ def find_browser(named: str = "") -> str:
     if named:
         path = str(Path(named).expanduser())
         return path if os.access(path, os.X_OK) else ""
-    return _found(os.environ.get("PATH", os.defpath))
+    return _find_browser(os.environ.get("PATH", os.defpath))
 
 
 @functools.lru_cache(maxsize=4)
-def _found(search: str) -> str:
+def _find_browser(search: str) -> str:
     for name in _NAMES:
         path = shutil.which(name, path=search) or shutil.which(name, path="/usr/bin:/usr/local/bin")
         if path is None:

@@ -216,7 +216,7 @@ class RefTable:
         """Note the line in which a reference was shown last."""
         self._names[ref] = text
 
-    def named(self, ref: str) -> str:
+    def line_of(self, ref: str) -> str:
         """That line, or empty."""
         return self._names.get(ref, "")
 
@@ -330,7 +330,7 @@ class PageLine:
     """Whether it lies below that part, if it does not lie in it."""
 
     @property
-    def shown(self) -> str:
+    def indented(self) -> str:
         return " " * min(self.depth, 12) + self.text
 
 
@@ -442,7 +442,7 @@ def _line(
         name = _cells(inside, node) if role == "row" else name or _content(inside, node)
         if not name:
             return None
-        seen, below = _seen(inside, node)
+        seen, below = _visibility(inside, node)
         text = f"- {_cut(name, 2 * LONGEST)}" if role != "row" else f"row: {_cut(name, 2 * LONGEST)}"
         return PageLine(depth, text, "", seen, below), name
     ref = run.table.ref(NodeKey(capture.frame, capture.loader, backend)) if acts and backend else ""
@@ -454,7 +454,7 @@ def _line(
     words += _states(role, properties)
     value = _value(inside, node, role)
     text = " ".join(words) + (f": {value}" if value else "")
-    seen, below = _seen(inside, node)
+    seen, below = _visibility(inside, node)
     return PageLine(depth, text, ref, seen, below), name
 
 
@@ -462,7 +462,7 @@ def _text(run: _Run, inside: _In, node: Mapping[str, Any], depth: int, above: st
     text = _name(node)
     if not text.strip("|•·–—-:*()[]{}<>,.;/\\ ") or (above and text in above):
         return
-    seen, below = _seen(inside, node)
+    seen, below = _visibility(inside, node)
     last = run.lines[-1] if run.lines else None
     if last is not None and last.depth == depth and last.text.startswith("text: ") and last.seen == seen:
         # Pieces of one sentence, parted by markup only.
@@ -475,7 +475,7 @@ def _text(run: _Run, inside: _In, node: Mapping[str, Any], depth: int, above: st
 
 def _child_frame(run: _Run, inside: _In, node: Mapping[str, Any], depth: int) -> None:
     child = inside.capture.children[node["backendDOMNodeId"]]
-    seen, below = _seen(inside, node)
+    seen, below = _visibility(inside, node)
     name = _name(node)
     place = len(run.lines)
     run.lines.append(PageLine(depth, f'frame "{_cut(name)}"' if name else "frame", "", seen, below))
@@ -485,7 +485,7 @@ def _child_frame(run: _Run, inside: _In, node: Mapping[str, Any], depth: int) ->
         run.lines.pop()
 
 
-def _seen(inside: _In, node: Mapping[str, Any]) -> tuple[bool, bool]:
+def _visibility(inside: _In, node: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether a node is in view, and whether it lies below; what has no place is where its holder is."""
     box = None
     at: Mapping[str, Any] | None = node
@@ -623,11 +623,11 @@ class PageView:
 
     def in_view(self) -> list[str]:
         """The lines that are in view."""
-        return [line.shown for line in self.lines if line.seen]
+        return [line.indented for line in self.lines if line.seen]
 
     def whole(self) -> str:
         """All lines, as they are kept on disk."""
-        return "\n".join(line.shown for line in self.lines)
+        return "\n".join(line.indented for line in self.lines)
 
     def refs(self) -> frozenset[str]:
         """Everything that can be acted on."""
@@ -636,8 +636,8 @@ class PageView:
 
 def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
     """What is in view, or the whole page, within its budget."""
-    lines = [line.shown for line in view.lines] if full else view.in_view()
-    text = _fitted(lines, FULL if full else VIEW, path)
+    lines = [line.indented for line in view.lines] if full else view.in_view()
+    text = _fit_text(lines, FULL if full else VIEW, path)
     hidden = [] if full else [line for line in view.lines if not line.seen]
     return text + _outside(hidden, path) if hidden else text or "(the page is empty)"
 
@@ -671,7 +671,7 @@ def delta(before: PageView, after: PageView, path: str = "") -> str | None:
         return None
     old, new = before.in_view(), after.in_view()
     if old == new:
-        gone = _gone(before, after)
+        gone = _gone_line(before, after)
         return gone or "(nothing in view has changed)"
     if len(old) > _MOST_COMPARED or len(new) > _MOST_COMPARED:
         known = set(old)
@@ -686,22 +686,22 @@ def delta(before: PageView, after: PageView, path: str = "") -> str | None:
         ]
     if len(added) * 10 > len(new) * 9 and len(new) > 12:
         return None
-    text = _fitted([f"+{line}" for line in added], VIEW, path)
-    missing = _gone(before, after)
+    text = _fit_text([f"+{line}" for line in added], VIEW, path)
+    missing = _gone_line(before, after)
     lost = len(set(old) - set(new))
     if not added and not missing:
         return f"({plural(lost, 'line')} went out of view)" if lost else "(only the order has changed)"
     return "\n".join(filter(None, (text, missing)))
 
 
-def _gone(before: PageView, after: PageView) -> str:
+def _gone_line(before: PageView, after: PageView) -> str:
     left = {line.ref for line in before.lines if line.ref and line.seen} - after.refs()
     numbers = sorted(left, key=lambda ref: int(ref[1:]))
     more = f" and {len(numbers) - _GONE} more" if len(numbers) > _GONE else ""
     return f"gone: {' '.join(numbers[:_GONE])}{more}" if numbers else ""
 
 
-def _fitted(lines: Sequence[str], most: int, path: str) -> str:
+def _fit_text(lines: Sequence[str], most: int, path: str) -> str:
     size, kept = 0, 0
     for line in lines:
         size += len(line) + 1

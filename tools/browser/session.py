@@ -178,7 +178,7 @@ class BrowserSession:
         plain = origin.replace("https://", "http://", 1).removesuffix(":443") + ":80"
         return origin.endswith(":443") and plain in self._origins
 
-    def arrived(self) -> list[Download]:
+    def take_downloads(self) -> list[Download]:
         """Downloads that have ended and were not told of yet; each is given once."""
         ended = [each for each in self.downloads.values() if each.state != "inProgress" and not each.is_told]
         for each in ended:

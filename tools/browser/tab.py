@@ -132,7 +132,7 @@ class Tab:
             return "" if error == "net::ERR_ABORTED" and self.notes else str(error)
         if "loaderId" not in done:
             self._is_loading = False
-        await self.loaded()
+        await self.wait_loaded()
         return ""
 
     async def _patiently(self, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Tab:
                 task.cancel()
                 raise TimeoutError
 
-    async def loaded(self, most: float = LOADING) -> bool:
+    async def wait_loaded(self, most: float = LOADING) -> bool:
         """Wait until the page has loaded, or shows enough of itself; whether it did."""
         loop = asyncio.get_running_loop()
         end = loop.time() + most
@@ -182,13 +182,13 @@ class Tab:
         """
         await asyncio.sleep(0.01)
         if self._is_loading or self._judging:
-            await self.loaded()
+            await self.wait_loaded()
         loop = asyncio.get_running_loop()
         end = loop.time() + _REQUESTS_AT_MOST
         while True:
             await self._quiet()
             if self._is_loading:
-                await self.loaded()
+                await self.wait_loaded()
             left = end - loop.time()
             if not (self._requests - requests) or left <= 0 or self.dialog is not None:
                 return
@@ -239,7 +239,7 @@ class Tab:
             history = await self.cdp.call("Page.getNavigationHistory", {}, self.session)
             entry = history["entries"][history["currentIndex"]]
             self.url, self.title = entry["url"], clean(entry["title"])[:200]
-        return self._viewed(capture, lines)
+        return self._make_view(capture, lines)
 
     async def look_in_view(self, before: PageView) -> PageView:
         """What is in view now, after `before`: the same as `look` gives for that part. Raises `CdpError`."""
@@ -252,13 +252,13 @@ class Tab:
         self._know(found.infos)
         layout = found.layouts[found.root.frame]
         self.url, self.title = layout.url, clean(layout.title)[:200]
-        view = self._viewed(found.root, page_lines(found.root, WIDTH, HEIGHT, self.table))
+        view = self._make_view(found.root, page_lines(found.root, WIDTH, HEIGHT, self.table))
         shown = view.refs()
         lost = {line.ref: self.table.key(line.ref) for line in before.lines if line.ref not in shown}
         elsewhere = {ref for ref, key in lost.items() if key is not None and found.is_elsewhere(key)}
         return replace(view, elsewhere=frozenset(elsewhere) | before.elsewhere - shown)
 
-    async def scrolled(self) -> None:
+    async def note_scroll(self) -> None:
         """What was brought into view for an action is where the action begins. Raises `CdpError`."""
         if self.view is not None:
             self.view = await self.look_in_view(self.view)
@@ -267,7 +267,7 @@ class Tab:
     def _know(self, infos: dict[str, FrameInfo]) -> None:
         self.table.keep(frozenset((info.id, info.loader) for info in infos.values()))
 
-    def _viewed(self, capture: FrameCapture, lines: list[PageLine]) -> PageView:
+    def _make_view(self, capture: FrameCapture, lines: list[PageLine]) -> PageView:
         for line in lines:
             if line.ref:
                 self.table.name(line.ref, line.text)
@@ -282,7 +282,7 @@ class Tab:
                 if self.crashed or self.cdp.gone.done():
                     raise
                 await asyncio.sleep(0.1)
-                await self.loaded(5)
+                await self.wait_loaded(5)
         return await self.frames.capture()
 
     # What happens
@@ -308,7 +308,7 @@ class Tab:
             case "Network.loadingFinished" | "Network.loadingFailed":
                 self._requests.discard(params["requestId"])
             case "Fetch.requestPaused":
-                self.start(self._paused(session, params))
+                self.start(self._on_paused(session, params))
             case "Page.frameStartedLoading" if is_main and params["frameId"] == self.target:
                 self._is_loading, self._has_content = True, False
             case "Page.frameStoppedLoading" if is_main and params["frameId"] == self.target:
@@ -325,7 +325,7 @@ class Tab:
             case "Page.navigatedWithinDocument" if is_main and params.get("frameId") == self.target:
                 self.url = params["url"]
             case "Runtime.executionContextsCleared":
-                self.frames.cleared(session)
+                self.frames.on_cleared(session)
             case "Page.javascriptDialogOpening":
                 kind, message = params.get("type", "alert"), clean(params.get("message", ""))[:2000]
                 self.dialog = OpenDialog(kind, message, clean(params.get("defaultPrompt", ""))[:500])
@@ -348,7 +348,7 @@ class Tab:
                 self._attached(session, params)
             case "Target.detachedFromTarget":
                 self.cdp.forget(params["sessionId"])
-                self.frames.detached(params["sessionId"])
+                self.frames.on_detached(params["sessionId"])
             case _:
                 return
         self._changed.set()
@@ -361,7 +361,7 @@ class Tab:
         session, info = params["sessionId"], params["targetInfo"]
         self.cdp.listen(session, self._hears(session))
         if info["type"] == "iframe":
-            self.frames.attached(session, info["targetId"], around)
+            self.frames.on_attached(session, info["targetId"], around)
             self.start(self._enable(session))
         else:
             self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
@@ -372,7 +372,7 @@ class Tab:
         except CdpError as error:
             log.debug("a frame went away: %s", error)
 
-    async def _paused(self, session: str, params: dict[str, Any]) -> None:
+    async def _on_paused(self, session: str, params: dict[str, Any]) -> None:
         """A document is about to be requested: the page itself is judged, frames only by the proxy."""
         request = {"requestId": params["requestId"]}
         url = params["request"]["url"]

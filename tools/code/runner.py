@@ -322,16 +322,18 @@ class RunWatch:
 
     async def _forced_end(self) -> RunEnd | None:
         if self._stop.is_set():
-            return await self._stopped("interrupted", "The script was interrupted.")
+            return await self._stop_result("interrupted", "The script was interrupted.")
         if not self._clock.is_paused and self._clock.elapsed >= self._limits.seconds:
-            return await self._stopped("timeout", f"The script was stopped after {self._limits.seconds:g} s.")
+            return await self._stop_result(
+                "timeout", f"The script was stopped after {self._limits.seconds:g} s."
+            )
         if await self._is_swarm():
             many = f"The script was killed: it had started more than {self._limits.processes} processes."
             await self._dispatcher.close()
             return RunEnd("crashed", None, many)
         return None
 
-    async def _stopped(self, status: Status, message: str) -> RunEnd:
+    async def _stop_result(self, status: Status, message: str) -> RunEnd:
         await self._dispatcher.close()
         if not self._child.is_kernel:
             return RunEnd(status, None, message)
@@ -607,7 +609,7 @@ class CodeRunner:
             return ()
         return await on_thread(boundary.private)
 
-    def given(self, job: CodeJob) -> Collection[str]:
+    def variables_for(self, job: CodeJob) -> Collection[str]:
         """The variables a script like `job` gets, by name."""
         return self._environ_for(job).keys()
 

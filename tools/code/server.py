@@ -245,7 +245,7 @@ class PrivateFolder:
 
     def __init__(self) -> None:
         _sweep_once()
-        made = _made()
+        made = _make_folder()
         self._lock = create_file(made / _LOCK)
         lock_file(self._lock)
         # Only now does it get the name by which sweeps find it: none meets it without its lock.
@@ -291,7 +291,7 @@ def _sweep_once() -> None:
         threading.Thread(target=sweep, args=(Path(root),), name="sweep", daemon=True).start()
 
 
-def _made() -> Path:
+def _make_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED))
     if len(os.fsencode(folder)) < _PATH_LIMIT - len(f"/{SOCKET}"):
         return folder
@@ -371,9 +371,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._serve())
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         """A call was stopped, and its task with it: the next request gets a new one."""
         self._task, self._is_busy = None, False
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -402,7 +402,7 @@ class Connection(asyncio.BufferedProtocol):
             elif time.monotonic() - began > _TURN:
                 await asyncio.sleep(0)
                 began = time.monotonic()
-            elif not (is_quick and self._lingered()):
+            elif not (is_quick and self._linger()):
                 is_quick = False
                 self._news = asyncio.get_running_loop().create_future()
                 await self._news
@@ -425,7 +425,7 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(f"A request may have {LINE_LIMIT:,} bytes at most.", None)
         return None
 
-    def _lingered(self) -> bool:
+    def _linger(self) -> bool:
         """Look out for more for a moment; whether it came. Only where nobody else has to wait for that."""
         if self._transport is None or self._is_paused or len(self._server.connections) > 1:
             return False

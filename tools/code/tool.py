@@ -45,7 +45,7 @@ def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
         script=str(arguments["code"]),
         folder=context.workspace,
         tools=context.inner.offered(),
-        known=context.inner.known(),
+        known=context.inner.all_tools(),
         limits=CodeLimits(
             seconds=options.get("code.timeout", limits.seconds),
             calls=options.get("code.max_calls", limits.calls),
@@ -85,7 +85,7 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
     result = result_of(outcome)
     notes = [await context.inner.over(outcome.status in COMPLETE)]
     if outcome.status != "ok":
-        notes.append(context.terminals.missing(outcome.stderr, context.scripts.given(job)) or "")
+        notes.append(context.terminals.missing(outcome.stderr, context.scripts.variables_for(job)) or "")
         if (boundary := context.terminals.boundary) is not None:
             notes.append(await on_thread(partial(boundary.refusal, outcome.stderr, network=True)))
     notes.append(context.scripts.hosts_refused(begun))
@@ -132,7 +132,7 @@ def result_of(outcome: CodeOutcome) -> dict[str, Any]:
     return result
 
 
-def patched(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
+def patch_schema(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
     """The schema with the functions a script really has."""
     scripts = registry.with_trait("for_scripts")
     names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
@@ -204,7 +204,7 @@ registry.register(
     check_fn=lambda: AVAILABLE,
     emoji="🐍",
     describe=describe,
-    patch=patched,
+    patch=patch_schema,
     place=90,
     bundles=("default",),
 )

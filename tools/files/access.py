@@ -44,7 +44,7 @@ def resolve_entry(text: str, workspace: Path) -> Path:
     return path
 
 
-def shown(path: Path, workspace: Path) -> str:
+def display_path(path: Path, workspace: Path) -> str:
     """`path` as people and models read it: relative inside the workspace, else absolute."""
     try:
         return printable(str(path.relative_to(workspace)))
@@ -211,18 +211,18 @@ class Access:
 
     def target(self, text: str) -> Path:
         """The file `text` names, links followed."""
-        return resolve(self._located(text), self._ctx.workspace)
+        return resolve(self._locate(text), self._ctx.workspace)
 
     def entry(self, text: str) -> Path:
         """The name `text` leads to, whether it is a link or not."""
-        return resolve_entry(self._located(text), self._ctx.workspace)
+        return resolve_entry(self._locate(text), self._ctx.workspace)
 
     def name(self, path: Path) -> str:
         """`path` as the model reads it."""
         boundary = self._ctx.terminals.boundary
-        return shown(path if boundary is None else boundary.called(path), self._ctx.workspace)
+        return display_path(path if boundary is None else boundary.path_in_sandbox(path), self._ctx.workspace)
 
-    def _located(self, text: str) -> str:
+    def _locate(self, text: str) -> str:
         """`text` as a path of this machine: commands may have a `/tmp` of their own, and mean that."""
         if place := self._ctx.terminals.elsewhere:
             raise ToolError(
@@ -283,7 +283,7 @@ def near_names(path: Path, workspace: Path) -> list[str]:
         found.extend(same)
         found.extend(file for name in close for file in elsewhere if file.name == name)
     unique = dict.fromkeys(file for file in found if file != path)
-    return [shown(file, workspace) for file in list(unique)[:_MOST]]
+    return [display_path(file, workspace) for file in list(unique)[:_MOST]]
 
 
 def _close_to(name: str, names: list[str]) -> list[str]:

@@ -298,7 +298,7 @@ def finish_all(folder: Path) -> list[Finished]:
             try:
                 if lock_file(descriptor, seconds=0) and os.path.samestat(os.fstat(descriptor), path.lstat()):
                     # What was not written down to the end was not begun either.
-                    done = None if path.name.startswith(_NEW) else _finished(path)
+                    done = None if path.name.startswith(_NEW) else _finish_file(path)
                     found += [done] if done is not None else []
                     path.unlink()
             finally:
@@ -306,7 +306,7 @@ def finish_all(folder: Path) -> list[Finished]:
     return found
 
 
-def _finished(path: Path) -> Finished | None:
+def _finish_file(path: Path) -> Finished | None:
     try:
         record = json.loads(path.read_bytes())
         if record["format"] != FORMAT:
@@ -323,7 +323,7 @@ def _finished(path: Path) -> Finished | None:
             whole = _ACTS[effect["kind"]](effect)
         except (OSError, ValueError, KeyError, TypeError):
             whole = False
-        (done if whole else left).append(_shown(name, workspace))
+        (done if whole else left).append(_relative_name(name, workspace))
     for effect in effects:
         for name in (effect.get("path"), effect.get("target"), effect.get("source")):
             if name:
@@ -427,7 +427,7 @@ def _tidy(folder: Path, token: str) -> None:
                 os.unlink(name, dir_fd=descriptor)
 
 
-def _shown(path: str, workspace: str) -> str:
+def _relative_name(path: str, workspace: str) -> str:
     return path.removeprefix(f"{workspace}/")
 
 

@@ -64,7 +64,7 @@ async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
         return None
     if (text := await editor.text(path)) is None:
         return None
-    known = editor.known
+    known = editor.known_texts
     base = known.base.get(path)
     earlier = await known.former(path) if base is None else ()
     return await asyncio.to_thread(_comparison, known, path, text, base, earlier)
@@ -103,7 +103,7 @@ async def settle(editor: EditorSide, path: Path) -> None:
     if found is not None and found.behind:
         raise found.refusal(path.name)
     if found is not None and editor.writes and await editor.save(path, found.text):
-        await asyncio.to_thread(_note_saved, editor.known, path, found.text)
+        await asyncio.to_thread(_note_saved, editor.known_texts, path, found.text)
 
 
 async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[Path, str]:
@@ -140,7 +140,7 @@ async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[
         if found is not None or await asyncio.to_thread(_bytes, each.path) != each.data:
             notes.append(NEWER.format(name=name(each.path)))
         elif await editor.save(each.path, text):
-            await asyncio.to_thread(_note_saved, editor.known, each.path, text)
+            await asyncio.to_thread(_note_saved, editor.known_texts, each.path, text)
             if await asyncio.to_thread(_bytes, each.path) not in (each.data, None):
                 notes.append(CHANGED.format(name=name(each.path)))
     return notes

@@ -192,20 +192,20 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
     old, new = exchange.old, exchange.new
     if len(file_lines) == len(old):
         return all(
-            _said(file_lines[index]) == _said(old[index])
+            _spoken_tokens(file_lines[index]) == _spoken_tokens(old[index])
             for block in changed_blocks(old, new)
             for index in range(block.a_start, block.a_stop)
         )
     # They do not stand one to one: what is not among the new ones goes, in the order of the old ones.
-    named = iter([_said(line) for line in old])
+    named = iter([_spoken_tokens(line) for line in old])
     return all(
-        not (said := _said(file_lines[index])) or said in named
+        not (said := _spoken_tokens(file_lines[index])) or said in named
         for block in changed_blocks(file_lines, new)
         for index in range(block.a_start, block.a_stop)
     )
 
 
-def _said(line: str) -> list[str]:
+def _spoken_tokens(line: str) -> list[str]:
     """What a line says, without what models mix up in copying it."""
     said = _TELLING.findall(unicodedata.normalize("NFC", plain_typography(unescape(line), "-")))
     return said[:-1] if said and said[-1] in ",;" else said
@@ -269,11 +269,11 @@ def _keep_typography(old: str, there: str, new: str) -> str:
         pieces = _plain_pieces(there, dash)
         plain = "".join(piece.plain for piece in pieces)
         if plain != there and plain.split() == plain_typography(old, dash).split():
-            return _aligned(pieces, plain, new)
+            return _align_characters(pieces, plain, new)
     return new
 
 
-def _aligned(pieces: Sequence[_Piece], plain: str, new: str) -> str:
+def _align_characters(pieces: Sequence[_Piece], plain: str, new: str) -> str:
     """`new`, where it equals the `plain` form of a line, with the line's own characters."""
     heads = {piece.start: piece for piece in pieces}
     result: list[str] = []
@@ -463,7 +463,9 @@ def _choose(
         return firsts[-1]
     if hunk.hints:
         # The hint may be one of the hunk's own lines, so a match that reaches beyond it counts.
-        nexts = {bisect_right(firsts, line - size) for line in _hinted(lines, hunk.hints)} - {len(firsts)}
+        nexts = {bisect_right(firsts, line - size) for line in _hinted_lines(lines, hunk.hints)} - {
+            len(firsts)
+        }
         if len(nexts) == 1:
             return firsts[nexts.pop()]
     if numbered is not None:
@@ -496,7 +498,7 @@ def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: st
     """Where lines go that come without any line of the file beside them."""
     bare = replace(hunk, lines=tuple(line for line in hunk.lines if line.kind == "+"))
     if hunk.hints:
-        hinted = _hinted(lines, hunk.hints)
+        hinted = _hinted_lines(lines, hunk.hints)
         if len(hinted) == 1:
             return _Placed(hinted[0] + 1, "exact", bare)
         if hunk.old_start is None:
@@ -516,7 +518,7 @@ def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: st
     return _Placed(min(start, len(lines)), "exact", bare)
 
 
-def _hinted(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
+def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
     """The lines the last hint names, each the first one below a line that the hint before it names."""
     named = _lines_with(lines, hints[0])
     for hint in hints[1:]:
@@ -612,7 +614,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
     if old == new:
         raise ToolError("old_string and new_string are the same; there is nothing to change.")
     text = file.text
-    found = _trusted(text, find(text, old), new, everywhere=everywhere)
+    found = _trusted_matches(text, find(text, old), new, everywhere=everywhere)
     if found is None:
         raise _not_found(file, old, name)
     matches = list(found.matches)
@@ -636,7 +638,9 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
     return Replaced(revised, found.strategy, len(matches))
 
 
-def _trusted(text: str, found: FoundMatches | None, new: str, *, everywhere: bool) -> FoundMatches | None:
+def _trusted_matches(
+    text: str, found: FoundMatches | None, new: str, *, everywhere: bool
+) -> FoundMatches | None:
     """`found`, less the loose matches in which the lines to change are not the quoted ones."""
     if found is None or found.strategy not in LOOSE:
         return found

@@ -63,7 +63,7 @@ async def patch(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     operations = await asyncio.to_thread(parse_patch, text)
     for path in await asyncio.to_thread(_sources, operations, access):
         await access.permit_read(path)
-        await _settled(path, ctx, access)
+        await _check_unsaved(path, ctx, access)
     return await _apply(lambda: Simulation(access).run(operations), ctx, access)
 
 
@@ -73,11 +73,11 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
             raise ToolError(f"mode replace needs the parameter {name}.")
     path = await asyncio.to_thread(access.target, args["path"])
     await access.permit_read(path)
-    await _settled(path, ctx, access)
+    await _check_unsaved(path, ctx, access)
     return await _apply(lambda: _plan_replacement(path, args, access, ctx.workspace), ctx, access)
 
 
-async def _settled(path: Path, ctx: ToolContext, access: Access) -> None:
+async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
     """Text that is only in the editor is saved before a change is planned, which needs the same yes."""
     found = await unsaved(ctx.editor, path)
     if found is not None and found.behind:

@@ -158,9 +158,9 @@ class Simulation:
                 case DeleteFile():
                     self._delete(operation)
                 case UpdateFile():
-                    self._update(self._named(operation))
+                    self._update(self._with_existing_name(operation))
         for path in self._displaced:
-            raise self._taken(path)
+            raise self._exists_error(path)
         plan = self._plan()
         if not plan.effects:
             raise PatchError("The patch changes nothing: every file already is as it asks.")
@@ -187,9 +187,9 @@ class Simulation:
 
     def _free(self, path: Path) -> None:
         if self._look(path) is not None:
-            raise self._taken(path)
+            raise self._exists_error(path)
 
-    def _taken(self, path: Path) -> PatchError:
+    def _exists_error(self, path: Path) -> PatchError:
         return PatchError(f"{self._paths.name(path)} exists already; use *** Update File or another name.")
 
     def _add(self, operation: AddFile) -> None:
@@ -210,7 +210,7 @@ class Simulation:
                 )
         self._state[path] = None
 
-    def _named(self, operation: UpdateFile) -> UpdateFile:
+    def _with_existing_name(self, operation: UpdateFile) -> UpdateFile:
         """The operation under the name by which its file exists."""
         if operation.other_names and self._look(self._paths.entry(operation.path)) is None:
             for name in operation.other_names:

@@ -71,7 +71,7 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
         raise explain(error, f"read {name}") from error
     if isinstance(window, BinaryFile):
         raise ToolError(f"{name} is a {window.kind}; its bytes cannot be shown as text.")
-    shown = _shown(window, name, offset, limit)
+    shown = _format_window(window, name, offset, limit)
     result = _unchanged(ctx, path, name, window.digest, offset, limit) or shown
     return {**result, "note": note} if note else result
 
@@ -80,7 +80,7 @@ def _unchanged(
     ctx: ToolContext, path: Path, name: str, digest: str, offset: int, limit: int
 ) -> dict[str, Any] | None:
     """A short answer when the model was shown this very region and the file is the same; notes the read."""
-    seen = ctx.files.seen(path)
+    seen = ctx.files.seen_file(path)
     if seen is None or (seen.digest, seen.offset, seen.limit) != (digest, offset, limit):
         ctx.files.show(path, SeenFile(digest, offset, limit))
         return None
@@ -95,7 +95,7 @@ def _unchanged(
     return {"status": "unchanged", "path": name, "message": message}
 
 
-def _shown(window: Window, name: str, offset: int, limit: int) -> dict[str, Any]:
+def _format_window(window: Window, name: str, offset: int, limit: int) -> dict[str, Any]:
     total = window.total_lines
     if not window.lines and offset > 1:
         raise ToolError(f"Line {offset} is past the end: {name} has {total} lines.", total_lines=total)

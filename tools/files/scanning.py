@@ -28,7 +28,7 @@ def stat_digest(status: os.stat_result) -> str:
 
 def warning_before_change(files: FileMemory, path: Path, digest: str, name: str) -> str | None:
     """A sentence when `path`, with content `digest`, is not as the agent last saw it."""
-    seen = files.seen(path)
+    seen = files.seen_file(path)
     if seen is None or seen.digest == digest:
         return None
     return f"{name} had changed on disk since you last saw it; check that nothing of that change is lost."

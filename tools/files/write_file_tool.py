@@ -128,7 +128,7 @@ def _before(path: Path) -> OnDisk | None:
 
 
 def _warning(ctx: ToolContext, path: Path, before: OnDisk, name: str) -> str | None:
-    if ctx.files.seen(path) is None:
+    if ctx.files.seen_file(path) is None:
         return f"{name} existed and you had not read it; its former content is replaced."
     digest = stat_digest(before.status) if before.data is None else digest_of(before.data, before.status)
     return warning_before_change(ctx.files, path, digest, name)

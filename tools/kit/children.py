@@ -233,7 +233,7 @@ class WorkerProcess:
             await self._end()
 
     async def _ask(self, order: Mapping[str, Any], data: bytes) -> bytes:
-        reader, writer = await self._started()
+        reader, writer = await self._ensure_started()
         head = json.dumps({**order, "size": len(data)}).encode()
         writer.write(framed(head))
         writer.write(data)
@@ -243,7 +243,7 @@ class WorkerProcess:
             raise ValueError("an answer is too large")
         return await reader.readexactly(size)
 
-    async def _started(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _ensure_started(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is not None and self._process is not None and self._process.returncode is None:
             return self._streams
         await self._end()

@@ -54,11 +54,11 @@ def _answer(order: list[str], data: bytes) -> tuple[dict[str, Any], bytes]:
                 "frames": picture.frames,
             }
             return told, picture.data
-        from tools.senses.pictures import Form, drawn
+        from tools.senses.pictures import Form, draw_thumbnail
 
         columns, rows, across, down = map(int, (*order[1:3], *order[4:6]))
         forms: dict[str, Form] = {"png": "png", "sixel": "sixel"}
-        small = drawn(data, columns, rows, forms.get(order[3], "blocks"), (across, down))
+        small = draw_thumbnail(data, columns, rows, forms.get(order[3], "blocks"), (across, down))
         return {"columns": small.columns, "rows": small.rows, "form": small.form}, small.data
     except ToolError as error:
         return {"problem": str(error)}, b""

@@ -44,7 +44,7 @@ def fit(data: bytes) -> FitPicture:
     """Make a picture fit to be sent. Raises `ToolError` for what is not one."""
     from PIL import ImageOps
 
-    image = opened(data)
+    image = open_picture(data)
     try:
         frames = int(getattr(image, "n_frames", 1))
         image.seek(0)
@@ -65,7 +65,7 @@ def fit(data: bytes) -> FitPicture:
     return FitPicture(packed, media, turned.width, turned.height, _upright(size, turned.size), frames)
 
 
-def opened(data: bytes) -> Image.Image:
+def open_picture(data: bytes) -> Image.Image:
     """A picture whose pixels are not unpacked yet. Raises `ToolError` for what is not one, or too large."""
     from PIL import Image, UnidentifiedImageError
 
@@ -108,7 +108,7 @@ def _plain(image: Image.Image) -> Image.Image:
 
 def _packed(image: Image.Image, is_photo: bool) -> tuple[bytes, Literal["image/png", "image/jpeg"]]:
     if not is_photo:
-        data = _saved(image, "PNG", optimize=False)
+        data = _save_bare(image, "PNG", optimize=False)
         if len(data) <= MOST_BYTES:
             return data, "image/png"
     flat = image
@@ -117,14 +117,14 @@ def _packed(image: Image.Image, is_photo: bool) -> tuple[bytes, Literal["image/p
 
         flat = Images.new("RGB", image.size, "white")
         flat.paste(image, mask=image.getchannel("A"))
-    tried = (_saved(flat, "JPEG", quality=quality) for quality in _QUALITIES)
+    tried = (_save_bare(flat, "JPEG", quality=quality) for quality in _QUALITIES)
     data = next((each for each in tried if len(each) <= MOST_BYTES), None)
     if data is None:
         raise ToolError("The picture cannot be made small enough to be sent; scale it down.")
     return data, "image/jpeg"
 
 
-def _saved(image: Image.Image, form: str, **options: object) -> bytes:
+def _save_bare(image: Image.Image, form: str, **options: object) -> bytes:
     """Packed again: what the file said beside its pixels (place, camera, comments) is not in it."""
     from PIL import Image as Images
 
@@ -165,7 +165,7 @@ def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int
     return max(1, min(columns, round(across))), max(1, min(rows, round(down)))
 
 
-def drawn(
+def draw_thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
     """The picture in at most so many cells, which have so many pixels across and down.
@@ -174,7 +174,7 @@ def drawn(
     """
     from PIL import Image, ImageOps
 
-    image = opened(data)
+    image = open_picture(data)
     try:
         image.seek(0)
         if image.format == "JPEG":

@@ -29,7 +29,7 @@ async def fit_apart(data: bytes) -> FitPicture:
 async def thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """`tools.senses.pictures.drawn` in a process of its own. Raises `ToolError`."""
+    """`tools.senses.pictures.draw_thumbnail` in a process of its own. Raises `ToolError`."""
     told, made = await _read(f"draw {columns} {rows} {form} {cell[0]} {cell[1]}\n".encode(), data)
     return Thumbnail(told["columns"], told["rows"], made, told["form"])
 

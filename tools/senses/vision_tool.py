@@ -25,11 +25,11 @@ async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str
     """Handler of the tool."""
     source = str(arguments["image"]).strip()
     question = str(arguments.get("question") or "").strip() or USUAL
-    data, name = await loaded(source, context)
+    data, name = await load_picture(source, context)
     return dict(await context.senses.look(data, name, question, context.permit))
 
 
-async def loaded(source: str, context: ToolContext) -> tuple[bytes, str]:
+async def load_picture(source: str, context: ToolContext) -> tuple[bytes, str]:
     """The bytes of a picture that is named by path, address or `data:`, and a name for it."""
     kind = source[:8].lower()
     if kind.startswith("data:"):

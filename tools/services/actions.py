@@ -127,10 +127,10 @@ class RestoreFiles(ChangeFiles):
     def headline(self) -> str:
         parts = []
         if self.paths:
-            parts.append(f"take {_files(self.paths)} back to step {self.position}: {_named(self.paths)}")
+            parts.append(f"take {_files(self.paths)} back to step {self.position}: {_join_paths(self.paths)}")
         if self.removes:
             parts.append(
-                f"remove {_files(self.removes)} made after step {self.position}: {_named(self.removes)}"
+                f"remove {_files(self.removes)} made after step {self.position}: {_join_paths(self.removes)}"
             )
         return "; ".join(parts)
 
@@ -148,9 +148,11 @@ class MergeCopy(ChangeFiles):
     def headline(self) -> str:
         parts = []
         if self.paths:
-            parts.append(f"merge {_files(self.paths)} from the copy of {self.agent}: {_named(self.paths)}")
+            parts.append(
+                f"merge {_files(self.paths)} from the copy of {self.agent}: {_join_paths(self.paths)}"
+            )
         if self.removes:
-            parts.append(f"remove {_files(self.removes)} as {self.agent} did: {_named(self.removes)}")
+            parts.append(f"remove {_files(self.removes)} as {self.agent} did: {_join_paths(self.removes)}")
         return "; ".join(parts)
 
 
@@ -172,9 +174,9 @@ class KeepChanges(ChangeFiles):
     def headline(self) -> str:
         parts = []
         if self.paths:
-            parts.append(f"keep what a program wrote to {_named(self.paths)}")
+            parts.append(f"keep what a program wrote to {_join_paths(self.paths)}")
         if self.removes:
-            parts.append(f"have {_named(self.removes)} removed, as a program did")
+            parts.append(f"have {_join_paths(self.removes)} removed, as a program did")
         return "; ".join(parts)
 
 
@@ -212,7 +214,7 @@ def _files(paths: tuple[Path, ...]) -> str:
     return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
 
 
-def _named(paths: tuple[Path, ...]) -> str:
+def _join_paths(paths: tuple[Path, ...]) -> str:
     return ", ".join(str(path).replace("\n", "\\n") for path in paths)
 
 

@@ -88,7 +88,7 @@ def canvases_of(results: Iterable[str]) -> tuple[Canvas, ...]:
     return tuple(Canvas(name, versions) for name, versions in found.items())
 
 
-def changed(before: Sequence[Canvas], after: Sequence[Canvas]) -> tuple[Canvas, ...]:
+def changed_canvases(before: Sequence[Canvas], after: Sequence[Canvas]) -> tuple[Canvas, ...]:
     """What has to be told for `before` to become `after`; without versions those that went. Pure."""
     known = {each.name: each for each in before}
     names = {each.name for each in after}

@@ -37,7 +37,7 @@ class EditorSide(Protocol):
     """What an editor offers. Every method answers within seconds and never raises."""
 
     @property
-    def known(self) -> KnownTexts:
+    def known_texts(self) -> KnownTexts:
         """What is known of its texts."""
         ...
 
@@ -69,7 +69,7 @@ class NoEditor:
 
     reads = False
     writes = False
-    known = KnownTexts()
+    known_texts = KnownTexts()
 
     async def text(self, path: Path) -> str | None:
         """Nothing is known beside the disk."""

@@ -181,7 +181,7 @@ class Boundary(Protocol):
         """
         ...
 
-    def called(self, path: Path) -> Path:
+    def path_in_sandbox(self, path: Path) -> Path:
         """What a command inside calls `path` of this machine."""
         ...
 

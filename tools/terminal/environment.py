@@ -180,7 +180,7 @@ def child_environment(
     Python that runs Hermes: when they differ, it runs in a virtual environment of its own,
     which does not concern a command. The user's own virtual environment stays.
     """
-    child = _chosen(environ, passthrough, INHERITED)
+    child = _choose_variables(environ, passthrough, INHERITED)
     if prefix != base_prefix:
         _forget_venv(child, Path(prefix))
     return child | _FIXED
@@ -192,7 +192,7 @@ def far_environment(
     """What a command gets beside the other machine's own: what means the same there, what
     `passthrough` names, and `own`.
     """
-    return _chosen(environ, passthrough, TRAVELLING) | _FIXED | dict(own)
+    return _choose_variables(environ, passthrough, TRAVELLING) | _FIXED | dict(own)
 
 
 def missing_hint(output: str, withheld: Collection[str]) -> tuple[str, str]:
@@ -215,7 +215,9 @@ def missing_hint(output: str, withheld: Collection[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _chosen(environ: Mapping[str, str], passthrough: Collection[str], listed: NameList) -> dict[str, str]:
+def _choose_variables(
+    environ: Mapping[str, str], passthrough: Collection[str], listed: NameList
+) -> dict[str, str]:
     asked = NameList(passthrough)
     return {
         name: value

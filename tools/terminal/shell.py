@@ -66,7 +66,7 @@ class Shell:
         self._generation = 0
 
     @property
-    def given(self) -> Collection[str]:
+    def variable_names(self) -> Collection[str]:
         """The variables it began with, by name."""
         return self._env.keys()
 

@@ -361,7 +361,7 @@ class Terminals:
         """Name of the machine whose files commands see instead of this one's; empty = the same files."""
         return "" if self._far is None or self._far.shares_files else self._far.name
 
-    def seen(self, cwd: Path) -> Path:
+    def gate_folder(self, cwd: Path) -> Path:
         """A folder of a shell as the gate sees it: one on another machine is not a folder of this machine."""
         if self._far is None or self._far.shares_files:
             return cwd

@@ -49,7 +49,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
             RunCommand(
                 tool="terminal",
                 command=command,
-                cwd=context.terminals.seen(place.cwd),
+                cwd=context.terminals.gate_folder(place.cwd),
                 background=background,
                 pty=pty,
                 outside=leave.outside,
@@ -106,7 +106,7 @@ async def _run(
     notes = [place.note, *outcome.notes]
     boundary = context.terminals.boundary
     if outcome.code != 0:
-        notes.append(context.terminals.missing(outcome.output.text, shell.given))
+        notes.append(context.terminals.missing(outcome.output.text, shell.variable_names))
         notes.append(await on_thread(partial(shell.size_note, outcome.output.text)))
     if boundary is not None and not leave.outside:
         look = partial(

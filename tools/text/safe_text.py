@@ -269,13 +269,13 @@ class _Line:
         full: list[str] = []
         at = 0
         for edit in _edits().finditer(text):
-            self._put(text[at : edit.start()], full)
+            self._write(text[at : edit.start()], full)
             self._move(edit)
             at = edit.end()
-        self._put(text[at:] if at else text, full)
+        self._write(text[at:] if at else text, full)
         return full
 
-    def _put(self, text: str, full: list[str]) -> None:
+    def _write(self, text: str, full: list[str]) -> None:
         at = 0
         while at < len(text):
             piece = text[at : at + LINE_CELLS - self._column]

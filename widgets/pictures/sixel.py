@@ -37,7 +37,7 @@ class SixelPicture:
 
 
 def cut(data: bytes, columns: int, rows: int) -> SixelPicture:
-    """A picture as `tools.senses.pictures.drawn` gives it for sixel. Raises `ValueError` for others."""
+    """Split a sixel picture of `draw_thumbnail` into its rows. Raises `ValueError` for other data."""
     size = columns * rows * 2 * 3
     strips = data[size:].split(b"\n")
     if len(strips) != rows or not all(map(_STRIP.fullmatch, strips)):

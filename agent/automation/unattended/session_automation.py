@@ -26,7 +26,7 @@ def offer_training(base: SharedServices) -> TrainingKeeper:
         return NO_TRAINING
     for entry in base.tools.entries():
         if entry.toolset == TOOLSET:
-            base.tools.put(replace(entry, check_fn=None))
+            base.tools.replace_entry(replace(entry, check_fn=None))
     environ = {**base.environ, "HERMES_HOME": str(base.home.root)}
     return SessionTraining(
         base.home.training,

@@ -21,7 +21,7 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.events import Event
 from tools.kit.files import write_atomically
 from tools.results import ToolError
-from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed
+from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed_canvases
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)
@@ -87,7 +87,7 @@ class CanvasDocuments:
             return None
         path = self._folder / session / f"{digest}.html"
         if not path.exists():
-            page = enclosed(shown(*found, title), title)
+            page = enclosed(render_page(*found, title), title)
             write_atomically(path, page.encode(), PRIVATE_FILE, replace_any=True, durable=False)
         return path
 
@@ -97,12 +97,12 @@ class CanvasDocuments:
             shutil.rmtree(self._folder / session, ignore_errors=True)
 
 
-def shown(kind: str, content: bytes, words: str) -> str:
+def render_page(kind: str, content: bytes, words: str) -> str:
     """The document as a browser gets it: a page as it is, else a picture, which runs nothing. Pure."""
     if kind == "html":
         return content.decode("utf-8", "replace")
     if kind == "svg":
-        content = _named(content)
+        content = _declare_namespaces(content)
     media = "image/svg+xml" if kind == "svg" else _media(content)
     source = f"data:{media};base64,{base64.b64encode(content).decode('ascii')}"
     picture = f'<img src="{source}" alt="{html.escape(words, quote=True)}">'
@@ -120,7 +120,7 @@ def enclosed(document: str, title: str) -> str:
     return _PAGE.format(title=html.escape(title), more=policy, body=frame)
 
 
-def _named(drawing: bytes) -> bytes:
+def _declare_namespaces(drawing: bytes) -> bytes:
     """SVG with the names of its spaces, which it needs as a picture and not within a page. Pure."""
     found = _SVG.search(drawing)
     if found is None:
@@ -178,7 +178,7 @@ class LiveCanvases:
     def replace(self, canvases: Sequence[Canvas]) -> None:
         """The conversation goes on from another place: show what was shown there."""
         before, self._canvases = self._canvases, tuple(canvases)
-        for each in changed(before, self._canvases):
+        for each in changed_canvases(before, self._canvases):
             self._tell(each)
 
     async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
@@ -191,7 +191,7 @@ class LiveCanvases:
         known = next((each.versions for each in self._canvases if each.name == name), ())
         number = known[-1].version + 1 if known else 1
         version = CanvasVersion(number, title, kind, digest, len(content), words)
-        return self._put(Canvas(name, (*known, version)[-KEPT:]))
+        return self._store_canvas(Canvas(name, (*known, version)[-KEPT:]))
 
     async def read(self, version: CanvasVersion) -> bytes:
         found = await asyncio.to_thread(self._documents.read, self._session, version.sha256)
@@ -200,18 +200,18 @@ class LiveCanvases:
         return found[1]
 
     def take_back(self, name: str) -> Canvas:
-        return self._put(Canvas(name, self._named(name).versions[:-1]))
+        return self._store_canvas(Canvas(name, self._canvas(name).versions[:-1]))
 
     def close(self, name: str) -> None:
-        self._put(Canvas(self._named(name).name, ()))
+        self._store_canvas(Canvas(self._canvas(name).name, ()))
 
-    def _named(self, name: str) -> Canvas:
+    def _canvas(self, name: str) -> Canvas:
         found = next((each for each in self._canvases if each.name == name), None)
         if found is None:
             raise ToolError(f"There is no canvas {name}.")
         return found
 
-    def _put(self, canvas: Canvas) -> Canvas:
+    def _store_canvas(self, canvas: Canvas) -> Canvas:
         others = tuple(each for each in self._canvases if each.name != canvas.name)
         self._canvases = (*others, canvas) if canvas.versions else others
         self._tell(canvas)

@@ -94,7 +94,7 @@ def plan_mask(path: Sequence[Node], keep: int) -> CompactionPlan | None:
     return CompactionPlan("mask", {"stage": "mask", "nodes": numbers}, saved) if numbers else None
 
 
-def applied(path: Sequence[Node], data: dict[str, object]) -> list[Node]:
+def path_after_compaction(path: Sequence[Node], data: dict[str, object]) -> list[Node]:
     """The path as it would be with a compaction of this data at its end."""
     tip = path[-1]
     return [*path, Node(tip.id + 1, tip.session, tip.id, "compaction", tip.created, "", data)]
@@ -352,7 +352,7 @@ def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary
     _check_names(text, record)
     notes = tuple(_notes(sections.pop(REMEMBER, [])))
     decisions = tuple(_BULLET.sub("", line).strip() for line in _safe(sections.pop("Decisions", [])))
-    shown = "\n".join(_shown(sections))
+    shown = "\n".join(_section_lines(sections))
     return CompactionSummary(shown, tuple(each for each in decisions if len(each) > 2), notes)
 
 
@@ -371,7 +371,7 @@ def _sections(text: str) -> dict[str, list[str]]:
     return sections
 
 
-def _shown(sections: Mapping[str, list[str]]) -> Iterable[str]:
+def _section_lines(sections: Mapping[str, list[str]]) -> Iterable[str]:
     for name, lines in sections.items():
         kept = [line.rstrip() for line in _safe(lines) if line.strip()]
         if kept:

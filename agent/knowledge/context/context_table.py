@@ -110,14 +110,14 @@ class ContextTable:
     """Why the provider's cache started over, oldest first."""
 
     @property
-    def used(self) -> int:
+    def used_tokens(self) -> int:
         """Tokens of all layers, estimated."""
         return sum(layer.tokens for layer in self.layers)
 
     @property
     def free(self) -> int | None:
         """Tokens of room that is left, estimated; None if the window is unknown."""
-        return None if self.window is None else max(self.window - self.used, 0)
+        return None if self.window is None else max(self.window - self.used_tokens, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Sent:
     examples: tuple[Message, ...] = ()
 
 
-def recorded(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def part_records(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """What a system node keeps of the parts its prompt was made of; `build_table` reads it."""
     return [
         {
@@ -166,7 +166,7 @@ def build_table(
     """
     system = next((node for node in reversed(path) if node.kind == "system"), None)
     sizes = [*_prompt_sizes(system, sent), *_conversation_sizes(path, sent.wire)]
-    layers = tuple(_counted(layer, size, ratio) for layer, size in sizes if size)
+    layers = tuple(_with_tokens(layer, size, ratio) for layer, size in sizes if size)
     return ContextTable(
         model=model,
         layers=layers,
@@ -182,7 +182,7 @@ _Sized = tuple[ContextLayer, int]
 """A layer whose tokens are still to be counted, and its bytes."""
 
 
-def _counted(layer: ContextLayer, size: int, ratio: float) -> ContextLayer:
+def _with_tokens(layer: ContextLayer, size: int, ratio: float) -> ContextLayer:
     return replace(layer, tokens=math.ceil(size / ratio))
 
 

@@ -25,7 +25,7 @@ from agent.knowledge.context.context_files import (
     rule_file,
     soul_file,
 )
-from agent.knowledge.context.context_table import recorded
+from agent.knowledge.context.context_table import part_records
 from agent.knowledge.context.layer import Part, fitted
 from agent.knowledge.context.layers.project import LAYER, part_of
 from agent.knowledge.context.quarantine import KeptPassage
@@ -74,7 +74,7 @@ class FolderFiles:
     def data(self) -> list[dict[str, Any]]:
         """As the node of the result keeps it; `agent.knowledge.context.context_table` reads it."""
         folders = map(str, self.folders)
-        return [{**about, "folder": next(folders, "")} for about in recorded(self.parts)]
+        return [{**about, "folder": next(folders, "")} for about in part_records(self.parts)]
 
 
 def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:

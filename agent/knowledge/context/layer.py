@@ -246,11 +246,11 @@ def trimmed(path: Sequence[Node]) -> list[Node]:
     answer stay whole, whether they are sent or not.
     """
     start, masked = elided_up_to(path), masked_nodes(path)
-    whole = _newest(path) | _carried(path)
-    return [node if node.id in whole else _lightened(node, start, masked) for node in path]
+    whole = _newest(path) | _fold_sources(path)
+    return [node if node.id in whole else _lighten(node, start, masked) for node in path]
 
 
-def _lightened(node: Node, start: int, masked: frozenset[int]) -> Node:
+def _lighten(node: Node, start: int, masked: frozenset[int]) -> Node:
     if node.kind == "compaction":
         return node
     if node.id < start or (node.id in masked and node.kind == "tool"):
@@ -262,7 +262,7 @@ def _lightened(node: Node, start: int, masked: frozenset[int]) -> Node:
     return node
 
 
-def _carried(path: Sequence[Node]) -> frozenset[int]:
+def _fold_sources(path: Sequence[Node]) -> frozenset[int]:
     """The nodes whose text a fold reads: what the person wrote, and results that are carried whole."""
     if (folded := newest_fold(path)) is None:
         return frozenset()

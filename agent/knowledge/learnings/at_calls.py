@@ -141,7 +141,7 @@ class CallLearnings:
         for each in speaking:
             key = form.timed_key if each.error_type == TIMED_OUT_KIND else form.key
             self._held[each.id] = _Held(each, key, self._successes)
-            await self._store.happened(each.id, used=1)
+            await self._store.add_outcome(each.id, used=1)
         del self._prepared[call.id]
         first = speaking[0]
         return {"error": held_back(first, speaking[1:2]), "status": "held_back", "learning": first.id}
@@ -181,19 +181,21 @@ class CallLearnings:
         made = MadeCall(form, failure, self._node())
         self._turn = [*self._turn[1 - REMEMBERED :], made]
         if failure is None:
-            await self._succeeded(made, prepared.known)
+            await self._on_success(made, prepared.known)
             return ""
-        return await self._failed(made, failure, prepared.known, str(result.get("output") or ""))
+        return await self._on_failure(made, failure, prepared.known, str(result.get("output") or ""))
 
     # A call that failed
 
-    async def _failed(self, made: MadeCall, failure: Failure, known: Sequence[Learning], output: str) -> str:
+    async def _on_failure(
+        self, made: MadeCall, failure: Failure, known: Sequence[Learning], output: str
+    ) -> str:
         sign = signature(made.form, failure, self._store.project)
         for learning in known:
             is_held = self._is_held(learning, made.form)
             self._held.pop(learning.id, None)
             if is_held and learning.key == sign.key:
-                await self._store.happened(learning.id, confirmed=1)
+                await self._store.add_outcome(learning.id, confirmed=1)
         await self._refute_fix(made.form.key)
         seen = SeenFailure(made, sign)
         told_already = {number for each in self._open for number in each.told}
@@ -203,7 +205,7 @@ class CallLearnings:
         self._open.append(seen)
         self.failures = [*self.failures[1 - FAILURES :], seen]
         for each in told:
-            await self._store.happened(each.id, used=1)
+            await self._store.add_outcome(each.id, used=1)
         return " ".join(map(with_failure, told))
 
     async def _about(self, sign: Signature, failure: Failure, output: str) -> list[Learning]:
@@ -223,11 +225,11 @@ class CallLearnings:
                 self._held.pop(number, None)
                 for each in self._open:
                     each.told = [other for other in each.told if other != number]
-                await self._store.happened(number, refuted=1)
+                await self._store.add_outcome(number, refuted=1)
 
     # A call that worked
 
-    async def _succeeded(self, made: MadeCall, known: Sequence[Learning]) -> None:
+    async def _on_success(self, made: MadeCall, known: Sequence[Learning]) -> None:
         self._worked[made.form.key] = None
         while len(self._worked) > SUCCESSES:
             del self._worked[next(iter(self._worked))]
@@ -240,7 +242,7 @@ class CallLearnings:
             # It is said to fail and works.
             self._held.pop(learning.id, None)
             self._needless.add(learning.id)
-            await self._store.happened(learning.id, refuted=1)
+            await self._store.add_outcome(learning.id, refuted=1)
         if self._open:
             await self._mend()
 
@@ -254,7 +256,7 @@ class CallLearnings:
             del self._held[number]
             settled.add(number)
             if confirmed:
-                await self._store.happened(number, confirmed=1)
+                await self._store.add_outcome(number, confirmed=1)
         return settled
 
     def _came_of(self, held: _Held, made: MadeCall) -> bool | None:
@@ -312,7 +314,7 @@ class CallLearnings:
             if learning.fix_key == fix.key or in_words:
                 # It holds with what there is now.
                 now = await asyncio.to_thread(self._around.restamped, learning.depends)
-                await self._store.happened(number, confirmed=1, depends=now)
+                await self._store.add_outcome(number, confirmed=1, depends=now)
                 return
         made, sign = seen.made, seen.signature
         assert made.failure is not None

@@ -48,7 +48,7 @@ def words(text: str) -> tuple[CommandWord, ...]:
     return tuple(found)
 
 
-def written(sequence: Sequence[CommandWord]) -> str:
+def join_words(sequence: Sequence[CommandWord]) -> str:
     """The words as one text."""
     return " ".join(word.text for word in sequence)
 
@@ -238,12 +238,12 @@ def kin(program: str) -> str:
 
 def command_form(text: str, cwd: str, workspace: str) -> CommandForm:
     """What a shell text means when it starts in `cwd`. Both folders are absolute. Pure and linear."""
-    rest, cwd = _entered(list(words(text)), cwd)
+    rest, cwd = _strip_cd(list(words(text)), cwd)
     rest = _without_shown_only(_without_nowhere(rest))
     place = _from(cwd, workspace)
     commands = tuple(_single(each) for each in simple_commands(rest))
-    rest = _tidy([_placed(word, cwd, workspace, is_first(rest, at)) for at, word in enumerate(rest)])
-    return CommandForm(written(rest), place, commands)
+    rest = _tidy([_resolve_word(word, cwd, workspace, is_first(rest, at)) for at, word in enumerate(rest)])
+    return CommandForm(join_words(rest), place, commands)
 
 
 def is_first(sequence: Sequence[CommandWord], at: int) -> bool:
@@ -251,7 +251,7 @@ def is_first(sequence: Sequence[CommandWord], at: int) -> bool:
     return at == 0 or (sequence[at - 1].is_operator and not _NOWHERE.fullmatch(sequence[at - 1].text))
 
 
-def _entered(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str]:
+def _strip_cd(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str]:
     """A text without the `cd` it begins with, and the folder that leads to."""
     while len(rest) > 3 and rest[0].value == "cd" and rest[2].text in ("&&", ";"):
         target = rest[1]
@@ -316,7 +316,7 @@ def _tidy(rest: list[CommandWord]) -> list[CommandWord]:
     return sorted(kept[:lead], key=lambda word: word.text) + kept[lead:]
 
 
-def _placed(word: CommandWord, cwd: str, workspace: str, is_program: bool) -> CommandWord:
+def _resolve_word(word: CommandWord, cwd: str, workspace: str, is_program: bool) -> CommandWord:
     """A word whose path lies in the workspace, as seen from where the command runs."""
     if word.is_operator:
         return word
@@ -428,13 +428,13 @@ def call_form(tool: str, arguments: Mapping[str, Any], place: CallPlace) -> Call
     command, options = None, ""
     if name and isinstance(given.get(name), str):
         shown = str(given.pop(name))
-        options = _listed(given)
+        options = _format_arguments(given)
         cwd = posixpath.normpath(posixpath.join(place.cwd, str(given.pop("workdir", ""))))
         command = command_form(shown, cwd, place.workspace)
         text = "\0".join([command.place, command.text, _canonical(given, place)])
     else:
         text = _canonical(given, place)
-        shown = _listed(given)
+        shown = _format_arguments(given)
     digest = hashlib.sha256(f"{tool}\0{text}".encode("utf-8", "replace")).hexdigest()[:32]
     timeout = arguments.get("timeout")
     timed = hashlib.sha256(f"{digest}\0{timeout}".encode()).hexdigest()[:32]
@@ -458,7 +458,7 @@ def _value(key: str, value: Any, place: CallPlace) -> Any:
     return "\n".join(line.rstrip() for line in value.strip().splitlines())
 
 
-def _listed(given: Mapping[str, Any]) -> str:
+def _format_arguments(given: Mapping[str, Any]) -> str:
     """Arguments for people: `path=src, pattern=x`."""
     return ", ".join(
         key if value is True else f"{key}={value if isinstance(value, str) else _json(value)}"

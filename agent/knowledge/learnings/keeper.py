@@ -16,9 +16,9 @@ from agent.knowledge.learnings.learning import (
     Learning,
     LearningRefusedError,
     call_key,
-    checked,
+    check_note,
+    from_note,
     short,
-    written,
 )
 from agent.knowledge.learnings.store import LearningStore
 from tools.results import ToolError
@@ -39,7 +39,7 @@ class SessionLearnings:
 
     async def save(self, note: LearningNote) -> LearningView:
         try:
-            return view(await self._saved(note))
+            return view(await self._save_note(note))
         except HermesError as error:
             raise ToolError(str(error)) from None
 
@@ -49,22 +49,22 @@ class SessionLearnings:
         except HermesError as error:
             raise ToolError(str(error)) from None
 
-    async def _saved(self, note: LearningNote) -> Learning:
-        texts = checked(note, self.secrets)
+    async def _save_note(self, note: LearningNote) -> Learning:
+        texts = check_note(note, self.secrets)
         if note.candidate is not None:
-            return await self._promoted(note.candidate, texts)
+            return await self._promote(note.candidate, texts)
         if not texts.pattern or not texts.fix:
             raise LearningRefusedError(
                 "Say what fails (pattern) and what works instead (fix), or name a candidate."
             )
         seen = about(texts, self.at_calls.failures)
         if seen is None:
-            learning = written(texts, self._project(note), "agent", self.session)
+            learning = from_note(texts, self._project(note), "agent", self.session)
             return await self.store.keep(learning, [call_key(texts.pattern, self.around.workspace)])
         if (candidate := await self._candidate(seen)) is not None:
-            return await self._promoted(candidate.id, texts)
+            return await self._promote(candidate.id, texts)
         made, sign = seen.made, seen.signature
-        learning = written(texts, self._project(note), "agent", self.session)
+        learning = from_note(texts, self._project(note), "agent", self.session)
         depends = await asyncio.to_thread(self.around.stamps, made.form)
         failure = made.failure
         assert failure is not None
@@ -90,7 +90,7 @@ class SessionLearnings:
         found = await self.store.for_failure(seen.signature.key)
         return next((each for each in found if each.origin == "observed"), None)
 
-    async def _promoted(self, number: int, texts: LearningNote) -> Learning:
+    async def _promote(self, number: int, texts: LearningNote) -> Learning:
         """A candidate as a learning, in the words that are given."""
         known = await self.store.get(number)
         if known is None:

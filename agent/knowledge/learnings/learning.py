@@ -97,7 +97,7 @@ def _plain(text: str) -> str:
     return normalise(text.replace("`", "")).rstrip(" .!")
 
 
-def merged(one: Learning, other: Learning) -> Learning:
+def merge_learnings(one: Learning, other: Learning) -> Learning:
     """One of two that say the same, with the id of the first. What both were seen to do is added up.
 
     The words of the origin that ranks first stay, a person's before the agent's; among equals the newer ones.
@@ -213,7 +213,7 @@ class LearningRefusedError(HermesError):
     exit_code = ExitCode.USAGE
 
 
-def checked(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
+def check_note(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
     """A note with its texts on one line, cut and without secrets. Refuses orders."""
     texts = {
         name: short(name, redact(getattr(note, name), secrets))
@@ -230,7 +230,7 @@ def checked(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
     return replace(note, **texts, tags=tags[:MOST_TAGS])
 
 
-def written(note: LearningNote, project: str, origin: Origin, session: str = "") -> Learning:
+def from_note(note: LearningNote, project: str, origin: Origin, session: str = "") -> Learning:
     """A learning in somebody's words, about a failure that was not seen."""
     error = normalise(note.error_type or note.pattern)
     sign = Signature("terminal", "", "", error, project)

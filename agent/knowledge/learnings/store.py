@@ -23,10 +23,10 @@ from agent.knowledge.learnings.learning import (
     Status,
     after_use,
     call_key,
-    checked,
-    merged,
+    check_note,
+    from_note,
+    merge_learnings,
     same,
-    written,
 )
 from agent.knowledge.memory.scopes import project_id, project_root
 from tools.services.learning_notes import LearningNote
@@ -107,7 +107,7 @@ class LearningStore:
             _link(connection, learning, keys)
             whole = learning
             for other in _alike(connection, learning):
-                whole = merged(whole, other)
+                whole = merge_learnings(whole, other)
                 also = _calls(connection, other.id)
                 _remove(connection, other.id)
                 _link(connection, whole, also)
@@ -116,7 +116,7 @@ class LearningStore:
 
         return await self._database.write(work)
 
-    async def happened(
+    async def add_outcome(
         self,
         learning: int,
         *,
@@ -150,7 +150,7 @@ class LearningStore:
         found = await self._database.read(lambda c: _get(c, learning))
         return found if found is not None and found.project in (self.project, EVERYWHERE) else None
 
-    async def listed(
+    async def list_learnings(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
         """Those that hold here (or all there are), the surest and newest first; -1 means no limit."""
@@ -170,7 +170,7 @@ class LearningStore:
         self, query: str, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 10
     ) -> list[Learning]:
         """Those in which most words of `query` occur, best first; all of them for an empty one."""
-        found = await self.listed(statuses, all_projects=all_projects)
+        found = await self.list_learnings(statuses, all_projects=all_projects)
         return matching(found, query)[:limit]
 
     async def remove(self, learning: int) -> bool:
@@ -230,7 +230,7 @@ class LearningBook:
         self, query: str = "", statuses: Sequence[Status] = (), *, all_projects: bool = False
     ) -> list[Learning]:
         """Those that hold here, or in all projects: the surest first, with a query those that answer it."""
-        return matching(await self.store.listed(statuses, all_projects=all_projects, limit=-1), query)
+        return matching(await self.store.list_learnings(statuses, all_projects=all_projects, limit=-1), query)
 
     async def get(self, number: int) -> Learning:
         """One of any project."""
@@ -241,11 +241,11 @@ class LearningBook:
 
     async def add(self, note: LearningNote) -> LearningChange:
         """Write one down in the person's words; what says the same already becomes it."""
-        note = self._checked(note)
+        note = self._check_lengths(note)
         if not note.pattern or not note.fix:
             raise LearningRefusedError("Say what fails, and what works instead; both are needed.")
         project = EVERYWHERE if note.everywhere else self.store.project
-        new, call = written(note, project, "person"), call_key(note.pattern, self.workspace)
+        new, call = from_note(note, project, "person"), call_key(note.pattern, self.workspace)
 
         def work(connection: Connection) -> LearningChange:
             query = "WHERE key = ? AND project = ?"
@@ -261,7 +261,7 @@ class LearningBook:
 
     async def reword(self, number: int, fix: str) -> LearningChange:
         """Say in other words what works."""
-        note = self._checked(LearningNote(fix=fix))
+        note = self._check_lengths(LearningNote(fix=fix))
         if not note.fix:
             raise LearningRefusedError("Say what works; an empty fix helps nobody.")
         known = await self.get(number)
@@ -269,7 +269,7 @@ class LearningBook:
             return LearningChange(known, known)
         # In words, what was seen to work is no longer what it says.
         changed = replace(known, fix=note.fix, fix_kind="words", fix_key="", origin="person")
-        return await self._changed(known, replace(changed, updated_at=time.time()))
+        return await self._describe_change(known, replace(changed, updated_at=time.time()))
 
     async def confirm(self, number: int) -> LearningChange:
         """Confirm one: it is told, and calls are held back for it, with what there is now."""
@@ -283,7 +283,7 @@ class LearningBook:
             updated_at=time.time(),
             depends=await asyncio.to_thread(restamped, known.depends, self.root),
         )
-        return await self._changed(known, changed)
+        return await self._describe_change(known, changed)
 
     async def remove(self, number: int) -> LearningChange:
         """Forget one."""
@@ -309,7 +309,7 @@ class LearningBook:
 
         await self.database.write(work)
 
-    async def _changed(self, known: Learning, changed: Learning) -> LearningChange:
+    async def _describe_change(self, known: Learning, changed: Learning) -> LearningChange:
         def work(connection: Connection) -> LearningChange:
             calls = _calls(connection, known.id)
             _update(connection, changed)
@@ -317,14 +317,14 @@ class LearningBook:
 
         return await self.database.write(work)
 
-    def _checked(self, note: LearningNote) -> LearningNote:
+    def _check_lengths(self, note: LearningNote) -> LearningNote:
         """A person is told what is too long, where the agent's words are cut."""
         for name, most in LONGEST.items():
             if (size := len(" ".join(getattr(note, name).split()))) > most:
                 raise LearningRefusedError(
                     f"The {_TITLES[name]} has {size:,} characters; at most {most:,} are kept."
                 )
-        return checked(note, self.secrets)
+        return check_note(note, self.secrets)
 
 
 def learning_book(
@@ -377,11 +377,11 @@ def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_a
     `promote_after`-th time becomes a learning (0: never).
     """
     new, keys = _storable(new), [call for call in calls if call]
-    known = _known(connection, new, keys)
+    known = _find_known(connection, new, keys)
     if known is None:
         kept = _insert(connection, new)
     else:
-        kept = merged(known, new)
+        kept = merge_learnings(known, new)
         if new.origin == "observed":
             kept = after_use(kept, confirmed=1, promote_after=promote_after)
         _update(connection, kept)
@@ -389,7 +389,7 @@ def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_a
     return kept
 
 
-def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
+def _find_known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
     """What says the same as `new` already.
 
     Where both were only observed, one that was observed of the same call says the same, whatever worked:
@@ -471,14 +471,14 @@ def _learning(row: Sequence[Any]) -> Learning:
     return Learning(
         **values
         | {
-            "tags": tuple(map(str, _parsed(values["tags"], []))),
-            "evidence": _parsed(values["evidence"], {}),
-            "depends": _parsed(values["depends"], {}),
+            "tags": tuple(map(str, _parse_json(values["tags"], []))),
+            "evidence": _parse_json(values["evidence"], {}),
+            "depends": _parse_json(values["depends"], {}),
         }
     )
 
 
-def _parsed(text: Any, otherwise: Any) -> Any:
+def _parse_json(text: Any, otherwise: Any) -> Any:
     """JSON of a row; a damaged one counts as empty."""
     try:
         found = json.loads(text)

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
-from agent.knowledge.memory.scopes import leftovers, put
+from agent.knowledge.memory.scopes import leftovers, replace_content
 from tools.kit.files import lock_file, open_lock, read_plain, write_atomically
 from tools.text.safe_text import clean
 from tools.text.words import shorten
@@ -78,7 +78,7 @@ def usage(entries: Entries, limit: int) -> str:
     return f"{size(entries):,}/{limit:,}"
 
 
-def applied(entries: Entries, operations: Sequence[MemoryOperation], limit: int) -> Entries:
+def apply_operations(entries: Entries, operations: Sequence[MemoryOperation], limit: int) -> Entries:
     """The entries after all operations, in order. Raises `MemoryWriteError`, and then none of them counts.
 
     An entry that is already there is accepted without a change. Only the size at the end counts, and a
@@ -324,7 +324,7 @@ class MemoryFile:
         entries = () if content is None else self._parse(content)
         notes += [problem] if problem else []
         before = MemoryContents(self.path, entries, origins, self.limit, content is not None)
-        new = applied(entries, operations, self.limit)
+        new = apply_operations(entries, operations, self.limit)
         if content is not None and not origins.wrote(content):
             notes.append(self._keep(content, len(entries)))
             origins = origins.with_entries(entries, Origin(time.time(), by="file"))
@@ -449,7 +449,7 @@ class MemoryFile:
             cause = error.strerror or str(error)
             raise self._unusable(f"{self.origins_path.name} beside it cannot be written ({cause})") from error
         try:
-            return origins if put(self.path, content, seen) else None
+            return origins if replace_content(self.path, content, seen) else None
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
 

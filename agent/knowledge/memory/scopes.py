@@ -80,7 +80,7 @@ _WHOLE, _PART = ".tmp", ".part"
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-def put(path: Path, content: bytes, seen: bytes | None) -> bool:
+def replace_content(path: Path, content: bytes, seen: bytes | None) -> bool:
     """Replace the file, on disk before this returns; False if it is not what was `seen` any more.
 
     `seen` is what was read before, None where there was no file. Raises `OSError`.

@@ -123,7 +123,7 @@ class MemoryFiles:
             except MemoryFileError as error:
                 found.append(MemoryBlock(scope, "", file.path, str(error)))
                 continue
-            shown, problem = vetted(memory)
+            shown, problem = vet_entries(memory)
             text = block(scope, shown, size(memory.entries), memory.limit)
             if text:
                 found.append(MemoryBlock(scope, text, file.path, problem))
@@ -141,7 +141,7 @@ def refuse_injection(content: str) -> None:
         )
 
 
-def vetted(memory: MemoryContents) -> tuple[Entries, str]:
+def vet_entries(memory: MemoryContents) -> tuple[Entries, str]:
     """The entries as a model may see them, and what a person should hear.
 
     An entry that reads like an attack stays in the file, for the person to look at and delete; a mark
@@ -200,7 +200,7 @@ class SessionMemory:
         operations = [
             MemoryOperation(cast(Change, each.action), each.content, each.old_text) for each in changes
         ]
-        if self.asks and not await self._agreed(scope, operations):
+        if self.asks and not await self._ask_person(scope, operations):
             raise ToolError("The user did not agree to this note; go on without it.", status="declined")
         if permit is not None and (leaving := self.provider.leaving()) is not None:
             await permit(leaving)
@@ -228,7 +228,7 @@ class SessionMemory:
             path = await asyncio.to_thread(path.parent.resolve) / path.name
             await self.writing(call, WritePath(tool="memory", path=path))
 
-    async def _agreed(self, scope: Scope, operations: Sequence[MemoryOperation]) -> bool:
+    async def _ask_person(self, scope: Scope, operations: Sequence[MemoryOperation]) -> bool:
         lines = "\n".join(_line(operation) for operation in operations)
         answer = await self.asker.ask(f"Write to {scope} memory?\n{lines}", ("Yes", "No"), False)
         return answer.outcome == "answered" and answer.text.strip().lower() == "yes"
@@ -237,7 +237,7 @@ class SessionMemory:
         self.refused += 1
         try:
             now = await self.provider.read(scope)
-            shown, used = list(vetted(now)[0]), usage(now.entries, now.limit)
+            shown, used = list(vet_entries(now)[0]), usage(now.entries, now.limit)
         except MemoryFileError:
             shown, used = [], ""
         if self.refused >= MOST_REFUSALS:
@@ -275,7 +275,7 @@ def _view(scope: Scope, written: MemoryWrite) -> MemoryView:
         target=scope,
         path=from_home(now.path) if now.on_disk else str(now.path),
         shown_in=SHOWN_IN[scope],
-        entries=vetted(now)[0],
+        entries=vet_entries(now)[0],
         usage=usage(now.entries, now.limit),
         message=_message(written),
         note=" ".join(each for each in (now.note, _fullness(now)) if each),

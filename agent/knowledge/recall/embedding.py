@@ -87,7 +87,7 @@ class EndpointEmbedder:
             some = [
                 redact(text, self._secrets)[:_CHARS_SENT] or " " for text in texts[start : start + _AT_ONCE]
             ]
-            found += await self._asked(some)
+            found += await self._request_vectors(some)
             if len({len(row) for row in found}) > 1:
                 raise self._nonsense("vectors of different lengths")
         if not found:
@@ -100,7 +100,7 @@ class EndpointEmbedder:
     async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
         return as_kept(await self.embed(texts))
 
-    async def _asked(self, texts: Sequence[str]) -> list[list[float]]:
+    async def _request_vectors(self, texts: Sequence[str]) -> list[list[float]]:
         target = self._target
         failures = Failures(
             provider=target.provider,
@@ -203,7 +203,7 @@ class StaticEmbedder:
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
         # A question keeps its function words: the vectors were made of whole sentences.
-        told = await self._told(texts, "exact")
+        told = await self._ask_worker(texts, "exact")
         import numpy
 
         return numpy.frombuffer(told, FORMATS["exact"]).reshape(len(texts), -1)
@@ -211,11 +211,11 @@ class StaticEmbedder:
     async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
         if not texts:
             return ()
-        told = await self._told(texts, "packed")
+        told = await self._ask_worker(texts, "packed")
         size = len(told) // len(texts)
         return [told[start : start + size] for start in range(0, len(told), size)]
 
-    async def _told(self, texts: Sequence[str], form: str) -> bytes:
+    async def _ask_worker(self, texts: Sequence[str], form: str) -> bytes:
         data = json.dumps([text[:_CHARS] for text in texts]).encode()
         try:
             answer = await self._worker.ask({"place": str(self._place), "format": form}, data)

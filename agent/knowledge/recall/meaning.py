@@ -231,7 +231,7 @@ class Meaning:
             return True
         give_up = time.monotonic() + seconds
         async with self._stepping:
-            while await self._file.mended(self._add_some):
+            while await self._file.run_repairing(self._add_some):
                 if time.monotonic() >= give_up:
                     return False
                 if rest:
@@ -266,7 +266,7 @@ class Meaning:
         if not await asyncio.to_thread(self.path.exists):
             return
         async with self._stepping:
-            await self._file.mended(lambda database: database.write(lambda c: remove(c, sessions)))
+            await self._file.run_repairing(lambda database: database.write(lambda c: remove(c, sessions)))
 
     async def _check(self, database: Database) -> None:
         """Make sure that the vectors are those of this store, and none of a session that is gone."""
@@ -324,7 +324,7 @@ class Meaning:
 
     async def _read(self, work: Callable[[sqlite3.Connection], T], otherwise: T) -> T:
         try:
-            return await self._file.mended(lambda database: database.read(work))
+            return await self._file.run_repairing(lambda database: database.read(work))
         except StoreError:
             log.warning("the vectors of messages cannot be read", exc_info=True)
             return otherwise

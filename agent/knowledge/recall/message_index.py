@@ -55,7 +55,7 @@ class DerivedFile:
         self._inode = 0
         self._opening = asyncio.Lock()
 
-    async def mended(self, work: Callable[[Database], Awaitable[T]]) -> T:
+    async def run_repairing(self, work: Callable[[Database], Awaitable[T]]) -> T:
         """What `work` gives; once more on a new file where this one is damaged, and where it was deleted.
 
         Raises `StoreError`.
@@ -199,7 +199,7 @@ class MessageIndex:
         if self._is_warm:
             return
         self._is_warm = True
-        mark = await self._file.mended(lambda database: database.read(tables.mark))
+        mark = await self._file.run_repairing(lambda database: database.read(tables.mark))
         if mark.rows < _MANY:
             return
         texts: list[str] = []
@@ -215,7 +215,9 @@ class MessageIndex:
             await asyncio.sleep(rest)
         least = max(int(len(texts) * _COMMON), 2)
         for word in (await asyncio.to_thread(common_words, texts, least))[:_WARMED]:
-            await self._file.mended(lambda database, word=word: database.read(lambda c: self._learn(c, word)))
+            await self._file.run_repairing(
+                lambda database, word=word: database.read(lambda c: self._learn(c, word))
+            )
             await asyncio.sleep(rest)
 
     def _learn(self, connection: sqlite3.Connection, word: str) -> None:
@@ -224,13 +226,13 @@ class MessageIndex:
 
     async def progress(self) -> tuple[int, int]:
         """The node up to which all is indexed, and the newest one."""
-        mark = await self._file.mended(lambda database: database.read(tables.mark))
+        mark = await self._file.run_repairing(lambda database: database.read(tables.mark))
         return mark.node, await self._store.database.read(stored_messages.newest)
 
     async def _step(self) -> bool:
         """Index some messages. False when none are left."""
         async with self._stepping:
-            return await self._file.mended(self._add_some)
+            return await self._file.run_repairing(self._add_some)
 
     async def _add_some(self, database: Database) -> bool:
         before = await database.read(tables.mark)
@@ -245,7 +247,7 @@ class MessageIndex:
         earlier = {
             node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
         }
-        plan = await asyncio.to_thread(scoring.planned, messages, ends, before.lines, earlier)
+        plan = await asyncio.to_thread(scoring.plan_positions, messages, ends, before.lines, earlier)
         after = (messages[-1].node, messages[-1].created)
         await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
         return True
@@ -257,12 +259,12 @@ class MessageIndex:
         if not self.path.exists():
             return
         async with self._stepping:
-            await self._file.mended(lambda database: self._remove(database, sessions))
+            await self._file.run_repairing(lambda database: self._remove(database, sessions))
 
     async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
         self._reached = 0
         while places := await database.read(lambda c: tables.places_of(c, sessions, _REMOVED_AT_ONCE)):
-            rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed(c, p))
+            rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed_texts(c, p))
             if rows is None:
                 await database.write(tables.clear)
                 return
@@ -300,13 +302,13 @@ class MessageIndex:
             self._remembered.as_of(connection, mark)
             read = scoring.read(connection, words, mark.rows, self._remembered)
             most = _CLOSE_NARROWED if narrowed else _CLOSE
-            close = scoring.scored(read, mark.lines, most, within=within, narrowed=narrowed)
+            close = scoring.score_places(read, mark.lines, most, within=within, narrowed=narrowed)
             known = tables.places_at(connection, [each.position for each in close])
             rarities = {each.word: each.rarity for each in read}
             possible = scoring.possible(words, rarities, mark.rows)
             return FoundMessages(_by_node(close, known, moment), rarities, possible)
 
-        return await self._file.mended(lambda database: database.read(search))
+        return await self._file.run_repairing(lambda database: database.read(search))
 
     # The file
 
@@ -333,7 +335,7 @@ def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tupl
         if row is None:
             continue
         node, kind, created, size = row
-        score = scoring.weighed(each.score, kind, size, now - created)
+        score = scoring.weighted_score(each.score, kind, size, now - created)
         if node not in best or best[node][0] < score:
             best[node] = (score, each)
     ranked = sorted(best.items(), key=lambda item: (-item[1][0], -item[0]))

@@ -249,11 +249,11 @@ class Recall:
         found += [each for each in answers.found if each.node not in known or each.passage is not None]
         if by_session:
             found = await self._one_each(found, answers.sure)
-        found = spaced(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
+        found = space_out(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
         found = found[:MAX_HITS]
         page = found[session_list.bounded(offset) : room]
         note = BY_WORDS if late or answers.late else ""
-        return SearchHits(len(found), await self._shown(page, query, text), complete, note)
+        return SearchHits(len(found), await self._hits_of_page(page, query, text), complete, note)
 
     async def _exact(
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
@@ -333,7 +333,7 @@ class Recall:
             own = 0 if each.scored is None else each.scored.own
             told_of = each._replace(by_meaning=adds and is_near)
             candidates.append((told_of, Contender(each.score, like, own >= count)))
-        order = fused([candidate for _, candidate in candidates], sure)
+        order = fuse([candidate for _, candidate in candidates], sure)
         answers = [candidates[at][0]._replace(score=score) for at, score in order]
         return _Answers(answers, is_complete, sure)
 
@@ -458,7 +458,7 @@ class Recall:
         answers += [each for each in found if each.passage is not None]
         return kept + sorted(answers, key=lambda each: -each.score)
 
-    async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
+    async def _hits_of_page(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
         secrets, words = self._store.secrets, words_of(text)
         is_exact_there = any(each.scored is None and not each.by_meaning for each in page)
         told = query if is_exact_there else parse(" ".join(words))
@@ -550,7 +550,7 @@ def confidence(best: float, possible: float) -> float:
     return min(1.0, best / (_ENOUGH * possible)) ** _STEEPNESS
 
 
-def fused(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]]:
+def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]]:
     """The order of contenders: the index of each and its score, which never grows from one to the next.
 
     `sure` is the `confidence`. Candidates come in the order words alone put them into, those that only
@@ -567,7 +567,7 @@ def fused(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float
 
     scores = [score(each) for each in contenders]
     order = sorted(range(len(scores)), key=lambda at: -scores[at])
-    kept = list(_kept(order, _latest(contenders)))
+    kept = list(_move_up(order, _latest(contenders)))
     found: list[tuple[int, float]] = []
     highest = 0.0
     for at in reversed(kept):
@@ -584,10 +584,10 @@ def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) ->
     """
     if sure < _FOUND:
         return list(ranked)
-    return list(_kept(ranked, {session: at + 1 for at, session in enumerate(by_words[:_KEPT])}))
+    return list(_move_up(ranked, {session: at + 1 for at, session in enumerate(by_words[:_KEPT])}))
 
 
-def spaced(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
+def space_out(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
     """The order, in which what has `every` n takes each n-th place at most while others are left."""
     order: list[T] = []
     waiting: list[T] = []
@@ -610,7 +610,7 @@ def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
     }
 
 
-def _kept(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
+def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
     """The order, in which each of `latest` stands at that place or before."""
     waiting = list(order)
     for place in range(len(order)):

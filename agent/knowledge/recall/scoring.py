@@ -45,15 +45,15 @@ def joined(masks: Iterable[int]) -> int:
     return int.from_bytes(array("Q", masks).tobytes(), "little")
 
 
-def moved(places: int, by: int, lines: int) -> int:
+def move_places(places: int, by: int, lines: int) -> int:
     """All places moved within their lines, those that leave a line left out."""
     if by > 0:
-        return (places & _kept(lines, by)) << by
-    return (places & _kept(lines, by)) >> -by
+        return (places & _move_mask(lines, by)) << by
+    return (places & _move_mask(lines, by)) >> -by
 
 
 @cache
-def _kept(lines: int, by: int) -> int:
+def _move_mask(lines: int, by: int) -> int:
     """The places that do not leave their line when they move."""
     mask = _ALL_BITS >> by if by > 0 else _ALL_BITS & ~((1 << -by) - 1)
     return joined([mask] * lines)
@@ -369,17 +369,17 @@ def _positions(
     values = (f'"{word}"', *(between or ()))
     try:
         # As the index has them, which is quicker than the newest first, where that comes to the same.
-        found = _listed(connection, f"SELECT rowid FROM words WHERE words MATCH ?{narrow}", values, MOST + 1)
+        found = _row_ids(connection, f"SELECT rowid FROM words WHERE words MATCH ?{narrow}", values, MOST + 1)
         if len(found) <= MOST:
             return found
         newest = f"SELECT rowid FROM words WHERE words MATCH ?{narrow} ORDER BY rowid DESC"
-        return _listed(connection, newest, values, MOST)
+        return _row_ids(connection, newest, values, MOST)
     except sqlite3.OperationalError:
         # What SQLite takes apart further than we do would be a phrase, which this index cannot look for.
         return []
 
 
-def _listed(
+def _row_ids(
     connection: sqlite3.Connection, statement: str, values: tuple[str | int, ...], most: int
 ) -> list[int]:
     # As one JSON text: several times as quick as a row each.
@@ -446,7 +446,7 @@ class _Rated(NamedTuple):
     """What it tells about a line."""
 
 
-def scored(
+def score_places(
     postings: Sequence[Postings],
     lines: int,
     most: int,
@@ -508,8 +508,8 @@ def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
         if alone:
             sums.add(here, gain)
         else:
-            beside = here | moved(own, 1, lines) | moved(own, -1, lines)
-            near = beside | moved(own, _REACH, lines) | moved(own, -_REACH, lines)
+            beside = here | move_places(own, 1, lines) | move_places(own, -1, lines)
+            near = beside | move_places(own, _REACH, lines) | move_places(own, -_REACH, lines)
             # About what saturation makes of a word here, beside, and one further.
             sums.add(here, gain - gain // 2)
             sums.add(beside, gain // 4)
@@ -582,7 +582,7 @@ def possible(words: Sequence[str], rarities: Mapping[str, float], rows: int) -> 
     return sum(rarities.get(word, rarest) ** _EVENNESS for word in words)
 
 
-def weighed(score: float, kind: str, size: int, age: float) -> float:
+def weighted_score(score: float, kind: str, size: int, age: float) -> float:
     """The score of a place with its message's kind, characters and age in seconds."""
     fresh = 1 - _FRESH + _FRESH * 0.5 ** (max(age, 0.0) / _MONTH)
     return score * _KIND.get(kind, 1.0) * _length(size) * fresh
@@ -654,7 +654,7 @@ def waited_for(messages: Sequence[IndexedMessage], ends: Mapping[int, PathLine])
     return list(found)
 
 
-def planned(
+def plan_positions(
     messages: Sequence[IndexedMessage],
     ends: Mapping[int, PathLine],
     last: int,
@@ -670,7 +670,7 @@ def planned(
     rows: list[Row] = []
     tails = {node: tuple(found) for node, found in earlier.items()}
 
-    def put(line: PathLine, message: IndexedMessage) -> None:
+    def place_message(line: PathLine, message: IndexedMessage) -> None:
         position = (line.line << PLACES) + line.next
         text = indexed_text(message.text, message.created)
         rows.append(Row(position, message.node, message.kind, message.created, message.size, text))
@@ -687,8 +687,8 @@ def planned(
             last += 1
             line = PathLine(last, message.session, message.node, 0, message.created, message.created)
             for copied in tail:
-                put(line, copied)
-        put(line, message)
+                place_message(line, copied)
+        place_message(line, message)
         tips[message.node] = line
         tails[message.node] = (*tail[-1:], message)
         lines[line.line] = line

@@ -17,7 +17,7 @@ from agent.knowledge.learnings.learning import Learning, Status
 from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.memory.files import MemoryFileError
 from agent.knowledge.memory.scopes import SCOPES, project_id, project_root
-from agent.knowledge.memory.service import MemoryProvider, vetted
+from agent.knowledge.memory.service import MemoryProvider, vet_entries
 from agent.knowledge.recall import index_tables as tables
 from agent.knowledge.recall import scoring
 from agent.knowledge.recall.scoring import indexed_text
@@ -121,10 +121,10 @@ def _best(
     known = {each.word for each in read}
     missing = sum(rarity for word, rarity in rarities.items() if word not in known)
     found: list[tuple[Passage, scoring.Scored]] = []
-    for each in scoring.scored(rated, len(passages), _MOST, missing=missing, alone=True):
+    for each in scoring.score_places(rated, len(passages), _MOST, missing=missing, alone=True):
         passage = passages[(each.position >> tables.PLACES) - 1]
         age = now - passage.created if passage.created else 0.0
-        score = scoring.weighed(each.score, passage.kind, len(passage.text), age)
+        score = scoring.weighted_score(each.score, passage.kind, len(passage.text), age)
         found.append((passage, each._replace(score=score)))
     return sorted(found, key=lambda item: -item[1].score)
 
@@ -149,7 +149,7 @@ class RecalledLearnings:
         if self._project is None:
             self._project = await asyncio.to_thread(lambda: project_id(project_root(self._workspace)))
         try:
-            found = await LearningStore(self._store.database, self._project).listed(
+            found = await LearningStore(self._store.database, self._project).list_learnings(
                 _TOLD, limit=_MOST_LEARNINGS
             )
         except StoreError:
@@ -184,7 +184,7 @@ class MemoryNotes:
                 memory = await self._provider.read(scope)
             except MemoryFileError:
                 continue
-            for entry, shown in zip(memory.entries, vetted(memory)[0], strict=True):
+            for entry, shown in zip(memory.entries, vet_entries(memory)[0], strict=True):
                 origin = memory.origins.of(entry)
                 found.append(
                     Passage(

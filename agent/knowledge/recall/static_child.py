@@ -39,7 +39,7 @@ def main() -> None:
 
 def _answer(order: dict[str, Any], data: bytes) -> bytes:
     try:
-        weights, tokenizer = _loaded(Path(order["place"]))
+        weights, tokenizer = _load_model(Path(order["place"]))
         vectors = _means(weights, tokenizer, json.loads(data))
     except Exception as error:
         # Both libraries raise types of their own, and plain `Exception`, for files they cannot read.
@@ -48,7 +48,7 @@ def _answer(order: dict[str, Any], data: bytes) -> bytes:
 
 
 @cache
-def _loaded(place: Path) -> tuple[Any, Any]:
+def _load_model(place: Path) -> tuple[Any, Any]:
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
 

@@ -35,7 +35,7 @@ def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
     )
     for each, session, parent, kind, created, size, text in cursor.fetchall():
         if parent is not None and parent not in spoken:
-            spoken[parent] = _spoken(connection, parent)
+            spoken[parent] = _searchable_node(connection, parent)
         before = spoken.get(parent)
         if session in gone:
             text = ""
@@ -58,7 +58,7 @@ def newest_texts(
     ).fetchall()
 
 
-def _spoken(connection: sqlite3.Connection, node: int | None) -> int | None:
+def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | None:
     """The node, or the nearest before it that can be searched."""
     for _ in range(_STEPS_UP):
         row = connection.execute("SELECT parent, body IS '' FROM nodes WHERE id = ?", (node,)).fetchone()
@@ -73,16 +73,16 @@ def _spoken(connection: sqlite3.Connection, node: int | None) -> int | None:
 def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
     """The last two messages of a path, its node included, oldest first."""
     found: list[IndexedMessage] = []
-    at: int | None = _spoken(connection, node)
+    at: int | None = _searchable_node(connection, node)
     while at is not None and len(found) < 2:
         row = connection.execute(f"SELECT {_COLUMNS} FROM nodes WHERE id = ?", (at,)).fetchone()
-        before = None if row[2] is None else _spoken(connection, row[2])
+        before = None if row[2] is None else _searchable_node(connection, row[2])
         found.append(IndexedMessage(row[0], row[1], before, *row[3:]))
         at = before
     return found[::-1]
 
 
-def indexed(
+def indexed_texts(
     connection: sqlite3.Connection, places: Sequence[tuple[int, int, float]]
 ) -> list[tuple[int, str]] | None:
     """What was indexed at these places (position, node, moment). None if a node is gone already."""

@@ -47,9 +47,9 @@ class ToolSearch:
             patience=PATIENCE,
             by_session=session is None,
         )
-        return hits.total, [await self._found(hit, window) for hit in hits.hits]
+        return hits.total, [await self._describe_hit(hit, window) for hit in hits.hits]
 
-    async def _found(self, hit: SearchHit, window: int) -> FoundSession | FoundNote:
+    async def _describe_hit(self, hit: SearchHit, window: int) -> FoundSession | FoundNote:
         if hit.source != MESSAGES:
             return FoundNote(hit.source, hit.title, hit.snippet, hit.created, hit.ways)
 

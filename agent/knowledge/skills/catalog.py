@@ -363,7 +363,7 @@ class SkillOriginals:
         private_folder(self._path.parent)
         write_atomically(self._path, json.dumps(kept, indent=1).encode(), PRIVATE_FILE)
 
-    def settled(self, found: SkillSet) -> SkillSet:
+    def prefer_bundled(self, found: SkillSet) -> SkillSet:
         """The skills, where copies that nobody changed give way, and notes on those that were changed."""
         known = self._read()
         if not known:
@@ -449,7 +449,7 @@ class SkillCatalog:
     def load(self) -> SkillSet:
         """All skills as they are now. Touches the disk."""
         places, notes = self.places()
-        found = SkillOriginals(self.home).settled(self.index.find(places))
+        found = SkillOriginals(self.home).prefer_bundled(self.index.find(places))
         off = {each.name: reason for each in found.skills if (reason := self._why_not(each))}
         return replace(
             found,

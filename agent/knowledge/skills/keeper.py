@@ -36,7 +36,7 @@ from agent.knowledge.skills.viewing import (
     file_of,
     inside,
     instructions,
-    listed,
+    list_skills,
     one,
     with_folder,
 )
@@ -76,7 +76,7 @@ class SkillWrite:
         return tuple(path for path in sorted(self.after) if self.after[path] != self.before.get(path))
 
 
-def drafted(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft:
+def draft_change(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft:
     """Work a change out. Touches the disk, writes nothing. Raises `ToolError`."""
     write = _new(change, found, home) if change.act == "create" else _changed(change, found, home)
     if not write.paths():
@@ -85,7 +85,7 @@ def drafted(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft:
     if problems:
         raise ToolError(f"Not saved: {' '.join(sorted(problems))}")
     severe, others = _scanned(write)
-    diff, added, removed = _compared(write)
+    diff, added, removed = _compare_content(write)
     return SkillDraft(
         change=change,
         folder=from_home(write.folder),
@@ -365,7 +365,7 @@ def _key(finding: SkillFinding) -> tuple[str, str]:
     return finding.rule, finding.excerpt
 
 
-def _compared(write: SkillWrite) -> tuple[str, int, int]:
+def _compare_content(write: SkillWrite) -> tuple[str, int, int]:
     texts: list[str] = []
     added = removed = 0
     for path in write.paths():
@@ -409,7 +409,7 @@ class SessionSkills:
         """These skills as one call uses them."""
         return SkillsOfCall(self, call)
 
-    async def meant(self, text: str) -> str:
+    async def expand_command(self, text: str) -> str:
         """What the model is told with a message that begins with `/name`; empty if that is not a skill."""
         match = _CALLED.match(text.strip())
         if match is None:
@@ -419,7 +419,7 @@ class SessionSkills:
         if skill is None:
             return ""
         self.enter(skill)
-        return await asyncio.to_thread(self._told, skill, (match[2] or "").strip())
+        return await asyncio.to_thread(self._instructions, skill, (match[2] or "").strip())
 
     def enter(self, skill: Skill) -> tuple[str, ...] | None:
         """What a skill allows is in force from now on: the tools that can be called; None if all can."""
@@ -433,7 +433,7 @@ class SessionSkills:
         self.in_force.enter(found)
         return None if found is None else tuple(sorted(found.tools))
 
-    def _told(self, skill: Skill, arguments: str) -> str:
+    def _instructions(self, skill: Skill, arguments: str) -> str:
         body = with_folder(skill.body, skill.folder)
         if ARGUMENTS in body:
             body = body.replace(ARGUMENTS, arguments)
@@ -444,11 +444,11 @@ class SessionSkills:
         if missing := missing_variables(skill, self.environ):
             lines.append(f"[Not set in the environment, and needed: {', '.join(missing)}. Tell the user.]")
         if self.in_force.names:
-            lines.append(f"[Until the next message of the user: {self._allowed()}]")
+            lines.append(f"[Until the next message of the user: {self._allowance_text()}]")
         lines.append(f"[What the user wrote behind its name: {arguments or 'nothing'}]")
         return "\n\n".join(lines)
 
-    def _allowed(self) -> str:
+    def _allowance_text(self) -> str:
         return f"only the tools that {', '.join(self.in_force.names)} allows can be called."
 
 
@@ -460,7 +460,7 @@ class SkillsOfCall:
     call: str
 
     async def list(self, category: str) -> Mapping[str, Any]:
-        return listed(await asyncio.to_thread(self.skills.catalog.load), category)
+        return list_skills(await asyncio.to_thread(self.skills.catalog.load), category)
 
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
         skills = self.skills
@@ -478,7 +478,7 @@ class SkillsOfCall:
     async def draft(self, change: SkillChange) -> SkillDraft:
         catalog = self.skills.catalog
         found = await asyncio.to_thread(catalog.load)
-        return await asyncio.to_thread(drafted, change, found, catalog.home)
+        return await asyncio.to_thread(draft_change, change, found, catalog.home)
 
     async def carry_out(self, draft: SkillDraft) -> Mapping[str, Any]:
         write = draft.plan
@@ -491,7 +491,7 @@ class SkillsOfCall:
         return {
             "name": draft.change.name,
             "path": draft.folder,
-            "message": await asyncio.to_thread(self._done, draft.change, write),
+            "message": await asyncio.to_thread(self._change_result, draft.change, write),
         }
 
     def _remember(self, write: SkillWrite) -> None:
@@ -500,7 +500,7 @@ class SkillsOfCall:
         except OSError:
             log.warning("what %s was copied from cannot be written down", write.folder, exc_info=True)
 
-    def _done(self, change: SkillChange, write: SkillWrite) -> str:
+    def _change_result(self, change: SkillChange, write: SkillWrite) -> str:
         """What the model is told of a change that was made."""
         if write.removes:
             return "Deleted. The list in the prompt follows from the next session on."

@@ -67,7 +67,7 @@ def read(text: str) -> Frontmatter:
         warnings.append("the file begins with a byte-order mark")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    head, body = _parted(text, warnings)
+    head, body = _split_document(text, warnings)
     try:
         fields = _fields(head, warnings)
     except SkillFormatError as error:
@@ -102,7 +102,7 @@ def _fields(head: str, warnings: list[str]) -> dict[str, Any]:
     return fields
 
 
-def _parted(text: str, warnings: list[str]) -> tuple[str, str]:
+def _split_document(text: str, warnings: list[str]) -> tuple[str, str]:
     if not text.startswith("---"):
         raise SkillFormatError("SKILL.md must begin with YAML between two lines of ---")
     fences = _FENCE.finditer(text)
@@ -329,7 +329,9 @@ class Skill:
     def required_variables(self) -> tuple[str, ...]:
         """Environment variables it needs."""
         found: list[str] = []
-        for entry in _listed(self._about("required_environment_variables", "required-environment-variables")):
+        for entry in _as_list(
+            self._about("required_environment_variables", "required-environment-variables")
+        ):
             name = entry.get("name", "") if isinstance(entry, Mapping) else entry
             if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", str(name)):
                 found.append(str(name))
@@ -339,13 +341,13 @@ class Skill:
     def platforms(self) -> tuple[str, ...]:
         """Systems it is for, such as `linux`; empty means all."""
         return tuple(
-            str(each).strip().lower() for each in _listed(self._about("platforms")) if str(each).strip()
+            str(each).strip().lower() for each in _as_list(self._about("platforms")) if str(each).strip()
         )
 
     @property
     def tags(self) -> tuple[str, ...]:
         """What it is filed under."""
-        return tuple(clean(str(each)) for each in _listed(self._about("tags")))
+        return tuple(clean(str(each)) for each in _as_list(self._about("tags")))
 
     def _about(self, *keys: str) -> Any:
         """A field at the top or under `metadata` (also `metadata.hermes`), where the format wants it."""
@@ -359,7 +361,7 @@ class Skill:
         return None
 
 
-def _listed(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     """A list, or a text of names parted by commas or spaces, as a list."""
     if isinstance(value, str):
         return [each for each in re.split(r"[\s,\[\]]+", value) if each]

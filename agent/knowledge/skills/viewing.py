@@ -29,7 +29,7 @@ _MOST = 500
 """Skills that one list names."""
 
 
-def listed(found: SkillSet, category: str) -> dict[str, Any]:
+def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
     """Names and descriptions. Raises `ToolError` for an unknown category."""
     categories = sorted({each.category for each in found.skills if each.category})
     chosen = [each for each in found.skills if not category or each.category == category]
@@ -226,8 +226,8 @@ def capabilities(skill: Skill, known: Collection[str], workspace: Path, home: Pa
     setting = Setting(workspace, home)
     rules: list[PermissionRule] = []
     for entry in entries:
-        name, pattern = _parted(entry)
-        tools = _named(name, known)
+        name, pattern = _split_entry(entry)
+        tools = _tools_named(name, known)
         if not tools:
             unknown.append(clean(entry)[:80])
         elif pattern is None:
@@ -245,7 +245,7 @@ def capabilities(skill: Skill, known: Collection[str], workspace: Path, home: Pa
     return Capabilities(skill.name, tools, patterns, tuple(unknown), RuleSet(rules, setting))
 
 
-def _parted(entry: str) -> tuple[str, str | None]:
+def _split_entry(entry: str) -> tuple[str, str | None]:
     match = _ENTRY.fullmatch(entry.strip())
     if match is None:
         return entry, None
@@ -253,7 +253,7 @@ def _parted(entry: str) -> tuple[str, str | None]:
     return match[1], None if pattern in ("", "*", "**", ":*") else pattern
 
 
-def _named(name: str, known: Collection[str]) -> tuple[str, ...]:
+def _tools_named(name: str, known: Collection[str]) -> tuple[str, ...]:
     """The tools a name means; those of servers need not be there yet."""
     if name in known or name.startswith("mcp__"):
         return (name,)

@@ -410,10 +410,10 @@ class AuditEntry:
 
 def asker(entry: AuditEntry) -> str:
     """What a person calls the agent of an entry; empty for the session's own. Outside text. Pure."""
-    return "" if entry.agent in ("", "main") else called(entry.agent, entry.agent_name)
+    return "" if entry.agent in ("", "main") else agent_label(entry.agent, entry.agent_name)
 
 
-def called(agent: str, name: str) -> str:
+def agent_label(agent: str, name: str) -> str:
     """An agent by its name, if it has one, and its id. Pure."""
     return f"{name} ({agent})" if name else agent
 

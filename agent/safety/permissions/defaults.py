@@ -240,7 +240,7 @@ class Protection:
             return next((reason for reason, _ in self._command(action)), None)
         return guarded_reason(action, setting.workspace, setting.home, own=self._own)
 
-    def named(self, action: Action) -> tuple[Path, ...]:
+    def guarded_paths(self, action: Action) -> tuple[Path, ...]:
         """Guarded places that the action changes, as far as they are known: a yes to it is one to them."""
         if isinstance(action, (RunCommand, SendInput)):
             return tuple(Path(literal(path)) for _, path in self._command(action))

@@ -297,7 +297,7 @@ class CommandPattern:
         self._operands = operands
         self._needed = [word for word in operands if _LITERAL.fullmatch(word)]
         known = programs().get(self._program)
-        spelled = self._arguments if known is None else known.spelled(self._arguments)
+        spelled = self._arguments if known is None else known.normalize_options(self._arguments)
         self._options = [word for word in spelled if _is_option(word)]
         self._known = known if known is not None and known.same and self._options else None
         self._letters = [option for option in self._options if _SHORT.fullmatch(option)]
@@ -351,7 +351,9 @@ class CommandPattern:
         found = _begins_with(self._operands, command.arguments)
         if found is NO or not self._options:
             return min(program, found)
-        arguments = command.arguments if self._known is None else self._known.spelled(command.arguments)
+        arguments = (
+            command.arguments if self._known is None else self._known.normalize_options(command.arguments)
+        )
         return min(program, found, *(_has_option(option, arguments) for option in self._options))
 
     def _loose_program(self, command: Command) -> Certainty:
@@ -445,7 +447,7 @@ def _words_of(reading: Reading, program: str) -> Words:
         if command.name.startswith("git-"):
             words.add(command.name.removeprefix("git-"))
     known = programs().get(program)
-    spelled = words if known is None else {*words, *known.spelled(tuple(words))}
+    spelled = words if known is None else {*words, *known.normalize_options(tuple(words))}
     letters = {letter for word in spelled if word.startswith("-") for letter in word}
     return Words(frozenset(words), frozenset(letters), tuple(others))
 

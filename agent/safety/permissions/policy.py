@@ -280,12 +280,12 @@ class Decider:
     @property
     def mode(self) -> Mode:
         """The mode in force."""
-        return self.policy.mode_from(self._configured, self.chosen)
+        return self.policy.mode_from(self._configured, self.chosen_mode)
 
     @property
-    def chosen(self) -> Mode | None:
+    def chosen_mode(self) -> Mode | None:
         """The mode that was chosen for the session; None if none was."""
-        return self._chosen if self._leader is None else self._leader.chosen
+        return self._chosen if self._leader is None else self._leader.chosen_mode
 
     def choose(self, name: ModeName) -> None:
         """Choose a mode for the rest of the session."""
@@ -305,7 +305,7 @@ class Decider:
 
     def places(self, action: Action) -> tuple[Path, ...]:
         """The guarded places that a yes to the action is a yes to; a folder stands for all below it."""
-        return (Path("/"),) if steps_over(action) else self._protection.named(action)
+        return (Path("/"),) if steps_over(action) else self._protection.guarded_paths(action)
 
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         """The verdict and who gives it. `granted` tells why a yes from before lets it pass."""
@@ -315,11 +315,11 @@ class Decider:
             if isinstance(action, SetGitSettings) and len(action.keys) > 1:
                 found = [self.decide(each, granted) for each in action.singles()]
                 return max(found, key=lambda each: SEVERITY.index(each[0].kind))
-            return self._decided(action, granted)
+            return self._decide(action, granted)
 
     def _restoring(self, action: ChangeFiles) -> tuple[Verdict, Judge]:
         """The strictest of the verdicts on each file; what was granted for single files does not add up."""
-        found = [(*self._decided(each, _nothing_granted), each.path) for each in action.writes()]
+        found = [(*self._decide(each, _nothing_granted), each.path) for each in action.writes()]
         if not found:
             return Verdict("allow", ("nothing would change",)), "mode"
         kind = SEVERITY[max(SEVERITY.index(verdict.kind) for verdict, _, _ in found)]
@@ -336,11 +336,11 @@ class Decider:
         why = (action.why,) if kind == "ask" else ()
         return Verdict(kind, tuple(dict.fromkeys((*why, *said)))), judge
 
-    def _decided(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
-        if reasons := self._forbidden(action):
+    def _decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
+        if reasons := self._forbidden_reasons(action):
             return Verdict("hardline", reasons), "rule"
         policy = self.policy
-        mode = policy.mode_from(self._configured, self.chosen)
+        mode = policy.mode_from(self._configured, self.chosen_mode)
         found = policy.rules.findings(action)
         if found.denied:
             return Verdict("deny", found.denied, found.parts), "rule"
@@ -381,7 +381,7 @@ class Decider:
         text = shlex.join(words)
         return all(self._assessor.assess(text, Path(cwd)).verdict.kind == "allow" for cwd in command.cwds)
 
-    def _forbidden(self, action: Action) -> tuple[str, ...]:
+    def _forbidden_reasons(self, action: Action) -> tuple[str, ...]:
         """Why no mode lets the action pass; empty when one may."""
         places = self._places
         match action:

@@ -110,7 +110,7 @@ class RuleSet:
         if whole:
             return whole
         reading = self._setting.reading(action.command, action.cwd)
-        if not reading.known or not reading.commands or any(_poisons(name) for name in reading.assigned):
+        if not reading.is_known or not reading.commands or any(_poisons(name) for name in reading.assigned):
             return ()
         allowing = {
             command: [rule for rule in self._mild if rule.subject.allows(command)]

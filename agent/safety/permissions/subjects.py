@@ -84,11 +84,11 @@ Touched = tuple[dict[str, tuple[str, ...]], str]
 """Paths as they are written, each with all its spellings; and all spellings in one text."""
 
 
-def touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
+def find_touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
     """The paths a command reads (or may), or those it changes (or may); found out once for a decision."""
     look = current()
 
-    def found() -> Touched:
+    def find_paths() -> Touched:
         paths: dict[str, tuple[str, ...]] = {}
         for path, cwds in reading.reads if reads else reading.writes:
             if _is_told(path):
@@ -99,7 +99,7 @@ def touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
                 _add(paths, path, spelled)
         return paths, "\n".join([each for spelled in paths.values() for each in spelled])
 
-    return look.once(("touched", reading, reads), found)
+    return look.once(("touched", reading, reads), find_paths)
 
 
 def _add(paths: dict[str, tuple[str, ...]], path: str, spelled: tuple[str, ...]) -> None:
@@ -294,12 +294,12 @@ class RuleSubject:
                 best = RuleHit(certainty, command.text)
             if certainty is Certainty.YES:
                 return best
-        return RuleHit(Certainty.MAYBE) if best is NOT and not reading.known else best
+        return RuleHit(Certainty.MAYBE) if best is NOT and not reading.is_known else best
 
     def _files_touched(self, reading: Reading, spell: Spell) -> RuleHit:
         """Paths among the words of commands, and those the shell opens itself."""
         assert self._path is not None
-        spelled, everything = touched(reading, self.tool == "read_file", spell)
+        spelled, everything = find_touched(reading, self.tool == "read_file", spell)
         if not self._path.may_touch(everything):
             return NOT
         find = self._path.finder()

@@ -122,7 +122,7 @@ class Program:
     wraps: Wrapper | None = None
     """How to find the command it runs; None when it runs none."""
 
-    def spelled(self, arguments: Sequence[str]) -> tuple[str, ...]:
+    def normalize_options(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """Arguments with one spelling for options that say the same: `-Rf` and `--recursive -f` as `-rf`."""
         same = dict(self.same.get("", {}))
         for verb in self.same.keys() & set(arguments):

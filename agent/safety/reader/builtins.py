@@ -133,7 +133,7 @@ def _printf(script: ShellReader, arguments: Sequence[str], stdin: str | None) ->
     for _ in range(max(1, min(len(values), 64))):
         taken = 0
 
-        def put(match: re.Match[str]) -> str:
+        def format_value(match: re.Match[str]) -> str:
             nonlocal taken
             if match[0] == "%%":
                 return "%"
@@ -147,7 +147,7 @@ def _printf(script: ShellReader, arguments: Sequence[str], stdin: str | None) ->
                 else (given if given.isdigit() and match[1] in "diu" else UNKNOWN)
             )
 
-        output += re.sub(r"%%|%[-+ #0-9.*]*([a-zA-Z])", put, form)
+        output += re.sub(r"%%|%[-+ #0-9.*]*([a-zA-Z])", format_value, form)
         if not values or not taken:
             break
     if name:

@@ -35,7 +35,7 @@ class Container:
         found = (_place(argument, cwd, source, absolute(target)) for source, target in self.mounts)
         return [place for place in found if place is not None]
 
-    def mapped(self, arguments: Sequence[str], cwd: str) -> Iterator[tuple[str, ...]]:
+    def map_arguments(self, arguments: Sequence[str], cwd: str) -> Iterator[tuple[str, ...]]:
         """The arguments as the machine sees them, once for every mount that they reach."""
         for source, target in self.mounts:
             places = [_place(argument, cwd, source, absolute(target)) for argument in arguments]

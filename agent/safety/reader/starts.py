@@ -284,7 +284,7 @@ def _container(script: ShellReader, arguments: Sequence[str], stdin: str | None)
     inside = script.inside(box.folder)
     inside.start(box.argv)
     for command in inside.commands:
-        for mapped in box.mapped(command.arguments, command.cwds[0]):
+        for mapped in box.map_arguments(command.arguments, command.cwds[0]):
             script.record(command.name, mapped)
     for path, cwds in inside.writes:
         for place in box.places(path, cwds[0]):

@@ -116,6 +116,6 @@ class Reading:
     """False when it is too long or too broken to be read to its end."""
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Whether nothing in it is hidden."""
         return self.complete and not self.doubts

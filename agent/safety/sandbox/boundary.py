@@ -284,7 +284,7 @@ class SessionBoundary:
             if filtered is not None:
                 filtered.end(number)
 
-        env = {**self._led(), **wrapped.env, **({} if filtered is None else VARIABLES)}
+        env = {**self._folder_variables(), **wrapped.env, **({} if filtered is None else VARIABLES)}
         return replace(wrapped, env=env, ended=ended)
 
     def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
@@ -340,7 +340,7 @@ class SessionBoundary:
         own = self._tmp / plain.relative_to(folder)
         return path if os.path.lexists(path) and not os.path.lexists(own) else str(own)
 
-    def called(self, path: Path) -> Path:
+    def path_in_sandbox(self, path: Path) -> Path:
         own = self._tmp.resolve()
         if not self._sandbox.has_mounts or not path.is_relative_to(own):
             return path
@@ -390,7 +390,7 @@ class SessionBoundary:
         ready = self._caches is not None and self._caches.is_ready
         return (self._caches.folder, *self._caches.shown) if self._caches is not None and ready else ()
 
-    def _led(self) -> dict[str, str]:
+    def _folder_variables(self) -> dict[str, str]:
         """Variables that lead programs to what is made for them."""
         if self._caches is None or not self._caches.is_ready:
             return {}

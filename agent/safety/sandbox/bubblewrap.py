@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from agent.safety.sandbox import limits
-from agent.safety.sandbox.filtered import entered
+from agent.safety.sandbox.filtered import enter_arguments
 from agent.safety.sandbox.landlock import landlock_version, launcher_argv
 from agent.safety.sandbox.layout import (
     NOTHING,
@@ -65,7 +65,7 @@ class Bubblewrap:
         join, leave = limits.prepare(policy.limits.processes)
         wrapped = [
             *join,
-            *entered(policy.space),
+            *enter_arguments(policy.space),
             *links,
             self._path,
             *_namespaces(policy),

@@ -95,7 +95,9 @@ class SpaceSockets:
 
     def _fetch(self) -> None:
         try:
-            found = _handed_out([*entered(self._space), interpreter(), "-I", "-S", "-c", _GIVER], [], 32)
+            found = _handed_out(
+                [*enter_arguments(self._space), interpreter(), "-I", "-S", "-c", _GIVER], [], 32
+            )
         except ToolError as error:
             raise OSError(str(error)) from error
         for descriptor in found:
@@ -152,7 +154,7 @@ def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> li
     return list(found)
 
 
-def entered(space: NetworkSpace | None) -> list[str]:
+def enter_arguments(space: NetworkSpace | None) -> list[str]:
     """Arguments to put before a command so that it runs in `space`. Raises `ToolError`."""
     if space is None:
         return []

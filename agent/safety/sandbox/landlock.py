@@ -86,7 +86,7 @@ _NODE = Path(__file__).with_name("hidden_logins.cjs")
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def handled(version: int) -> int:
+def handled_rights(version: int) -> int:
     """The rights over files that Landlock of this version knows and we use."""
     rights = READ | _WRITE_FILE | _CHANGE
     if version >= 2:
@@ -163,7 +163,7 @@ class Landlock:
 
     def _common(self, policy: SandboxPolicy) -> dict[str, Any]:
         return {
-            "handled": handled(self._version),
+            "handled": handled_rights(self._version),
             "scope": self._version >= SCOPES_SINCE,
             "limits": rlimits(policy.limits),
             "drop": True,
@@ -194,7 +194,7 @@ def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
     parted = {str(up) for place in view if place.kind == "hide" for up in place.path.parents}
     writable = [str(place.path) for place in view if place.kind == "write"]
 
-    def shown(path: str, kind: Kind) -> Iterator[tuple[str, int]]:
+    def grants_below(path: str, kind: Kind) -> Iterator[tuple[str, int]]:
         place = places.get(path)
         kind = kind if place is None else place.kind
         if kind == "hide":
@@ -211,11 +211,11 @@ def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
         except OSError:
             return
         for name in names:
-            yield from shown(name, kind)
+            yield from grants_below(name, kind)
 
-    yield from shown("/", "read")
+    yield from grants_below("/", "read")
     for path, place in places.items():
         above = covering(place.path.parent, view)
         if place.kind != "hide" and above is not None and above.kind == "hide":
             # What shows through a hidden folder.
-            yield from shown(path, place.kind)
+            yield from grants_below(path, place.kind)

@@ -222,11 +222,11 @@ def _mount_devices(devices):
 def _source(spec, path, source):
     """What must be mounted at `path`, opened."""
     if path == source:
-        return _opened(path, spec["known"])
+        return _open_unchanged(path, spec["known"])
     return os.open(source, os.O_PATH | os.O_CLOEXEC)
 
 
-def _opened(path, known):
+def _open_unchanged(path, known):
     """`path`, which has to be what it was when it was looked at: a link may have taken its place."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     status = os.fstat(descriptor)
@@ -271,7 +271,7 @@ def _landlock(spec):
     known = spec.get("known", {})
     for path, rights in spec.get("rules", ()):
         try:
-            descriptor = _opened(path, known)
+            descriptor = _open_unchanged(path, known)
         except FileNotFoundError:
             continue
         if not _is_folder(descriptor):

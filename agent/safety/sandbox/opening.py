@@ -212,7 +212,7 @@ def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
         from agent.safety.permissions.subjects import Setting
 
         setting = Setting(workspace, Path.home())
-        named = Protection(setting, own).named(RunCommand(tool="terminal", command=command, cwd=cwd))
+        named = Protection(setting, own).guarded_paths(RunCommand(tool="terminal", command=command, cwd=cwd))
         reading = setting.reading(command, cwd)
         return Opened(named, brings_files(reading), deletes_folders(reading))
 

@@ -295,7 +295,7 @@ class FoldedMessages:
             f"No message of this conversation has the id {id}; recall_folded without one lists them."
         )
 
-    async def listed(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
+    async def search_messages(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
         path = await self._session.whole_path()
         start, masked = elided_up_to(path), masked_nodes(path)
         folded = newest_fold(path)

@@ -13,7 +13,7 @@ from agent.core.home import Home
 from agent.core.store.nodes import Node
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.plugins.shelf import catalog_for
-from agent.knowledge.context.context_table import recorded
+from agent.knowledge.context.context_table import part_records
 from agent.knowledge.context.layer import Facts, Part, SkillEntry, joined
 from agent.knowledge.context.quarantine import kept_back_notices, passages_of
 from agent.knowledge.memory.scopes import Scope, project_id, project_root
@@ -68,7 +68,7 @@ async def ensure_system(
     about = {
         "profile": profile.name,
         "tools": offered,
-        "parts": recorded(parts),
+        "parts": part_records(parts),
         "workspace": str(workspace),
     }
     await session.add("system", joined(parts), about)
@@ -150,7 +150,7 @@ async def _learned(session: LiveSession, workspace: Path, settings: Settings) ->
 
     project = await asyncio.to_thread(lambda: project_id(project_root(workspace)))
     store = LearningStore(session.store.database, project)
-    return entries(await store.listed(("learning",), limit=MOST_LEARNINGS))
+    return entries(await store.list_learnings(("learning",), limit=MOST_LEARNINGS))
 
 
 def _skills(

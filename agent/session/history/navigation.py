@@ -22,7 +22,7 @@ from agent.events import BranchSwitched, Event, Noticed
 from agent.session.conversation.live_session import LiveSession
 from agent.workspace.checkpoints import state_listings
 from agent.workspace.checkpoints.entries import Coverage, PathChange, Step
-from agent.workspace.checkpoints.git_words import gathered
+from agent.workspace.checkpoints.git_words import gather_units
 from agent.workspace.checkpoints.unit_marks import units_of
 
 if TYPE_CHECKING:
@@ -245,7 +245,9 @@ class HistoryNavigation:
         found = state_listings.difference(steps, first, second)
         if self._recorder is None:
             return found
-        return await asyncio.to_thread(gathered, found, self._recorder.store.objects.read, units_of(steps))
+        return await asyncio.to_thread(
+            gather_units, found, self._recorder.store.objects.read, units_of(steps)
+        )
 
     async def contents(self, digest: str) -> bytes:
         """Contents a change names. Raises `StoreError` when they are gone."""
@@ -279,10 +281,10 @@ class HistoryNavigation:
 
     async def merged(self, item: PlanItem) -> Merged | None:
         """A conflict with both sides put together; None where that makes no sense. Raises `HermesError`."""
-        from agent.workspace.checkpoints.restore.plan import merged
+        from agent.workspace.checkpoints.restore.plan import merge_changes
 
         objects = self._files().store.objects
-        return await asyncio.to_thread(merged, item, objects)
+        return await asyncio.to_thread(merge_changes, item, objects)
 
     async def parted(self, item: PlanItem, *, merging: bool = False) -> Parted:
         """A file of a plan in hunks; with `merging` towards both sides put together. Raises `HermesError`."""

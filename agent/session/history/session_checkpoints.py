@@ -131,7 +131,7 @@ async def steps_of_all(
     now = time.time()
     recorder.start(since=now, keep=False)
     try:
-        news = await recorder.missed()
+        news = await recorder.missed_changes()
     finally:
         await recorder.stop()
     if troubles:
@@ -175,7 +175,7 @@ async def _tell(
         files = git_apart(changes, recorder.units).files
         return "; ".join(filter(None, (change_names(files), line)))
 
-    missed = await recorder.missed()
+    missed = await recorder.missed_changes()
     if missed:
         ignored = IgnoreFiles(recorder.root)
         missed = await asyncio.to_thread(
@@ -291,7 +291,7 @@ class CheckpointService:
     ) -> TakenBack:
         position = await self._meant(reference)
         plan = await self._plan(position, path)
-        moving = tuple(item for item in plan.shown if item.state == "change")
+        moving = tuple(item for item in plan.shown_items if item.state == "change")
         choices = await self._chosen(plan, hunks) if hunks else {}
         if not moving:
             return TakenBack(position, None, (), _left(plan))
@@ -371,7 +371,9 @@ def _step(step: Step) -> FileStep:
 
 
 def _left(plan: RestorePlan) -> tuple[tuple[str, str], ...]:
-    return tuple((clean(item.path), clean(item.reason)) for item in plan.shown if item.state != "change")
+    return tuple(
+        (clean(item.path), clean(item.reason)) for item in plan.shown_items if item.state != "change"
+    )
 
 
 async def _told(work: Awaitable[T]) -> T:

@@ -16,7 +16,7 @@ from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.waits import PatientPolicy, Pause, Throttle
 from agent.model.usage import Meter
-from agent.safety.audit.log import called
+from agent.safety.audit.log import agent_label
 from agent.safety.gate import Gate, Verdict
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import apart
@@ -259,7 +259,7 @@ def _gate(services: Services, place: AgentWorkspace, spec: SubagentSpec) -> Gate
     approver = PersonApprover(services.pending_requests, spec.id, reach.around)
     asks = _Approver(approver, spec.waiting) if services.pending_requests.attended else None
     audit = replace(reach.audit, agent=spec.id, name=spec.task.name)
-    return reach.gate.for_agent(asks, audit, called(spec.id, spec.task.name))
+    return reach.gate.for_agent(asks, audit, agent_label(spec.id, spec.task.name))
 
 
 def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:

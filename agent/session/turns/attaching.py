@@ -18,7 +18,7 @@ from agent.core.attachments import sniff
 from agent.knowledge.context.references import MOST, MOST_COMMITS, Reference, references
 from agent.safety.gate import Gate
 from agent.workspace.git import GitError, run_git
-from tools.files.access import CredentialGuard, resolve, shown
+from tools.files.access import CredentialGuard, display_path, resolve
 from tools.files.scanning import BinaryFile, scan
 from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.kit.threads import in_thread
@@ -203,7 +203,7 @@ class ReferenceReader:
     async def _place(self, reference: Reference) -> tuple[Path, str]:
         """The place that is meant, and its name, after the guard and the gate let it be read."""
         path = await asyncio.to_thread(resolve, reference.target, self._workspace)
-        name = clean(shown(path, self._workspace)) or "."
+        name = clean(display_path(path, self._workspace)) or "."
         self._guard.check_read(path, name)
         await self._gate.permit(ReadPath(tool=TOOL, path=path))
         return path, name

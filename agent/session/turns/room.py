@@ -25,10 +25,10 @@ from agent.knowledge.context.compaction import (
     FoldRoom,
     UnusableSummaryError,
     answers_of,
-    applied,
     fold_plan,
     merged_decisions,
     outline_of,
+    path_after_compaction,
     plan_fold,
     plan_mask,
     read_summary,
@@ -184,7 +184,7 @@ class ContextRoom:
             plan = plan_mask(path, keep)
             if plan is None:
                 continue
-            after = await self._measured(applied(path, plan.data))
+            after = await self._measured(path_after_compaction(path, plan.data))
             if after <= MASKED * window:
                 return await self._apply(plan)
             if after <= used * (1 - WORTH):
@@ -291,7 +291,7 @@ class ContextRoom:
             draft = await asyncio.to_thread(plan_fold, path, room, unchanged, earlier)
             if not self._folds_news(path, draft, earlier):
                 continue
-            after = await self._measured(applied(path, draft.data())) + reserve
+            after = await self._measured(path_after_compaction(path, draft.data())) + reserve
             if after < used:
                 best = draft
                 if after <= share * window:
@@ -321,7 +321,7 @@ class ContextRoom:
 
     async def _checked(self, path: Sequence[Node], fold: ContextFold, used: int) -> CompactionPlan | None:
         """The plan of a fold with its figures; None if it would not make the request smaller."""
-        after = await self._measured(applied(path, fold.data()))
+        after = await self._measured(path_after_compaction(path, fold.data()))
         if after >= used:
             return None
         fold = replace(fold, before=used, after=after)

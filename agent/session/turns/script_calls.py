@@ -134,7 +134,7 @@ class ScriptCalls:
         """Definitions of the tools on offer."""
         return self._scripts.offered()
 
-    def known(self) -> frozenset[str]:
+    def all_tools(self) -> frozenset[str]:
         """Names of all tools there are."""
         return self._scripts.tools.names()
 

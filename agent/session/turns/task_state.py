@@ -97,7 +97,7 @@ class CallFiles:
         self._seen = seen
         self._pending = pending
 
-    def seen(self, path: Path) -> SeenFile | None:
+    def seen_file(self, path: Path) -> SeenFile | None:
         return self._seen.get(path)
 
     def remember(self, path: Path, seen: SeenFile) -> None:
@@ -120,7 +120,7 @@ class ScriptFiles:
         self._seen = seen
         self._read: dict[Path, str] = {}
 
-    def seen(self, path: Path) -> SeenFile | None:
+    def seen_file(self, path: Path) -> SeenFile | None:
         digest = self._read.get(path)
         if digest is not None:
             return SeenFile(digest)

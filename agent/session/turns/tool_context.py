@@ -169,7 +169,7 @@ class CallContext:
         return CallWeb(
             services=self.web_services,
             ask=self.permit,
-            agreed=partial(self._permit, self.gate.agreed()),
+            agreed=partial(self._permit, self.gate.for_agreed()),
             opens=self.gate.opens,
             scratch=lambda: self.scratch,
             progress=self.progress,
@@ -191,7 +191,7 @@ class CallContext:
         if all(each.kind in ("allow", "ask") for each in verdicts):
             with self.waiting():
                 if await self.delegates.agree(assignments):
-                    gate = gate.agreed()
+                    gate = gate.for_agreed()
         for action in actions:
             await self._permit(gate, action)
 

@@ -27,8 +27,8 @@ from agent.workspace.checkpoints.git_settings import (
     Settings,
     all_settings,
     is_plain,
+    keys_to_ask,
     passes,
-    questioned,
     take_over,
 )
 from tools.context import ToolContext
@@ -121,7 +121,7 @@ class SettingsChanges:
     def _judge(self, change: LentChange) -> _Judged:
         before, after = _listed(change.before), _listed(change.after)
         had = self._had(change.path.parent)
-        return _Judged(change, before, after, tuple(questioned(before, after, had)))
+        return _Judged(change, before, after, tuple(keys_to_ask(before, after, had)))
 
     def _write(self, judged: _Judged) -> bool:
         """Whether the file is another one now."""

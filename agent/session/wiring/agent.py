@@ -448,7 +448,7 @@ def _meant(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[str], Awa
         return spec.meant
 
     async def meant(text: str) -> str:
-        return "\n\n".join(filter(None, [await skills.meant(text), await spec.meant(text)]))
+        return "\n\n".join(filter(None, [await skills.expand_command(text), await spec.meant(text)]))
 
     return meant
 

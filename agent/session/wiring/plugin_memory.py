@@ -21,12 +21,18 @@ from agent.knowledge.memory.files import (
     MemoryOperation,
     Origin,
     Origins,
-    applied,
+    apply_operations,
     parse,
     size,
 )
 from agent.knowledge.memory.scopes import SCOPES, Scope, block, project_id, project_root
-from agent.knowledge.memory.service import MemoryBlock, MemoryProvider, MemoryWrite, refuse_injection, vetted
+from agent.knowledge.memory.service import (
+    MemoryBlock,
+    MemoryProvider,
+    MemoryWrite,
+    refuse_injection,
+    vet_entries,
+)
 from agent.session.conversation.session_prompt import memory_files, memory_limits
 from tools.senses.services import UseService
 from tools.text.safe_text import clean
@@ -74,7 +80,7 @@ class PluginMemory:
             refuse_injection(operation.content)
         async with self._writing:
             before = self._contents(scope, await self._ask("read", scope))
-            new = applied(before.entries, operations, before.limit)
+            new = apply_operations(before.entries, operations, before.limit)
             if new == before.entries:
                 return MemoryWrite(before, before)
             kept = await self._ask("write", scope, entries=list(new), before=list(before.entries))
@@ -87,7 +93,7 @@ class PluginMemory:
                 memory = await self.read(scope)
             except MemoryFileError as error:
                 return (*found, MemoryBlock(scope, "", self._place(scope), str(error)))
-            shown, problem = vetted(memory)
+            shown, problem = vet_entries(memory)
             if text := block(scope, shown, size(memory.entries), memory.limit):
                 found.append(MemoryBlock(scope, text, memory.path, problem))
         return tuple(found)

@@ -30,7 +30,7 @@ def offer_ready(base: SharedServices) -> None:
     for each in readiness(base.settings, base.variables, sees=sees, brought=brought):
         entry = base.tools.get(each.tool)
         if entry is not None and each.works:
-            base.tools.put(replace(entry, check_fn=None))
+            base.tools.replace_entry(replace(entry, check_fn=None))
 
 
 class Voiced(Protocol):

@@ -161,7 +161,7 @@ async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
         await gate.permit(action)
 
     async def agreed(action: Action) -> None:
-        await gate.agreed().permit(action)
+        await gate.for_agreed().permit(action)
 
     try:
         found = await fetch_page(web, CallGate(tool=TOOL, ask=ask, agreed=agreed, opens=gate.opens), url)

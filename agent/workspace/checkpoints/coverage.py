@@ -23,7 +23,7 @@ def coverage_of(
     left = [*taken_along, *closed]
     for change in changes:
         for entry in (change.before, change.after):
-            if entry is not None and not entry.kept:
+            if entry is not None and not entry.is_restorable:
                 left.append(LeftOut(change.path, entry.reason or "is no file"))
                 break
     return _with_names(left)
@@ -51,7 +51,7 @@ class Uncovered:
             if not group:
                 del self._groups[_top(path), before]
         entry = known.entry if known is not None else None
-        if known is None or entry is None or known.blob or entry.kept:
+        if known is None or entry is None or known.blob or entry.is_restorable:
             return
         reason = self._reasons[path] = entry.reason or "is no file"
         self._groups.setdefault((_top(path), reason), {})[path] = None

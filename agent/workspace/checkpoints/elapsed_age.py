@@ -34,7 +34,7 @@ class ElapsedAge:
     gaps: tuple[tuple[float, float], ...] = ()
     """Stretches longer than `MOST_SECONDS` between two looks, from and to, in their order."""
 
-    def looked(self, now: float) -> ElapsedAge:
+    def after_look(self, now: float) -> ElapsedAge:
         """The same after another look at the clock. Pure."""
         # What a clock said before it was set back never was.
         gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
@@ -62,7 +62,7 @@ def read_clock(folder: Path, now: float) -> ElapsedAge:
     Where the note cannot be read, nothing before `now` counts; where it cannot be written, it is left for the
     next time: a full disk must not keep the store from being cleared. Blocking; never raises.
     """
-    known = _read(folder / NAME, now).looked(now)
+    known = _read(folder / NAME, now).after_look(now)
     data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()
     with suppress(OSError):
         write_atomically(folder / NAME, data, PRIVATE_FILE, replace_any=True, durable=False, prefix=TEMPORARY)

@@ -69,7 +69,7 @@ class PathEntry:
     """Names of what no restore gives back, parted by spaces; empty for most, and where nobody looked."""
 
     @property
-    def kept(self) -> bool:
+    def is_restorable(self) -> bool:
         """Whether this state can be made again."""
         return self.kind is not PathKind.OTHER and (self.kind is not PathKind.FILE or self.digest is not None)
 

@@ -230,7 +230,7 @@ def _keep(read: Callable[[int], bytes], size: int, objects: ObjectStore | None) 
         data = b"".join(iter(lambda: read(CHUNK), b""))
         if len(data) != size:
             raise _ChangedError
-        return objects.put(data), size
+        return objects.add(data), size
     hashed, count = sha256(), 0
     while data := read(CHUNK):
         hashed.update(data)

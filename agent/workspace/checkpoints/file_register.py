@@ -441,7 +441,7 @@ class FileRegister:
         different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
         # A session of an older version did not look at the workspace itself.
         different = [path for path in different if path != TOP or path in self._known]
-        fetched = self._fetched(different)
+        fetched = self._fetch_contents(different)
         changes: list[PathChange] = []
         for path in in_order(different):
             before, after = fetched.get(path) or self._known.get(path), fresh[path]
@@ -489,7 +489,7 @@ class FileRegister:
             seen = dict(zip(found.changed, (each and each.entry for each in known), strict=True))
         return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
 
-    def redated(self, found: FoundChanges) -> tuple[PathChange, ...]:
+    def redated_changes(self, found: FoundChanges) -> tuple[PathChange, ...]:
         """What a look found to have nothing but another time."""
         pairs = ((path, self._known.get(path), after) for path, after in found.fresh.items())
         return tuple(
@@ -502,7 +502,7 @@ class FileRegister:
         """What was found is what is known from now on; `position` is the one before it."""
         # What lies outside is never looked for: it is known by the steps alone.
         fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
-        for each in self.redated(found):
+        for each in self.redated_changes(found):
             if each.before is not None:
                 self._redated[each.path] = position, each.before
         for path, known in fresh.items():
@@ -566,7 +566,7 @@ class FileRegister:
             same = False
         return twin if same else ""
 
-    def _fetched(self, paths: Iterable[str]) -> dict[str, KnownPath]:
+    def _fetch_contents(self, paths: Iterable[str]) -> dict[str, KnownPath]:
         """These paths with the contents that only git had, now in the store."""
         wanted: dict[str, list[str]] = {}
         sizes: dict[str, int] = {}
@@ -588,7 +588,7 @@ class FileRegister:
         assert entry is not None
         if blob_id(data) != known.blob or len(data) != entry.size:
             return _without_contents(known)
-        digest = self._objects.put(data)
+        digest = self._objects.add(data)
         if entry.digest not in (None, digest):
             return _without_contents(known)
         return known._replace(entry=replace(entry, digest=digest, reason=""))

@@ -107,7 +107,7 @@ def collecting(
     try:
         run.mark_again()
         yield run.done
-        for session in run.deleted(living):
+        for session in run.lines_of_deleted(living):
             run.drop(session)
             yield run.done
         for session, floor in run.floors().items():
@@ -152,7 +152,7 @@ class _Run:
     def mark_again(self) -> None:
         self._mark = self._marker.mark(WAIT_SECONDS)
 
-    def deleted(self, living: Collection[str] | None) -> list[str]:
+    def lines_of_deleted(self, living: Collection[str] | None) -> list[str]:
         """The lines whose session is gone; one that was used a moment ago may just have been started."""
         if living is None:
             return []
@@ -172,7 +172,7 @@ class _Run:
     def floors(self) -> dict[str, int]:
         """How far each line must be pruned: what is too old, then the oldest until the rest fits."""
         objects = {stored.digest: stored for stored in self._objects()}
-        floors = _aged(self._mark, self._oldest)
+        floors = _expired_steps(self._mark, self._oldest)
         size = self._store.size()
         if size > self._max_bytes:
             self._young = PRESSED_SECONDS
@@ -195,18 +195,18 @@ class _Run:
     def tidy_git(self) -> None:
         """Remove git's objects that no repository has any more, when they are too old or too many."""
         with self._store.alone(WAIT_SECONDS):
-            freed = tidy(self._store.borrowed, int(self._max_bytes * GIT_SHARE), self._oldest)
+            freed = tidy(self._store.borrowed_folder, int(self._max_bytes * GIT_SHARE), self._oldest)
         self.done = replace(self.done, freed=self.done.freed + freed)
 
     def sweep(self, shard: str) -> None:
         """Remove what nobody needs from one folder of objects."""
-        if all(stored.digest in self._mark.named for stored in self._store.objects.listing(shard)):
+        if all(stored.digest in self._mark.all_digests for stored in self._store.objects.listing(shard)):
             return
         used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
             # Looked at again under the lock: it may have been asked for since.
             for stored in self._store.objects.listing(shard):
-                if stored.digest not in self._mark.named and stored.used < used_before:
+                if stored.digest not in self._mark.all_digests and stored.used < used_before:
                     self._store.objects.discard(stored.digest)
                     freed = self.done.freed + on_disk(stored.size)
                     self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
@@ -216,7 +216,7 @@ class _Run:
         used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
             for kept in self._store.objects.linked():
-                if kept.digest not in self._mark.named and kept.used < used_before:
+                if kept.digest not in self._mark.all_digests and kept.used < used_before:
                     self._store.objects.discard(kept.digest)
                     self.done = replace(self.done, freed=self.done.freed + on_disk(kept.size))
 
@@ -244,7 +244,7 @@ def _changed(path: Path) -> float:
     return math.inf
 
 
-def _aged(mark: ReachableObjects, oldest: float) -> dict[str, int]:
+def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
     """The last step of each line up to which all are older than `oldest`. Pure."""
     floors: dict[str, int] = {}
     kept: set[str] = set()

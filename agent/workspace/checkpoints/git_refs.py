@@ -91,7 +91,7 @@ class Refs:
         return self._stacks[folder]
 
 
-def moved(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> Values:
+def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> Values:
     """The refs of the repository in `inner` that changed with its files `rests`, and HEADs that depend on it.
 
     Of a HEAD what it comes to is told where the index of its work tree changed, and its own value where that

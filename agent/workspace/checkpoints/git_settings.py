@@ -68,7 +68,7 @@ def normal(key: str) -> str:
     return f"{section.lower()}.{middle}{dot}{last.lower()}"
 
 
-def questioned(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
+def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
     """The keys whose change a person is asked about, in order.
 
     `had` are the addresses of remotes, by name, from before the session: none gets another one unasked.

@@ -63,7 +63,9 @@ def step_names(step: Step) -> tuple[str, ...]:
     return (*(change.path for change in step_apart(step).files), *([step.git] if step.git else []))
 
 
-def gathered(changes: Sequence[PathChange], read: Read, units: Units = NO_UNITS) -> tuple[PathChange, ...]:
+def gather_units(
+    changes: Sequence[PathChange], read: Read, units: Units = NO_UNITS
+) -> tuple[PathChange, ...]:
     """The same with one change for each unit, in which nothing but what to say of it is told."""
     apart = git_apart(changes, units)
     folders = dict.fromkeys(found.root for each in apart.git if (found := units.part(each.path)))
@@ -132,7 +134,7 @@ def _ref_words(inside: Sequence[tuple[str, PathChange]], refs: Refs) -> list[str
     moved = {name: pair for name, pair in refs.items() if pair[0] != pair[1] and not name.endswith(COMMIT)}
     told = [f"{_where(moved[HEAD][0])} → {_where(moved[HEAD][1])}"] if HEAD in moved else []
     branches = sorted(name for name in moved if name.startswith("refs/heads/"))
-    told += [_moved(name.removeprefix("refs/heads/"), *moved[name]) for name in branches[:1]]
+    told += [_describe_move(name.removeprefix("refs/heads/"), *moved[name]) for name in branches[:1]]
     others = len(branches[1:]) + sum(
         name.startswith("refs/") and not name.startswith("refs/heads/") and name != "refs/stash"
         for name in moved
@@ -156,7 +158,7 @@ def _where(value: str) -> str:
     return f"at {value[:SHORT]}" if value else "nowhere"
 
 
-def _moved(name: str, before: str, after: str) -> str:
+def _describe_move(name: str, before: str, after: str) -> str:
     one, other = clean(before)[:SHORT], clean(after)[:SHORT]
     if not before:
         return f"{clean(name)} new at {other}"

@@ -70,7 +70,7 @@ class ObjectStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def put(self, data: bytes) -> str:
+    def add(self, data: bytes) -> str:
         """Keep `data`; returns its digest. What is there already is checked, and repaired if damaged.
 
         Raises `StoreError`; nothing is left behind then.

@@ -25,7 +25,7 @@ class ReachableObjects:
     """Objects that baselines and pending restores name."""
 
     @cached_property
-    def named(self) -> frozenset[str]:
+    def all_digests(self) -> frozenset[str]:
         return self.held.union(*(need.digests for _, need in self.needs))
 
 

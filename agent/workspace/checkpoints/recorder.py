@@ -110,7 +110,7 @@ class StepRecorder:
         self._stop = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermes-checkpoints")
         self._loop = asyncio.get_running_loop()
-        self._git = GitObjects(root, self._loop, store.borrowed)
+        self._git = GitObjects(root, self._loop, store.borrowed_folder)
         baseline = Baseline(store.baselines, root)
         ours = own_folder(store.folder, root)
         self._register = FileRegister(root, store.objects, limits, self._git, baseline, self._stop, ours)
@@ -144,7 +144,7 @@ class StepRecorder:
 
         `cut_off` is a call that the end of an earlier process cut off: what changed since the
         workspace was last known is put down to it. `since` is when the session was last at work
-        (seconds since the epoch): what changed after that becomes known by `missed`. Without `keep`
+        (seconds since the epoch): what changed after that becomes known by `missed_changes`. Without `keep`
         it is a look and no more: nothing is written down.
         """
         self._keeps = keep
@@ -168,7 +168,7 @@ class StepRecorder:
         if self._task is not None:
             await asyncio.shield(self._task)
 
-    async def missed(self) -> tuple[PathChange, ...]:
+    async def missed_changes(self) -> tuple[PathChange, ...]:
         """What others changed after the `since` of `start`, as soon as everything was seen."""
         seen = asyncio.ensure_future(self._surveyed.wait())
         await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=asyncio.FIRST_COMPLETED)
@@ -231,14 +231,14 @@ class StepRecorder:
         """
         from agent.workspace.checkpoints.restore.plan import plan_restore, with_others
 
-        def planned() -> RestorePlan:
+        def make_plan() -> RestorePlan:
             steps = self._line.steps()
             objects, limit = self.store.objects, self.limits.file
             plan = plan_restore(self.root, steps, position, objects, limit=limit, paths=paths)
             theirs = [step for step in steps if step.kind == "outside" and step.number > position]
             return with_others(plan, theirs, objects, limit=limit, paths=paths)
 
-        plan = await self._guarded(planned)
+        plan = await self._guarded(make_plan)
         if plan is None or not plan.items:
             return None
         choices: dict[str, Choice] = {item.path: "checkpoint" for item in plan.items}
@@ -258,13 +258,13 @@ class StepRecorder:
         """Carry out a plan, as a step of its own. Raises `StoreError`."""
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
-        def applied() -> Restored:
+        def apply_plan() -> Restored:
             # What others built or wrote meanwhile decides about the times of what goes back.
             dated = replace(plan, stood=self._register.times(plan.position)) if plan.items else plan
             return apply_restore(dated, choices, self.store, self.line, session=session, label=label)
 
         async with self.own_work():
-            restored = await self.run(applied)
+            restored = await self.run(apply_plan)
             await self.adopt(change.path for change in (restored.step.changes if restored.step else ()))
         return restored
 
@@ -327,7 +327,7 @@ class StepRecorder:
     async def _see(self) -> bool | None:
         """Look at everything beside the thread, so that calls of file tools need not wait for it."""
 
-        def seen() -> bool:
+        def take_up_survey() -> bool:
             self._register.take_up(survey)
             return True
 
@@ -335,7 +335,7 @@ class StepRecorder:
             survey = await asyncio.to_thread(self._register.survey)
         except Stopped:
             return None
-        return await self._guarded(seen)
+        return await self._guarded(take_up_survey)
 
     def _see_news(self, cut_off: str, label: str, since: float | None) -> bool:
         """Look at everything, and keep what changed since it was last known as a step."""
@@ -347,7 +347,7 @@ class StepRecorder:
         known = [step for step in earlier if step.created > seen_at]
         news = self._register.beyond(found, known)
         if not self._keeps:
-            self._missed = (*news.changes, *self._register.redated(found))
+            self._missed = (*news.changes, *self._register.redated_changes(found))
             return True
         if news.changes and cut_off:
             self._append("command", self.line, cut_off, label, news)
@@ -378,7 +378,7 @@ class StepRecorder:
             return
         if relative in recording.noted:
             return
-        noted = await self._guarded(lambda: self._noted(relative, recording))
+        noted = await self._guarded(lambda: self._note_path(relative, recording))
         if noted is None and not self._stop.is_set():
             raise undo_refusal()
         for each, entry in (noted or {}).items():
@@ -396,7 +396,7 @@ class StepRecorder:
             self._register.accept(self._register.after(dict.fromkeys(paths)))
             self._position = steps[-1].number
 
-    def _noted(self, path: str, recording: CallRecording) -> dict[str, PathEntry | None]:
+    def _note_path(self, path: str, recording: CallRecording) -> dict[str, PathEntry | None]:
         self._follow()
         found, noted = self._register.before(path)
         if found.changes:
@@ -444,11 +444,11 @@ class StepRecorder:
     async def _finish(self, recording: CallRecording) -> None:
         try:
             if recording.wide or recording.noted:
-                recording.step = await self._guarded(lambda: self._recorded(recording))
+                recording.step = await self._guarded(lambda: self._record_call(recording))
         finally:
             self._open.remove(recording)
 
-    def _recorded(self, recording: CallRecording) -> Step | None:
+    def _record_call(self, recording: CallRecording) -> Step | None:
         """Find out what a call did, and keep that as a step."""
         found = self._what_changed(recording)
         step, position = None, self._position

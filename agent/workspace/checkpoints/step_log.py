@@ -236,7 +236,7 @@ class StepLog:
         text = f"[{','.join(json.dumps(record, separators=(',', ':')) for record in records)}]"
         if len(text) <= INLINE_BYTES:
             return {"changes": records}
-        return {"changes_in": self._objects.put(text.encode())}
+        return {"changes_in": self._objects.add(text.encode())}
 
     def _extend(self, descriptor: int, line: bytes) -> None:
         """Write one record behind the last whole line, or leave the file as it was."""

@@ -78,7 +78,7 @@ class CheckpointStore:
         return self.folder / "pending"
 
     @property
-    def borrowed(self) -> Path:
+    def borrowed_folder(self) -> Path:
         return self.folder / "git"
 
     def line(self, session: str) -> StepLog:
@@ -127,7 +127,7 @@ class CheckpointStore:
 
         Looks at each file: call it off the event loop. Raises `StoreError`.
         """
-        git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed))
+        git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed_folder))
         git += sum(on_disk(kept.size) for kept in self.objects.linked())
         return git + sum(on_disk(size) for size in self._sizes(self.folder))
 
@@ -136,7 +136,7 @@ class CheckpointStore:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        if Path(entry.path) not in (self.borrowed, self.folder / CONTENTS):
+                        if Path(entry.path) not in (self.borrowed_folder, self.folder / CONTENTS):
                             yield from self._sizes(Path(entry.path))
                     else:
                         with suppress(FileNotFoundError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step, UnitMark
 from agent.workspace.checkpoints.git_keep import object_ids
-from agent.workspace.checkpoints.git_refs import Refs, Side, Values, moved
+from agent.workspace.checkpoints.git_refs import Refs, Side, Values, moved_refs
 from agent.workspace.checkpoints.units import Units
 from tools.kit.files import read_bytes
 
@@ -43,7 +43,7 @@ def ref_changes(changes: Iterable[PathChange], units: Units, before: Side, after
         if part is not None and part.kind == "git" and part.rest and not is_folder(change):
             rests.setdefault(part.inner, set()).add(part.rest)
     one, other = Refs(before), Refs(after)
-    return {inner: moved(inner, names, one, other) for inner, names in rests.items()}
+    return {inner: moved_refs(inner, names, one, other) for inner, names in rests.items()}
 
 
 def units_of(steps: Iterable[Step]) -> Units:

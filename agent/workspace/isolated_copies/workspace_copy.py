@@ -152,13 +152,13 @@ class WorkspaceCopy:
         restored when the copy is gone. One step leads there, and one leads back.
         What cannot be kept is not part of it. Raises `StoreError`.
         """
-        changes = [each for each in await self.changes() if each.after is None or each.after.kept]
+        changes = [each for each in await self.changes() if each.after is None or each.after.is_restorable]
         recorder = self._recorder
 
-        def kept() -> int:
+        def keep_changes() -> int:
             return keep_detached(recorder.store, recorder.line, changes, str(self.origin), session, label)
 
-        position = await recorder.run(kept)
+        position = await recorder.run(keep_changes)
         await recorder.adopt(())
         return position
 
@@ -227,7 +227,7 @@ class WorkspaceCopy:
                     continue
                 now = take(self.origin, change.path, objects, limit=limit)
                 if not alike(now, change.after):
-                    items.append(_judged(change, now))
+                    items.append(_judge_change(change, now))
         return RestorePlan(str(self.origin), self.position, tuple(items))
 
 
@@ -262,7 +262,7 @@ async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCop
     What cannot be told any more from before is a conflict when it is brought back.
     """
 
-    def taken() -> tuple[copy_folders.CopyFolder, CopyRecord]:
+    def take_folder() -> tuple[copy_folders.CopyFolder, CopyRecord]:
         place = copy_folders.take_up(copies, id)
         try:
             held = read_held(place.folder)
@@ -275,7 +275,7 @@ async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCop
             place.leave()
             raise
 
-    place, held = await asyncio.to_thread(taken)
+    place, held = await asyncio.to_thread(take_folder)
     known = {path: KnownPath(stamp, settled, _UNKNOWN) for path, (stamp, settled) in held.stamps.items()}
     return WorkspaceCopy(recorder, place, place.folder / held.name, held.copied, known, held=held)
 
@@ -334,15 +334,15 @@ def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
     )
 
 
-def _judged(change: PathChange, now: PathEntry | None) -> PlanItem:
+def _judge_change(change: PathChange, now: PathEntry | None) -> PlanItem:
     """What bringing a change back does to a path that stands as `now`."""
     path, base, target = change.path, change.before, change.after
     # Taking our change "back" leads from how it was to how it is in the copy.
     ours = (PathChange(path, target, base),)
-    if now is not None and not now.kept:
+    if now is not None and not now.is_restorable:
         reason = f"what stands there now cannot be kept: it {now.reason or 'is special'}"
         return PlanItem(path, now, target, "lost", reason)
-    if target is not None and not target.kept:
+    if target is not None and not target.is_restorable:
         return PlanItem(path, now, target, "lost", f"its contents cannot be kept: it {target.reason}")
     if base is not None and base.reason == BASE_GONE:
         return PlanItem(path, now, target, "conflict", BASE_GONE, ours)

@@ -117,14 +117,14 @@ def _list(files: MemoryFiles, args: argparse.Namespace) -> int:
 
 
 def _entry(memory: MemoryContents, index: int) -> dict[str, Any]:
-    from agent.knowledge.memory.service import vetted
+    from agent.knowledge.memory.service import vet_entries
 
     text = memory.entries[index]
     origin = memory.origins.of(text)
     return {
         "number": index + 1,
         "text": text,
-        "held_back": vetted(memory)[0][index] != text,
+        "held_back": vet_entries(memory)[0][index] != text,
         "created": _time(origin),
         "session": origin.session if origin is not None else "",
         "node": origin.node if origin is not None else None,

@@ -95,7 +95,7 @@ def _show(args: argparse.Namespace) -> None:
                 say(_indented(passage.text))
         told = " (told by the server)" if table.window_told else ""
         window = f" of {table.window:,}{told}" if table.window else ""
-        say(f"{'all':<20}{table.used:>8,}{window} tokens, {clean(table.model)}")
+        say(f"{'all':<20}{table.used_tokens:>8,}{window} tokens, {clean(table.model)}")
 
 
 async def _table(home: Home, model: str | None) -> ContextTable:
@@ -125,7 +125,7 @@ def as_json(table: ContextTable) -> Mapping[str, Any]:
         "model": table.model,
         "window": table.window,
         "window_told": table.window_told,
-        "tokens": table.used,
+        "tokens": table.used_tokens,
         "layers": [
             {
                 "layer": each.name,

@@ -286,7 +286,7 @@ def _diff(
         return
     if text:
         say(text.removesuffix("\n"))
-    git = {item.path: _change_of_git(item) for item in plan.shown}
+    git = {item.path: _change_of_git(item) for item in plan.shown_items}
     for item in patch.left_out:
         say(f"· {one_line(item.path)}: {git.get(item.path) or one_line(item.reason)}")
     if not plan.items:
@@ -315,7 +315,7 @@ def _back(
     choices: dict[str, Choice] = {item.path: choice for item in plan.having("conflict")}
     if hunks is not None:
         choices |= _parts(plan, store, hunks, args)
-    shown = {item.path: item.state for item in plan.shown}
+    shown = {item.path: item.state for item in plan.shown_items}
     for path, state in shown.items():
         if state == "conflict":
             choices.setdefault(path, choice)
@@ -337,7 +337,7 @@ def _back(
     )
     record = _plan_record(session, plan) | _outcome_record(restored, plan) | told
     answer(args, record, _outcome(restored))
-    conflicts = (*plan.having("conflict"), *(item for item in plan.shown if item.state == "conflict"))
+    conflicts = (*plan.having("conflict"), *(item for item in plan.shown_items if item.state == "conflict"))
     chosen = {item.path for item in conflicts} if args.conflicts == "mine" else set()
     missed = [item for item in restored.skipped if item.path not in chosen]
     return ExitCode.FAILED if missed else ExitCode.DONE
@@ -367,7 +367,7 @@ def _preview(
     from agent.workspace.checkpoints.restore.hunk_restore import part_entry
     from agent.workspace.checkpoints.restore.ref_plan import PartialRestore
 
-    for item in plan.shown:
+    for item in plan.shown_items:
         choice = choices.get(item.path, "checkpoint")
         part = part_entry(item, choice, store.objects) if isinstance(choice, PartialRestore) else None
         patch = patch_between(
@@ -383,8 +383,8 @@ def _preview(
 
 
 def _confirmed(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
-    stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.shown)
-    count = len(plan.shown) - stay
+    stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.shown_items)
+    count = len(plan.shown_items) - stay
     also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""
     return agrees(f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}?")
 

@@ -189,8 +189,8 @@ class HistoryActions:
             shown, plan = plan, await self.history.plan(position)
             if plan == shown:
                 return plan, chosen
-            known = {item.path: item for item in shown.shown}
-            kept = {item.path for item in plan.shown if known.get(item.path) == item}
+            known = {item.path: item for item in shown.shown_items}
+            kept = {item.path for item in plan.shown_items if known.get(item.path) == item}
             choices = {path: choice for path, choice in chosen.items() if path in kept}
             self._app.say("Files changed meanwhile; look again.")
         return plan, choices

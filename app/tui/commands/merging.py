@@ -131,8 +131,8 @@ async def _decide_merge(
         shown, plan = plan, await agents.plan_merge(agent)
         if plan.items == shown.items:
             return plan, chosen, False
-        known = {item.path: item for item in shown.shown}
-        kept = {item.path for item in plan.shown if known.get(item.path) == item}
+        known = {item.path: item for item in shown.shown_items}
+        kept = {item.path for item in plan.shown_items if known.get(item.path) == item}
         choices = {path: choice for path, choice in chosen.items() if path in kept}
         app.say("Files changed meanwhile; look again.")
 

@@ -25,7 +25,7 @@ class HubMarket:
 
     def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
         """A skill in quarantine."""
-        return self._hub.examined(self._known[offer])
+        return self._hub.examine(self._known[offer])
 
     def install(self, candidate: Candidate) -> None:
         """Take it into the home."""

@@ -213,7 +213,7 @@ def bar(share: float, cells: int) -> str:
 
 def rows_of(table: ContextTable) -> list[ContextRow]:
     """The table as rows. Pure."""
-    whole = table.window or table.used or 1
+    whole = table.window or table.used_tokens or 1
     rows = [row for layer in table.layers for row in _layer_rows(layer, whole)]
     if table.free is not None:
         rows.append(
@@ -263,7 +263,7 @@ def _passage_row(passage: KeptPassage) -> ContextRow:
 def window_text(table: ContextTable) -> str:
     """How full the window is, in a few words. Pure."""
     if table.window is None:
-        return f"{table.model} · ~{tokens(table.used)} of {UNKNOWN} (window unknown)"
-    share = percent(table.used / table.window)
+        return f"{table.model} · ~{tokens(table.used_tokens)} of {UNKNOWN} (window unknown)"
+    share = percent(table.used_tokens / table.window)
     told = " (told by the server)" if table.window_told else ""
-    return f"{table.model} · ~{tokens(table.used)} of {tokens(table.window)}{told} · {share}"
+    return f"{table.model} · ~{tokens(table.used_tokens)} of {tokens(table.window)}{told} · {share}"

@@ -17,7 +17,7 @@ from textual.content import Content
 from agent.errors import HermesError
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage
 from agent.knowledge.memory.scopes import SCOPES
-from agent.knowledge.memory.service import vetted
+from agent.knowledge.memory.service import vet_entries
 from app.tui.screens.dialog import TextDialog
 from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.page import line
@@ -86,7 +86,7 @@ def read_memory(files: MemoryFiles) -> MemoryState:
 
 
 def _rows(scope: Scope, memory: MemoryContents) -> list[MemoryRow]:
-    shown, _ = vetted(memory)
+    shown, _ = vet_entries(memory)
     return [
         MemoryRow(scope, text, memory.origins.of(text), text != seen)
         for text, seen in zip(memory.entries, shown, strict=True)

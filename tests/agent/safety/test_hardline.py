@@ -61,8 +61,8 @@ def reading(command: str) -> Reading:
 )
 def test_what_is_not_understood_raises_a_doubt_and_no_refusal(hardline: Hardline, command: str) -> None:
     assert hardline.check(command, CWD) == ()
-    assert reading(command).doubts and not reading(command).known
-    assert reading("make test").known
+    assert reading(command).doubts and not reading(command).is_known
+    assert reading("make test").is_known
 
 
 WRAPPINGS = st.sampled_from(

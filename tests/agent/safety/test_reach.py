@@ -107,7 +107,7 @@ async def test_a_no_is_told_and_not_asked_again_while_the_command_runs(
     for _ in range(5):
         assert await there.awaited(found.decide("other.example.org", 443)) == said
     assert len(person.asked) == 1
-    found.ended(frozenset({2}))
+    found.forget_ended(frozenset({2}))
     assert await there.awaited(found.decide("other.example.org", 443)) == said
     assert len(person.asked) == 2
 
@@ -136,7 +136,7 @@ async def test_a_lasting_yes_is_kept_as_any_other(there: LoopThread, tmp_path: P
     person = Person(choice)
     found = decider(gate(tmp_path, person))
     assert await there.awaited(found.decide("other.example.org", 443)) is None
-    found.ended(frozenset())
+    found.forget_ended(frozenset())
     assert await there.awaited(found.decide("other.example.org", 443)) is None
     assert len(person.asked) == 1
     assert await there.awaited(found.decide("other.example.org", 8443)) is None
@@ -158,7 +158,7 @@ async def test_a_question_outlives_a_program_that_tries_again_and_goes_with_the_
     again = asyncio.ensure_future(there.awaited(found.decide("other.example.org", 443)))
     await asyncio.sleep(0.05)
     assert len(person.asked) == 1 and not again.done()
-    found.ended(frozenset())
+    found.forget_ended(frozenset())
     assert await again == "is not on the list of hosts, and the question was withdrawn"
     assert person.gave_up == 1
 

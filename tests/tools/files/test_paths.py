@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.access import resolve, resolve_entry, shown
+from tools.files.access import display_path, resolve, resolve_entry
 from tools.results import ToolError
 
 
@@ -70,9 +70,9 @@ def test_an_entry_needs_a_name(work: Path, text: str) -> None:
 
 
 def test_paths_are_shown_relative_inside_the_workspace_only(work: Path) -> None:
-    assert shown(work / "src" / "a.py", work) == "src/a.py"
-    assert shown(Path("/etc/hosts"), work) == "/etc/hosts"
+    assert display_path(work / "src" / "a.py", work) == "src/a.py"
+    assert display_path(Path("/etc/hosts"), work) == "/etc/hosts"
 
 
 def test_names_that_are_no_text_are_shown_as_text(work: Path) -> None:
-    assert shown(Path(os.fsdecode(bytes(work) + b"/a\xff.txt")), work) == "a\\xff.txt"
+    assert display_path(Path(os.fsdecode(bytes(work) + b"/a\xff.txt")), work) == "a\\xff.txt"

@@ -196,20 +196,20 @@ class RemoteHelper:
     def _run(self) -> None:
         try:
             script = anchor_script(self._owner)
-            channel, splitter = connect(lambda: self._opened(script), script, self._reach)
+            channel, splitter = connect(lambda: self._open_channel(script), script, self._reach)
             while data := channel.read():
                 for piece in splitter.feed(data):
                     if isinstance(piece, OutputMarker):
-                        self._tell(self._heard, piece)
+                        self._tell(self._on_marker, piece)
             channel.finish()
-            self._tell(self._lost, ToolError(f"The connection to {self._reach.place} was lost."))
+            self._tell(self._on_lost, ToolError(f"The connection to {self._reach.place} was lost."))
         except ToolError as error:
-            self._tell(self._lost, error)
+            self._tell(self._on_lost, error)
         except BaseException as error:
-            self._tell(self._lost, ToolError(f"The connection to {self._reach.place} failed: {error}."))
+            self._tell(self._on_lost, ToolError(f"The connection to {self._reach.place} failed: {error}."))
             raise
 
-    def _opened(self, script: RemoteScript) -> Channel:
+    def _open_channel(self, script: RemoteScript) -> Channel:
         channel = self._reach.anchor(script.command())
         self._channel = channel
         if self._is_given_up:
@@ -223,11 +223,11 @@ class RemoteHelper:
             # The loop is closed: nobody waits any more.
             pass
 
-    def _heard(self, marker: OutputMarker) -> None:
+    def _on_marker(self, marker: OutputMarker) -> None:
         if marker.kind == "a" and not self._site.done():
             self._site.set_result(RemoteSite(*os.fsdecode(marker.payload).split(":", 2)))
         elif marker.kind == "x":
-            self._lost(
+            self._on_lost(
                 ToolError(f"No folder can be made in /tmp of {self._reach.place}; free some space there.")
             )
         elif marker.kind == "d":
@@ -236,7 +236,7 @@ class RemoteHelper:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
 
-    def _lost(self, error: ToolError) -> None:
+    def _on_lost(self, error: ToolError) -> None:
         if not self._site.done():
             self._site.set_exception(error)
         self._gone.set()
@@ -342,13 +342,13 @@ class RemoteChild:
                 raise
 
     def _follow(self, sink: Sink) -> None:
-        channel, splitter = connect(self._opened, self._script, self._reach)
+        channel, splitter = connect(self._open_channel, self._script, self._reach)
         try:
             told = False
             while data := channel.read():
                 for piece in splitter.feed(data):
                     if isinstance(piece, OutputMarker):
-                        told = self._heard(piece, channel) or told
+                        told = self._on_marker(piece, channel) or told
                     elif not told:
                         sink(piece)
             if not told:
@@ -357,14 +357,14 @@ class RemoteChild:
         finally:
             channel.finish()
 
-    def _opened(self) -> Channel:
+    def _open_channel(self) -> Channel:
         channel = self._reach.call(self._script.command(), pty=self._launch.pty)
         self._channel = channel
         if self._is_killed:
             channel.stop()
         return channel
 
-    def _heard(self, marker: OutputMarker, channel: Channel) -> bool:
+    def _on_marker(self, marker: OutputMarker, channel: Channel) -> bool:
         """Take a marker. Returns whether it was the shell's last word."""
         if marker.kind == "s":
             self._pid = int(marker.payload)

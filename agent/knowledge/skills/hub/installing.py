@@ -65,7 +65,7 @@ class InstalledSkills:
         """One installed skill. Raises `HubError`."""
         rows = self.all()
         if name not in rows:
-            raise HubError(f"No skill {brief(name)!r} was installed from elsewhere; {_listed(rows)}.")
+            raise HubError(f"No skill {brief(name)!r} was installed from elsewhere; {_name_installed(rows)}.")
         return rows[name]
 
     def install(self, candidate: Candidate, *, category: str = "", force: bool = False) -> LockedSkill:
@@ -73,7 +73,7 @@ class InstalledSkills:
         if not _CATEGORY.fullmatch(category or CATEGORY):
             raise HubError(f"{brief(category)!r} is no name for a folder of skills; use a-z, 0-9, _ and -.")
         require_allowed(candidate, force=force)
-        with self.lock.held():
+        with self.lock.hold():
             rows = self.all()
             self.check_free(candidate, rows)
             row = _row(candidate, f"{category or CATEGORY}/{candidate.name}")
@@ -107,7 +107,7 @@ class InstalledSkills:
     def replace(self, row: LockedSkill, candidate: Candidate, *, force: bool = False) -> LockedSkill:
         """Put a version that lies in quarantine in the place of the installed one. Raises `HubError`."""
         require_allowed(candidate, force=force)
-        with self.lock.held():
+        with self.lock.hold():
             rows = self.all()
             if rows.get(row.name) != row:
                 raise HubError(f"{row.name} was changed by somebody else meanwhile; try again.")
@@ -150,7 +150,7 @@ class InstalledSkills:
 
         Raises `HubRefusedError` where the scan forbids it, and `HubError` when the files changed since.
         """
-        with self.lock.held():
+        with self.lock.hold():
             rows = self.all()
             folder = self.lock.place(row)
             found = bundle.hashes(folder)
@@ -171,12 +171,12 @@ class InstalledSkills:
         row = rows.get(name)
         folder = self.lock.place(row) if row is not None else self._own(name)
         if folder is None:
-            raise HubError(f"There is no skill {brief(name)!r} in your home; {_listed(rows)}.")
+            raise HubError(f"There is no skill {brief(name)!r} in your home; {_name_installed(rows)}.")
         return folder
 
     def remove(self, name: str) -> Removed:
         """Take a skill out of the home; it can be brought back. Raises `HubError`."""
-        with self.lock.held():
+        with self.lock.hold():
             folder = self.where(name)
             rows = self.all()
             row = rows.get(name)
@@ -202,7 +202,7 @@ class InstalledSkills:
 
     def restore(self, name: str) -> Removed:
         """Bring back what was removed last under that name. Raises `HubError`."""
-        with self.lock.held():
+        with self.lock.hold():
             found = next((each for each in self.removed() if each.name == name), None)
             if found is None:
                 raise HubError(f"No removed skill {brief(name)!r} is kept.")
@@ -295,7 +295,7 @@ def _removed(folder: Path) -> Removed | None:
         return None
 
 
-def _listed(rows: Mapping[str, LockedSkill]) -> str:
+def _name_installed(rows: Mapping[str, LockedSkill]) -> str:
     return f"installed are {', '.join(sorted(rows))}" if rows else "nothing is installed from elsewhere"
 
 

@@ -120,7 +120,7 @@ class LockFile:
             raise HubError(f"{self.path} cannot be written: {error.strerror or error}.") from None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Nobody else changes installed skills meanwhile. Raises `HubError`."""
         try:
             self._private()
@@ -151,10 +151,10 @@ def _parse(content: bytes) -> dict[str, LockedSkill]:
     rows = data["skills"]
     if not isinstance(rows, dict):
         raise TypeError("no rows")
-    return {name: locked_skill(row) for name, row in rows.items() if _named(name, row)}
+    return {name: locked_skill(row) for name, row in rows.items() if _check_name(name, row)}
 
 
-def _named(name: str, row: Any) -> bool:
+def _check_name(name: str, row: Any) -> bool:
     if not isinstance(row, dict) or row.get("name") != name:
         raise ValueError("a row of another name")
     return True

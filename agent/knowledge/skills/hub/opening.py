@@ -107,18 +107,18 @@ class SkillSources:
     http: HubHttp = field(default_factory=HubHttp)
     git_seconds: float = git.SECONDS
 
-    def searched(self) -> tuple[SourcePlace, ...]:
+    def search_places(self) -> tuple[SourcePlace, ...]:
         """What a search asks: what ships with Hermes, and the sources of the settings or the public ones."""
         return (self._official, *(self.configured or PUBLIC))
 
-    def named(self, name: str) -> SourcePlace:
+    def source(self, name: str) -> SourcePlace:
         """The source of that name. Raises `HubError`."""
-        known = self._known()
+        known = self._all_sources()
         if name not in known:
             raise HubError(f"There is no source {brief(name)!r}; there are {', '.join(sorted(known))}.")
         return known[name]
 
-    def _known(self) -> dict[str, SourcePlace]:
+    def _all_sources(self) -> dict[str, SourcePlace]:
         return {place.name: place for place in (*PUBLIC, self._official, *self.configured)}
 
     @property
@@ -142,13 +142,13 @@ class SkillSources:
             if place is not None:
                 return place
         name, slash, rest = text.partition("/")
-        known = self._known()
+        known = self._all_sources()
         if slash and name in known and rest:
             return self._of(known[name], rest)
         return self._address(text) or self._github(text)
 
     def _by_prefix(self, prefix: str, rest: str) -> SkillReference | None:
-        known = self._known()
+        known = self._all_sources()
         if prefix in known:
             return self._of(known[prefix], rest)
         if prefix not in _KINDS:
@@ -215,7 +215,7 @@ class SkillSources:
                 is_builtin = place.name == OFFICIAL and place.url == str(self.bundled)
                 return folder_source(place.name, place.url, self.base, is_builtin=is_builtin)
             case "marketplace":
-                return MarketplaceSource(place.name, place.url, self._opened)
+                return MarketplaceSource(place.name, place.url, self._open_tree)
             case "well-known":
                 check_address(place.url)
                 return WellKnownSource(place.name, place.url, http)
@@ -253,7 +253,7 @@ class SkillSources:
             return None
 
     @contextmanager
-    def _opened(self, address: str, version: str) -> Iterator[OpenTree]:
+    def _open_tree(self, address: str, version: str) -> Iterator[OpenTree]:
         """The tree at `owner/repository`, an address or a folder, for marketplaces."""
         http = self._http(SourcePlace("marketplace", "marketplace", address))
         parts = urlsplit(address) if "://" in address else None

@@ -93,9 +93,9 @@ class SkillHub:
 
     def search(self, query: str, limit: int = 20, source: str = "") -> SearchResult:
         """Skills of all sources that match, those of each source in its order; one that fails is told."""
-        places = (self.sources.named(source),) if source else self.sources.searched()
+        places = (self.sources.source(source),) if source else self.sources.search_places()
         with ThreadPoolExecutor(max(1, len(places))) as pool:
-            found = list(pool.map(lambda place: self._searched(place, query, limit), places))
+            found = list(pool.map(lambda place: self._search_place(place, query, limit), places))
         offers: list[SkillOffer] = []
         problems: list[HubError] = []
         for each in found:
@@ -109,7 +109,7 @@ class SkillHub:
                 if len(places) == 1
                 else HubUnreachableError(f"None of the {len(places)} sources can be searched: {problems[0]}")
             )
-        return SearchResult(tuple(_mixed(offers, query)[:limit]), tuple(map(str, problems)), len(places))
+        return SearchResult(tuple(_mix_offers(offers, query)[:limit]), tuple(map(str, problems)), len(places))
 
     def find(self, text: str, limit: int = 50) -> tuple[SearchResult, dict[SkillOffer, SkillReference]]:
         """The one skill that an identifier names, or what a search for the words finds; how to get each."""
@@ -122,10 +122,10 @@ class SkillHub:
             return SearchResult((offer,), (), 1), {offer: wanted}
         found = self.search(text, limit)
         return found, {
-            offer: SkillReference(self.sources.named(offer.source), offer.item) for offer in found.offers
+            offer: SkillReference(self.sources.source(offer.source), offer.item) for offer in found.offers
         }
 
-    def _searched(self, place: SourcePlace, query: str, limit: int) -> tuple[SkillOffer, ...] | HubError:
+    def _search_place(self, place: SourcePlace, query: str, limit: int) -> tuple[SkillOffer, ...] | HubError:
         try:
             return self.sources.open(place).search(query, limit)
         except HubError as error:
@@ -144,13 +144,13 @@ class SkillHub:
             if len(hits) > 1:
                 names = ", ".join(f"{hit.source}:{hit.item}" for hit in hits[:8])
                 raise HubMissingError(f"Several sources have a skill {brief(text)!r}; name one: {names}.")
-            found = SkillReference(self.sources.named(hits[0].source), hits[0].item)
+            found = SkillReference(self.sources.source(hits[0].source), hits[0].item)
         return SkillReference(found.place, found.item, version or found.version)
 
     @contextmanager
     def candidate(self, text: str, version: str = "", *, force: bool = False) -> Iterator[Candidate]:
         """A skill in quarantine, fetched and scanned. `force` widens the limits of a trusted source."""
-        with self.examined(self.reference(text, version), force=force) as found:
+        with self.examine(self.reference(text, version), force=force) as found:
             yield found
 
     @contextmanager
@@ -159,13 +159,13 @@ class SkillHub:
         wanted = SkillReference(SourcePlace(row.source, row.kind, row.url), row.item, row.version)
         if row.kind in ("folder", "well-known"):  # their versions are digests, which cannot be asked for
             wanted = replace(wanted, version="")
-        with self.examined(wanted, force=force) as found:
+        with self.examine(wanted, force=force) as found:
             if tree_digest(found.delivered) != row.digest or found.name != row.name:
                 raise HubRefusedError(f"{row.name} is no longer what the list says; install it by itself.")
             yield found
 
     @contextmanager
-    def examined(self, wanted: SkillReference, *, force: bool = False) -> Iterator[Candidate]:
+    def examine(self, wanted: SkillReference, *, force: bool = False) -> Iterator[Candidate]:
         """A skill of a source in quarantine, fetched and scanned."""
         source = self.sources.open(wanted.place)
         limits = STRICT
@@ -232,9 +232,9 @@ class SkillHub:
         chosen = (
             [self.installed.get(name) for name in names] if names else [rows[key] for key in sorted(rows)]
         )
-        return tuple(self._audited(row) for row in chosen)
+        return tuple(self._audit_skill(row) for row in chosen)
 
-    def _audited(self, row: LockedSkill) -> AuditedSkill:
+    def _audit_skill(self, row: LockedSkill) -> AuditedSkill:
         folder = self.installed.lock.place(row)
         nothing = SkillScan(())
         if not folder.is_dir():
@@ -268,7 +268,7 @@ def open_hub(home: Home, settings: Settings, environ: Mapping[str, str], base: P
     return SkillHub(home, SkillSources(base, places, environ))
 
 
-def _mixed(offers: list[SkillOffer], query: str) -> list[SkillOffer]:
+def _mix_offers(offers: list[SkillOffer], query: str) -> list[SkillOffer]:
     """Offers of several sources: those of that very name, then the first of each before any second."""
     ranks: dict[str, int] = {}
     ranked: list[tuple[bool, int, int, SkillOffer]] = []

@@ -33,7 +33,7 @@ from agent.workspace.checkpoints.file_capture import attributes_of, take
 from agent.workspace.checkpoints.git_words import marked_line, step_apart
 from agent.workspace.checkpoints.meanwhile import refusal
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
-from agent.workspace.checkpoints.restore.files_in_use import spared
+from agent.workspace.checkpoints.restore.files_in_use import spare_used
 from agent.workspace.checkpoints.restore.git_group import (
     LEFT,
     POINTERS,
@@ -45,7 +45,7 @@ from agent.workspace.checkpoints.restore.git_group import (
 )
 from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer, redate, with_times
-from agent.workspace.checkpoints.restore.plan import RestorePlan, merged
+from agent.workspace.checkpoints.restore.plan import RestorePlan, merge_changes
 from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem
 from agent.workspace.checkpoints.restore.shared_plan import changed_elsewhere, with_inode
 from agent.workspace.checkpoints.root_identity import identity, is_same, linked
@@ -281,8 +281,8 @@ def apply_restore(
     if not is_same(plan.place, plan.root, root):
         raise StoreError(f"{clean(plan.root)} is another folder by now; nothing was changed.")
     with store.sharing():
-        moves, skipped = together(plan.items, plan.units, *_decided(plan, choices, store.objects))
-        spare = spared(root, moves, skipped, plan.units.group)
+        moves, skipped = together(plan.items, plan.units, *_decide_moves(plan, choices, store.objects))
+        spare = spare_used(root, moves, skipped, plan.units.group)
         known = {**plan.stood, **state_listings.targets(store.line(line).steps(plan.position), plan.position)}
         known |= {item.path: item.target for item in plan.items}
         moves, skipped = with_times(root, spare.moves, known, store.objects), spare.skipped
@@ -299,7 +299,7 @@ def apply_restore(
                 stays = {item.path for item in failed}
                 done = [move for move in pending.moves if move.path not in stays]
                 redate(root, done, with_times(root, done, known, store.objects))
-            step = _appended(store, pending, failed)
+            step = _append_step(store, pending, failed)
         stays = (*skipped, *collapsed(failed, plan.units))
         units = _units(plan, stays, spare.databases)
         remarks = (*remarks, *_without_attributes(root, step))
@@ -359,10 +359,10 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
                     told.append(f"A restore that was cut off is not finished: {strange}.")
                     forget(path)
                     continue
-                left = _tidied(pending, store.objects)
+                left = _tidy_up(pending, store.objects)
                 failed = _carry_out(pending, store, None, again=True)
                 stays = collapsed(failed, pending.units)
-                restored = Restored(_appended(store, pending, failed), (*left, *stays))
+                restored = Restored(_append_step(store, pending, failed), (*left, *stays))
                 forget(path)
             told.append(
                 f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
@@ -376,7 +376,7 @@ def _strange(pending: Pending, objects: ObjectStore) -> str:
     return next((f"{clean(path)} {reason}" for path, reason in told if reason), "")
 
 
-def _decided(
+def _decide_moves(
     plan: RestorePlan, choices: Mapping[str, Choice], objects: ObjectStore
 ) -> tuple[list[Move], list[LeftOut]]:
     moves: list[Move] = []
@@ -405,10 +405,10 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
         return part_entry(item, choice, objects)
     if choice != "merge":
         return item.target
-    result = merged(item, objects)
+    result = merge_changes(item, objects)
     if result is None or item.now is None:
         raise _KeptError("is no text that could be merged")
-    return PathEntry(PathKind.FILE, item.now.mode, len(result.data), 0, objects.put(result.data))
+    return PathEntry(PathKind.FILE, item.now.mode, len(result.data), 0, objects.add(result.data))
 
 
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
@@ -521,7 +521,7 @@ class _Run:
             return
         # What stood in the way, a folder, was cleared away before.
         free = Move(move.path, None, move.wanted) if _is_folder(move.now) else move
-        self._do(move, lambda: self._placer.put(free, number))
+        self._do(move, lambda: self._placer.place(free, number))
 
     def _do(self, move: Move, act: Callable[[], str]) -> None:
         if self._expect is not None:
@@ -545,7 +545,7 @@ class _Run:
         return move
 
 
-def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut]) -> Step | None:
+def _append_step(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut]) -> Step | None:
     left = {item.path for item in failed}
     changes = tuple(
         PathChange(move.path, move.now, move.wanted)
@@ -589,7 +589,7 @@ def _place(pending: Pending, store: CheckpointStore) -> str:
     return linked(steps[-1].place, here) if steps else here
 
 
-def _tidied(pending: Pending, objects: ObjectStore) -> list[LeftOut]:
+def _tidy_up(pending: Pending, objects: ObjectStore) -> list[LeftOut]:
     """Deal with the temporary files of a restore that was cut off."""
     placer = Placer(Path(pending.root), objects, pending.beside, _UNLIMITED)
     told = ((move.path, placer.tidy(move, number)) for number, move in enumerate(pending.moves))

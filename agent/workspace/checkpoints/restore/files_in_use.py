@@ -181,7 +181,7 @@ class Spared:
     """Kinds of the databases of which something was to go back, by their paths."""
 
 
-def spared(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:
+def spare_used(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:
     """The moves without those of what programs below `root` (resolved) have in use. Blocking.
 
     `skipped` is what stays anyway: of a database of which anything stays, all does. `group` gives the

@@ -277,12 +277,12 @@ class RepositoryProvider:
 
     def _keeps(self, folder: str) -> Iterator[GitKeep]:
         """What is kept of a repository, but not of those in it that are known as units of their own."""
-        for place in keeps(self._store.borrowed):
+        for place in keeps(self._store.borrowed_folder):
             with suppress(OSError, ValueError, TypeError):
                 source = Path(json.loads((place / "source").read_bytes()))
                 part = self._units.part(source.relative_to(self._root).as_posix())
                 if part is not None and part.inner == folder:
-                    yield GitKeep(self._store.borrowed, source)
+                    yield GitKeep(self._store.borrowed_folder, source)
 
 
 def _is_folder(entry: PathEntry | None) -> bool:

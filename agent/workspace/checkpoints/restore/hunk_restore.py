@@ -11,8 +11,8 @@ from itertools import count
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided
-from agent.workspace.checkpoints.restore.plan import merged
+from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided_reason
+from agent.workspace.checkpoints.restore.plan import merge_changes
 from agent.workspace.checkpoints.restore.ref_plan import PartialRestore, PlanItem
 from tools.text.safe_text import clean
 
@@ -73,12 +73,12 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
         raise _whole("its contents are no longer in the checkpoints") from error
     digest = then.digest
     if merging:
-        both = merged(item, objects)
+        both = merge_changes(item, objects)
         if both is None:
             raise _whole("it is no text that could be merged")
         wanted = both.data
         digest = sha256(wanted).hexdigest()
-    if reason := undivided(text, wanted):
+    if reason := undivided_reason(text, wanted):
         raise _whole(f"it is {reason}")
     hunks = divide(text, wanted)
     if not hunks:
@@ -102,8 +102,8 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
         raise ChangedError(CHANGED)
     if len(part.hunks) == len(found.hunks) and not part.merging:
         return then
-    data = found.hunks.taken(part.hunks)
-    return PathEntry(PathKind.FILE, now.mode, len(data), 0, objects.put(data))
+    data = found.hunks.content_with(part.hunks)
+    return PathEntry(PathKind.FILE, now.mode, len(data), 0, objects.add(data))
 
 
 def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:

@@ -35,7 +35,7 @@ class Hunks:
         if missing := sorted(set(numbers) - set(range(1, len(self) + 1))):
             raise ValueError(f"there is no hunk {missing[0]}; the last one is {len(self)}")
 
-    def taken(self, numbers: Collection[int]) -> bytes:
+    def content_with(self, numbers: Collection[int]) -> bytes:
         """What stands now with these hunks as they were; none gives `now`, all give `then`.
 
         Raises `ValueError` for the number of a hunk that is not there.
@@ -61,7 +61,7 @@ class Hunks:
         now, then = (marked_lines(text) for text in _readable(self.now, self.then))
         lines = [f"--- a/{name}", f"+++ b/{name}"]
         for group in self.groups:
-            head, *rest = hunk_lines(now, then, [_turned(block) for block in group])
+            head, *rest = hunk_lines(now, then, [_reverse_block(block) for block in group])
             lines += [head, *(line[0] + reveal(line[1:]) for line in rest)]
         return "\n".join(lines) + "\n"
 
@@ -73,7 +73,7 @@ def divide(now: bytes, then: bytes) -> Hunks:
     return Hunks(one, other, tuple(map(tuple, hunks_of(blocks))) if blocks else ())
 
 
-def undivided(now: bytes, then: bytes) -> str:
+def undivided_reason(now: bytes, then: bytes) -> str:
     """Why these are not parted into hunks, as in “it is …”; empty where they can be."""
     for text in (now, then):
         if len(text) > MAX_BYTES:
@@ -116,7 +116,7 @@ def _readable(*texts: str) -> Iterator[str]:
         yield shown.replace("\r\n", "\n") if dos else shown
 
 
-def _turned(block: ChangedBlock) -> ChangedBlock:
+def _reverse_block(block: ChangedBlock) -> ChangedBlock:
     return ChangedBlock(block.b_start, block.b_stop, block.a_start, block.a_stop)
 
 

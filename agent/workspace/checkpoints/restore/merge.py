@@ -62,7 +62,7 @@ def _lines(text: bytes) -> list[bytes]:
 def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, Lines, Lines]]:
     """The texts in pieces that belong together: in turn what all share, and what at least one changed."""
     start = left = right = 0
-    for begin, left_at, right_at, size in _shared(base, mine, theirs):
+    for begin, left_at, right_at, size in _shared_runs(base, mine, theirs):
         yield base[start:begin], mine[left:left_at], theirs[right:right_at]
         same = base[begin : begin + size]
         yield same, same, same
@@ -70,7 +70,7 @@ def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, L
     yield base[start:], mine[left:], theirs[right:]
 
 
-def _shared(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[int, int, int, int]]:
+def _shared_runs(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[int, int, int, int]]:
     """Runs of lines that stand in all three: where they begin in each, and their length."""
     ours = SequenceMatcher(None, base, mine, autojunk=False).get_matching_blocks()
     others = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
@@ -89,13 +89,13 @@ def _shared(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[int, int,
 def _marked(mine: Lines, theirs: Lines, names: tuple[str, str]) -> Iterator[bytes]:
     ending = b"\r\n" if any(line.endswith(b"\r\n") for line in (*mine, *theirs)) else b"\n"
     yield b"<<<<<<< " + names[0].encode() + ending
-    yield from _ended(mine, ending)
+    yield from _with_line_end(mine, ending)
     yield b"=======" + ending
-    yield from _ended(theirs, ending)
+    yield from _with_line_end(theirs, ending)
     yield b">>>>>>> " + names[1].encode() + ending
 
 
-def _ended(lines: Lines, ending: bytes) -> Lines:
+def _with_line_end(lines: Lines, ending: bytes) -> Lines:
     """The lines, with a line end at the last one, so that a mark stands on a line of its own."""
     if lines and not lines[-1].endswith(b"\n"):
         return [*lines[:-1], lines[-1] + ending]

@@ -207,7 +207,7 @@ class Placer:
             return _reason(error)
         return ""
 
-    def put(self, move: Move, number: int) -> str:
+    def place(self, move: Move, number: int) -> str:
         """Put a file or a link where nothing, a file or a link stands. Returns why it was not put."""
         assert move.wanted is not None
         try:
@@ -279,12 +279,12 @@ class Placer:
             with self._parent(move) as folder:
                 with suppress(FileNotFoundError):
                     os.unlink(f"{beside}.part", dir_fd=folder)
-                self._finished(folder, move)
-                return "".join(self._tidied(folder, move, name) for name in (f"{beside}~", beside))
+                self._finish_write(folder, move)
+                return "".join(self._tidy_up(folder, move, name) for name in (f"{beside}~", beside))
         except OSError:
             return ""
 
-    def _tidied(self, folder: int, move: Move, name: str) -> str:
+    def _tidy_up(self, folder: int, move: Move, name: str) -> str:
         try:
             os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -321,7 +321,7 @@ class Placer:
             raise
         return ""
 
-    def _finished(self, folder: int, move: Move) -> None:
+    def _finish_write(self, folder: int, move: Move) -> None:
         """Complete what a killed restore began to write into a file with several names."""
         now, wanted = move.now, move.wanted
         if now is None or wanted is None or not is_shared(folder, move.name, wanted):
@@ -459,7 +459,7 @@ def with_times(
     `known` is how the paths stood at the position that anyone has changed since; those without a move stay.
     """
     moving = {move.path for move in moves}
-    stayed = list(_stayed(root, ((path, was) for path, was in known.items() if path not in moving)))
+    stayed = list(_left_behind(root, ((path, was) for path, was in known.items() if path not in moving)))
     newest = max((each.modified for each in stayed), default=0)
     new = {
         move.path
@@ -500,7 +500,7 @@ def _has_to_look_new(entry: PathEntry, newer: Iterable[_Stayed], objects: Object
     return any(each.is_result or not each.recorded or each.recorded >= entry.modified for each in newer)
 
 
-def _stayed(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> Iterator[_Stayed]:
+def _left_behind(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> Iterator[_Stayed]:
     for path, was in paths:
         # Nothing is built from what version control or a cache keeps.
         if any(is_noise(part, folder=True) for part in path.split("/")[:-1]):

@@ -49,7 +49,7 @@ class RestorePlan:
     """How files stood that are not in the plan and may have other times by now."""
 
     @property
-    def shown(self) -> tuple[PlanItem, ...]:
+    def shown_items(self) -> tuple[PlanItem, ...]:
         """The items for a person: all that goes back together of a unit is one, named by its folder."""
         told = {change.path: change for change in self.git}
         groups: dict[str, list[PlanItem]] = {}
@@ -69,7 +69,7 @@ class RestorePlan:
 
     def sentence(self) -> str:
         """How much there is to do, for a person."""
-        shown = self.shown
+        shown = self.shown_items
         states: tuple[PlanState, ...] = ("change", "conflict", "lost")
         counts = [(sum(item.state == state for item in shown), state) for state in states]
         words = {
@@ -125,10 +125,10 @@ def plan_restore(
             # As it was, or nothing of ours has to be taken back: what stands there is somebody else's.
             continue
         refreshed = planned.lists_the_same(path, now, runs.left)
-        state, reason = _judged(now, target, runs, objects, refreshed=refreshed)
+        state, reason = _judge_path(now, target, runs, objects, refreshed=refreshed)
         item = PlanItem(path, now, target, state, reason, tuple(runs.ours), runs.unnamed)
-        items += planned.judged(item, runs.left) if units.part(path) else [item]
-    items = planned.completed(items)
+        items += planned.judge_path(item, runs.left) if units.part(path) else [item]
+    items = planned.complete_items(items)
     complete = all(step.coverage.complete for step in since)
     plan = RestorePlan(str(root), position, tuple(items), units=units, whole=complete, place=identity(root))
     return _with_units(plan, planned, objects)
@@ -205,7 +205,7 @@ def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
     return PlanItem(told.path, told.before, told.after, "change")
 
 
-def merged(item: PlanItem, objects: ObjectStore) -> Merged | None:
+def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
     """Our changes taken back out of what stands there now; None where that makes no sense.
 
     Blocking. What others changed, before or after, stays; a file that was not there counts as empty.
@@ -273,7 +273,7 @@ def _is_chosen(path: str, paths: Collection[str]) -> bool:
     return path in paths or any(folder in paths for folder in above(path)) or "" in paths
 
 
-def _judged(
+def _judge_path(
     now: PathEntry | None, target: PathEntry | None, runs: _Runs, objects: ObjectStore, *, refreshed: bool
 ) -> tuple[PlanState, str]:
     """State and reason; `refreshed`: git wrote its index again without listing anything else."""
@@ -288,9 +288,9 @@ def _judged(
 
 def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore) -> str:
     """Why a path cannot be made as it was; empty when it can."""
-    if now is not None and not now.kept:
+    if now is not None and not now.is_restorable:
         return f"what stands there now cannot be kept: it {now.reason or 'is special'}"
-    if target is not None and not target.kept:
+    if target is not None and not target.is_restorable:
         return f"its contents were not kept: {target.reason or 'it was no plain file'}"
     if target is not None and target.digest is not None and not objects.has(target.digest):
         return "its contents are no longer in the checkpoints"

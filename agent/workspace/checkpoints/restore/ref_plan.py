@@ -82,7 +82,7 @@ class PlanItem:
 
     @property
     def is_repository(self) -> bool:
-        """Whether it stands for all that goes back together of a repository; see `RestorePlan.shown`."""
+        """Whether the item is the group that goes back together for one repository."""
         return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
 
 
@@ -136,7 +136,7 @@ class RefPlan:
         """What going back does to each ref."""
         return {name: (self._now[name], before) for name, before in self._history.before.items()}
 
-    def judged(self, name: str) -> tuple[PlanState, str]:
+    def judge_ref(self, name: str) -> tuple[PlanState, str]:
         """State and reason of one of the refs."""
         now, history = self._now[name], self._history
         if now == history.before[name] or (now == history.after[name] and name not in history.broken):
@@ -153,7 +153,7 @@ class RefPlan:
         unlisted: list[str] = []
         tables: dict[str, dict[str, str]] = {}
         for name, target in self._history.before.items():
-            state, reason = self.judged(name)
+            state, reason = self.judge_ref(name)
             stands = planned.current(self._inner, name) == target
             if name.endswith(COMMIT):
                 path = within(self._inner, name.removesuffix(COMMIT) + HEAD)
@@ -201,7 +201,7 @@ class RefPlan:
         name = f"0x{update:012x}-0x{update:012x}-{secrets.token_hex(4)}.ref"
         table = self._file(table_of(plain, tables[-1], update), listed.mode)
         longer = self._file(data + name.encode() + b"\n", listed.mode)
-        judged = {each: self.judged(each) for each in values}
+        judged = {each: self.judge_ref(each) for each in values}
         about = next((each for each, (state, _) in judged.items() if state == "conflict"), "")
         state, reason = judged.get(about, ("change", ""))
         return [
@@ -223,7 +223,7 @@ class RefPlan:
         return self._file(f"{value}\n".encode("utf-8", "surrogateescape"), 0o644) if value else None
 
     def _file(self, data: bytes, mode: int) -> PathEntry:
-        return PathEntry(PathKind.FILE, mode, len(data), 0, self._objects.put(data))
+        return PathEntry(PathKind.FILE, mode, len(data), 0, self._objects.add(data))
 
     def _bytes(self, entry: PathEntry | None) -> bytes | None:
         if entry is not None and entry.kind is PathKind.LINK:

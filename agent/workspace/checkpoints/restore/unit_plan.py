@@ -97,7 +97,7 @@ class UnitPlan:
         told = side(known.get, self._objects.read)
         return lambda path: told(path) if path in known else self._now(path)
 
-    def judged(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
+    def judge_path(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
         """What happens to a path of a unit; nothing where it is left as it is without a word.
 
         `item` is how it would be judged as an ordinary file, `left` how the last step left it.
@@ -128,7 +128,7 @@ class UnitPlan:
             return []
         return [item]
 
-    def completed(self, items: Sequence[PlanItem]) -> list[PlanItem]:
+    def complete_items(self, items: Sequence[PlanItem]) -> list[PlanItem]:
         """All items, with those of refs, and with what a unit that goes as a whole needs to go."""
         found = {item.path: item for item in items}
         # Where only some paths were chosen, units of which none was stay out of it.
@@ -150,7 +150,10 @@ class UnitPlan:
             if kind and kind.name == "git" and within(place, "shallow") in found:
                 # It was made of a history that was longer or shorter.
                 info = within(place, "objects/info")
-                again += [f"{info}/commit-graph", *_walked(self._root, f"{info}/commit-graphs", self._units)]
+                again += [
+                    f"{info}/commit-graph",
+                    *_walk_unit(self._root, f"{info}/commit-graphs", self._units),
+                ]
             for path in again:
                 if path not in found and (now := self.take(path)) is not None:
                     found[path] = PlanItem(path, now, None, "change")
@@ -189,7 +192,7 @@ class UnitPlan:
         if not added or not ours.startswith(then) or now.count(added) != 1:
             return []
         data = now.replace(added, b"")
-        entry = PathEntry(PathKind.FILE, item.now.mode, len(data), 0, self._objects.put(data))
+        entry = PathEntry(PathKind.FILE, item.now.mode, len(data), 0, self._objects.add(data))
         return [replace(item, target=entry, state="change", reason="")]
 
     def _is_whole(self, root: str) -> bool:
@@ -207,7 +210,7 @@ class UnitPlan:
 
     def _rest_of(self, root: str, found: Mapping[str, PlanItem]) -> Iterator[PlanItem]:
         """What else stands in a unit that goes: it goes too if a look or packing made it; else all stays."""
-        for path in _walked(self._root, root, self._units):
+        for path in _walk_unit(self._root, root, self._units):
             if path in found:
                 yield replace(found[path], target=None)
                 continue
@@ -231,7 +234,9 @@ class UnitPlan:
         """Why a repository that the steps made has to stay; empty where all in it is theirs."""
         refs = Refs(disk(self._root))
         known = self._refs[root].moves if root in self._refs else {}
-        names = [path for path in _walked(self._root, root, self._units) if holds_refs(path[len(root) + 1 :])]
+        names = [
+            path for path in _walk_unit(self._root, root, self._units) if holds_refs(path[len(root) + 1 :])
+        ]
         names = [path[len(root) + 1 :] for path in names] + [*refs.packed(root), *(refs.tables(root) or {})]
         if any(refs.value(root, name) and name not in known for name in names if name.startswith("refs/")):
             return MORE
@@ -310,7 +315,7 @@ def _is_folder(item: PlanItem) -> bool:
     return any(each is not None and each.kind is PathKind.FOLDER for each in (item.now, item.target))
 
 
-def _walked(root: Path, folder: str, units: Units) -> Iterator[str]:
+def _walk_unit(root: Path, folder: str, units: Units) -> Iterator[str]:
     """All paths below the folder of a unit that may be files of a step."""
     for place, folders, files in os.walk(root / folder):
         prefix = os.path.relpath(place, root)

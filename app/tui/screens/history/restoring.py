@@ -83,7 +83,7 @@ MERGE = PlanWords(
 
 def wants_a_look(plan: RestorePlan) -> bool:
     """Whether a plan is shown before it is carried out."""
-    return len(plan.shown) > FEW or len(plan.having("change")) < len(plan.items)
+    return len(plan.shown_items) > FEW or len(plan.having("change")) < len(plan.items)
 
 
 def back(item: PlanItem) -> PathChange:
@@ -93,7 +93,7 @@ def back(item: PlanItem) -> PathChange:
 
 def tally(plan: RestorePlan) -> str:
     """`4 files · 2 in conflict · 1 stays`."""
-    states = [item.state for item in plan.shown]
+    states = [item.state for item in plan.shown_items]
     conflicts, lost = states.count("conflict"), states.count("lost")
     parts = [plural(len(states), "file")]
     if conflicts:
@@ -119,7 +119,7 @@ def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) 
     """The files of a plan, conflicts first, in at most so many lines."""
     if not plan.items:
         return Content.assemble(("Going back changes no file.", "$text-muted"))
-    pairs = list(zip(plan.shown, changes, strict=True))
+    pairs = list(zip(plan.shown_items, changes, strict=True))
     pairs.sort(key=lambda pair: pair[0].state == "change")
     shown = pairs if len(pairs) < most else pairs[: max(most - 2, 0)]
     rows: list[Content] = [Content.assemble(("Going back: ", "$text-muted"), (tally(plan), "bold"))]
@@ -297,7 +297,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         order = {"conflict": 0, "lost": 1, "change": 2}
         self._plan = plan
         self._list = PlanRows(
-            sorted(plan.shown, key=lambda item: order[item.state]), choices or {}, self.words
+            sorted(plan.shown_items, key=lambda item: order[item.state]), choices or {}, self.words
         )
         super().__init__(self._list)
         self._services = services
@@ -366,7 +366,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         try:
             sides = await self._services.sides(back(item))
             if isinstance(choice, PartialRestore):
-                taken = await asyncio.to_thread((await self._load_hunks(item)).hunks.taken, choice.hunks)
+                taken = await asyncio.to_thread(
+                    (await self._load_hunks(item)).hunks.content_with, choice.hunks
+                )
                 sides = Sides(sides.before, taken.decode("utf-8", "replace"))
             elif item.state == "conflict" and choice == "merge":
                 merged = await self._load_merge(item)

@@ -224,7 +224,7 @@ class RewindScreen(SplitPage[RewindTarget | None]):
         await asyncio.sleep(PAUSE)
         try:
             plan = await self._services.plan(said.step)
-            changes = await self._services.describe([back(item) for item in plan.shown])
+            changes = await self._services.describe([back(item) for item in plan.shown_items])
         except HermesError as error:
             files.update(Content.assemble((line(str(error)), "$warning")))
             return

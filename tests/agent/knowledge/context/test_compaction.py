@@ -11,7 +11,7 @@ from agent.core.store.nodes import Node
 from agent.knowledge.context.compaction import (
     CompactionPlan,
     FoldRoom,
-    applied,
+    path_after_compaction,
     plan_fold,
     plan_mask,
     still_shown,
@@ -36,7 +36,7 @@ def size_of(nodes: list[Node]) -> int:
 def folded(nodes: list[Node], room: FoldRoom, unchanged: frozenset[str] = frozenset()) -> list[Node]:
     found = newest_fold(nodes)
     fold = plan_fold(nodes, room, unchanged, found[1] if found else None)
-    return applied(nodes, fold.data())
+    return path_after_compaction(nodes, fold.data())
 
 
 def test_old_results_go_first_and_the_newest_stay() -> None:
@@ -44,7 +44,7 @@ def test_old_results_go_first_and_the_newest_stay() -> None:
     plan = plan_mask(nodes, 3)
     assert plan is not None
     assert plan.sentence().startswith("Made room: 5 old tool results")
-    after = applied(nodes, plan.data)
+    after = path_after_compaction(nodes, plan.data)
     whole = [item.message.content for item in conversation(after) if item.message.content.startswith("rrr")]
     assert len(whole) == 3
 
@@ -53,7 +53,7 @@ def test_a_masked_result_says_how_it_is_fetched() -> None:
     nodes = PathOf().user("go").assistant("", ["a"]).tool("a", "r" * 50_000).nodes
     plan = plan_mask(nodes, 0)
     assert plan is not None
-    shown = conversation(applied(nodes, plan.data))[-1].message.content
+    shown = conversation(path_after_compaction(nodes, plan.data))[-1].message.content
     assert "50,000 characters" in json.loads(shown)["masked"]
     assert f"id {nodes[-1].id}" in shown
 
@@ -164,7 +164,7 @@ def test_any_compactions_one_after_the_other_leave_a_valid_conversation(
     for number, (masks, tail, words) in enumerate(rooms):
         plan = plan_mask(path.nodes, 1) if masks else None
         if plan is not None:
-            path.nodes = applied(path.nodes, plan.data)
+            path.nodes = path_after_compaction(path.nodes, plan.data)
         elif not masks:
             path.nodes = folded(path.nodes, FoldRoom(tail=tail, words=words, pins=0))
         assert_valid(conversation(path.nodes))

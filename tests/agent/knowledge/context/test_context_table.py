@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.messages import Message
-from agent.knowledge.context.context_table import ContextTable, Sent, build_table, recorded
+from agent.knowledge.context.context_table import ContextTable, Sent, build_table, part_records
 from agent.knowledge.context.layer import Part, joined
 from agent.knowledge.context.message_history import conversation
 from agent.knowledge.context.prefix_ledger import Break
@@ -33,7 +33,7 @@ SENT = Sent(Wire(CHAT, codec_for("native")), (TOOL,))
 
 
 def started() -> PathOf:
-    return PathOf().add("system", joined(PARTS), parts=recorded(PARTS))
+    return PathOf().add("system", joined(PARTS), parts=part_records(PARTS))
 
 
 def table(path: PathOf, sent: Sent = SENT, **changes: Any) -> ContextTable:
@@ -94,7 +94,7 @@ def test_worked_examples_are_a_layer() -> None:
 
 def test_an_unknown_window_stays_unknown() -> None:
     made = table(started(), window=None)
-    assert made.window is None and made.free is None and made.used > 0
+    assert made.window is None and made.free is None and made.used_tokens > 0
 
 
 def test_a_window_that_is_too_small_has_no_negative_room() -> None:
@@ -165,7 +165,7 @@ def test_every_byte_of_a_request_belongs_to_one_layer(steps: list[tuple[str, str
     messages = (turned.message for turned in conversation(path.nodes))
     size += sum(len(frame) for message in messages for frame in framer.frames(message))
     made = table(path, ratio=1.0)
-    assert abs(made.used - size) <= len(PARTS)
+    assert abs(made.used_tokens - size) <= len(PARTS)
 
 
 @pytest.mark.thorough

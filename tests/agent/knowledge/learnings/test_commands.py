@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from agent.knowledge.learnings.calls import command_form, words, written
+from agent.knowledge.learnings.calls import command_form, join_words, words
 
 
 def form(text: str, cwd: str = "/w") -> tuple[str, str]:
@@ -92,8 +92,8 @@ _TEXTS = some.text(
 
 @given(_TEXTS)
 def test_what_is_written_one_way_stays_that_way(text: str) -> None:
-    once = written(words(text))
-    assert written(words(once)) == once
+    once = join_words(words(text))
+    assert join_words(words(once)) == once
 
 
 @given(_TEXTS)

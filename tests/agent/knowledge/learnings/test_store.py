@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 
 from agent.core.store.store import Store
 from agent.knowledge.learnings import store as table
-from agent.knowledge.learnings.learning import Learning, after_use, merged, same
+from agent.knowledge.learnings.learning import Learning, after_use, merge_learnings, same
 from agent.knowledge.learnings.store import LearningStore
 
 
@@ -101,8 +101,8 @@ async def test_a_call_finds_what_is_known_of_it_here_and_everywhere_only(store: 
 
 async def test_two_refutations_retire_it_and_the_person_can_bring_it_back(store: Store) -> None:
     kept = await here(store).keep(learning(status="learning"), ["call"])
-    once = await here(store).happened(kept.id, refuted=1)
-    twice = await here(store).happened(kept.id, refuted=1)
+    once = await here(store).add_outcome(kept.id, refuted=1)
+    twice = await here(store).add_outcome(kept.id, refuted=1)
     assert once is not None and twice is not None
     assert (once.status, twice.status) == ("learning", "retired")
     assert await here(store).for_calls(["call"]) == []
@@ -112,7 +112,7 @@ async def test_two_refutations_retire_it_and_the_person_can_bring_it_back(store:
 
 async def test_what_was_stale_holds_again_once_it_has_worked(store: Store) -> None:
     kept = await here(store).keep(learning(status="stale"))
-    now = await here(store).happened(kept.id, confirmed=1)
+    now = await here(store).add_outcome(kept.id, confirmed=1)
     assert now is not None and now.status == "learning"
 
 
@@ -121,7 +121,7 @@ async def test_the_oldest_candidates_are_forgotten_first(store: Store) -> None:
     await lessons.keep(learning(key="kept", status="learning", updated_at=0.0))
     for number in range(15):
         await lessons.keep(learning(key=f"k{number}", updated_at=float(number)), [f"call {number}"])
-    left = await lessons.listed()
+    left = await lessons.list_learnings()
     assert [each.key for each in left if each.status == "learning"] == ["kept"]
     assert {each.key for each in left if each.status == "candidate"} == {f"k{n}" for n in range(5, 15)}
     assert await lessons.for_calls(["call 0"]) == []
@@ -140,7 +140,7 @@ async def test_what_is_removed_is_gone_with_its_calls(store: Store) -> None:
     kept = await here(store).keep(learning(), ["call"])
     assert await here(store).remove(kept.id) and not await here(store).remove(kept.id)
     assert await here(store).for_calls(["call"]) == []
-    assert await here(store).happened(kept.id, used=1) is None
+    assert await here(store).add_outcome(kept.id, used=1) is None
 
 
 async def test_half_characters_are_kept_as_what_can_be(store: Store) -> None:
@@ -187,7 +187,7 @@ async def test_two_processes_at_once_lose_nothing_and_make_no_doubles(store: Sto
     children = [subprocess.Popen(command, cwd=Path(__file__).parents[4]) for _ in range(2)]
     codes = [await asyncio.to_thread(child.wait, 60) for child in children]
     assert codes == [0, 0]
-    rows = await here(store).listed()
+    rows = await here(store).list_learnings()
     assert sorted(each.key for each in rows) == ["k0", "k1", "k2", "k3"]
     assert sum(each.confirmed for each in rows) == 80 - 4
     assert len(await here(store).for_calls([f"call {number}" for number in range(40)])) == 4
@@ -211,7 +211,7 @@ _LEARNINGS = some.builds(
 
 @given(_LEARNINGS, _LEARNINGS)
 def test_merging_loses_no_count_and_no_tag(one: Learning, other: Learning) -> None:
-    both = merged(one, other)
+    both = merge_learnings(one, other)
     for name in ("times_used", "confirmed", "refuted"):
         assert getattr(both, name) == getattr(one, name) + getattr(other, name)
     assert set(both.tags) == {*one.tags, *other.tags}
@@ -223,7 +223,7 @@ def test_merging_loses_no_count_and_no_tag(one: Learning, other: Learning) -> No
 @given(_LEARNINGS, _LEARNINGS)
 def test_what_a_person_wrote_is_not_overwritten_by_what_was_seen(one: Learning, other: Learning) -> None:
     person, seen = replace(one, origin="person"), replace(other, origin="observed")
-    assert merged(person, seen).fix == merged(seen, person).fix == person.fix
+    assert merge_learnings(person, seen).fix == merge_learnings(seen, person).fix == person.fix
 
 
 @given(_LEARNINGS, _LEARNINGS)

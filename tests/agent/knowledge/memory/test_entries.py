@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.knowledge.memory.files import (
     MemoryOperation,
     MemoryWriteError,
-    applied,
+    apply_operations,
     parse,
     render,
     size,
@@ -47,24 +47,28 @@ def test_entries_are_parted_by_a_line_that_holds_only_the_sign(text: str, entrie
 
 
 def test_an_entry_is_added_at_the_end() -> None:
-    assert applied(ENTRIES, [add("New.")], 2_200) == (*ENTRIES, "New.")
+    assert apply_operations(ENTRIES, [add("New.")], 2_200) == (*ENTRIES, "New.")
 
 
 def test_an_entry_that_is_there_already_is_accepted_in_silence() -> None:
-    assert applied(ENTRIES, [add(ENTRIES[1])], 10_000) == ENTRIES
+    assert apply_operations(ENTRIES, [add(ENTRIES[1])], 10_000) == ENTRIES
 
 
 def test_a_part_of_the_text_finds_the_entry_to_replace() -> None:
-    changed = applied(ENTRIES, [MemoryOperation("replace", "The user prefers spaces.", "tabs")], 2_200)
+    changed = apply_operations(
+        ENTRIES, [MemoryOperation("replace", "The user prefers spaces.", "tabs")], 2_200
+    )
     assert changed == ("The user prefers spaces.", *ENTRIES[1:])
 
 
 def test_the_whole_text_of_an_entry_wins_over_entries_that_contain_it() -> None:
-    assert applied(("make", "make test"), [MemoryOperation("remove", old_text="make")], 100) == ("make test",)
+    assert apply_operations(("make", "make test"), [MemoryOperation("remove", old_text="make")], 100) == (
+        "make test",
+    )
 
 
 def test_a_replacement_that_equals_another_entry_leaves_one_of_them() -> None:
-    assert applied(("a", "b"), [MemoryOperation("replace", "b", "a")], 100) == ("b",)
+    assert apply_operations(("a", "b"), [MemoryOperation("replace", "b", "a")], 100) == ("b",)
 
 
 @pytest.mark.parametrize(
@@ -81,25 +85,28 @@ def test_a_replacement_that_equals_another_entry_leaves_one_of_them() -> None:
 )
 def test_what_cannot_be_applied_is_refused_in_one_sentence(operation: MemoryOperation, said: str) -> None:
     with pytest.raises(MemoryWriteError, match=said):
-        applied(ENTRIES, [operation], 2_200)
+        apply_operations(ENTRIES, [operation], 2_200)
 
 
 def test_a_batch_counts_by_the_size_it_ends_with() -> None:
     full = ("x" * 90,)
     batch = [add("y" * 80), MemoryOperation("remove", old_text="xxx")]
-    assert applied(full, batch, 100) == ("y" * 80,)
+    assert apply_operations(full, batch, 100) == ("y" * 80,)
 
 
 def test_a_batch_with_one_bad_operation_changes_nothing_and_says_which() -> None:
     with pytest.raises(MemoryWriteError, match=r"Operation 2 of 3.*None of the operations"):
-        applied(ENTRIES, [add("a"), MemoryOperation("remove", old_text="nowhere"), add("b")], 2_200)
+        apply_operations(ENTRIES, [add("a"), MemoryOperation("remove", old_text="nowhere"), add("b")], 2_200)
 
 
 def test_an_overfull_file_may_be_made_smaller_step_by_step() -> None:
     overfull = ("x" * 80, "y" * 80)
-    assert applied(overfull, [MemoryOperation("replace", "z" * 70, "yyy")], 100) == ("x" * 80, "z" * 70)
+    assert apply_operations(overfull, [MemoryOperation("replace", "z" * 70, "yyy")], 100) == (
+        "x" * 80,
+        "z" * 70,
+    )
     with pytest.raises(MemoryWriteError, match="at most 100"):
-        applied(overfull, [add("more")], 100)
+        apply_operations(overfull, [add("more")], 100)
 
 
 def test_usage_counts_what_stands_between_entries() -> None:
@@ -114,6 +121,6 @@ LINE = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_siz
 @pytest.mark.thorough
 @given(st.lists(LINE, max_size=8))
 def test_any_entries_survive_the_file(texts: list[str]) -> None:
-    entries = applied((), [add(text) for text in texts], 10_000) if texts else ()
+    entries = apply_operations((), [add(text) for text in texts], 10_000) if texts else ()
     assert parse(render(entries)) == entries
     assert size(entries) == len(render(entries).rstrip("\n"))

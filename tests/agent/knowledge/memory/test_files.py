@@ -215,7 +215,7 @@ def test_a_person_who_saves_between_reading_and_writing_loses_nothing(
 ) -> None:
     file.write(add("One."), ORIGIN)
     saves = iter(["One.\n§\nMine.\n", "One.\n§\nMine.\n§\nMine too.\n"])
-    whole = scopes.put
+    whole = scopes.replace_content
 
     def put(path: Path, content: bytes, seen: bytes | None) -> bool:
         if (text := next(saves, None)) is not None:
@@ -224,7 +224,7 @@ def test_a_person_who_saves_between_reading_and_writing_loses_nothing(
             os.replace(new, path)
         return whole(path, content, seen)
 
-    monkeypatch.setattr(files_module, "put", put)
+    monkeypatch.setattr(files_module, "replace_content", put)
     _, after = file.write(add("Two."), ORIGIN)
     assert after.entries == ("One.", "Mine.", "Mine too.", "Two.") == file.read().entries
     assert "edited by hand" in after.note
@@ -235,7 +235,7 @@ def test_a_person_who_writes_without_a_pause_is_told_and_loses_nothing(
     file: MemoryFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file.write(add("One."), ORIGIN)
-    monkeypatch.setattr(files_module, "put", lambda *_: False)
+    monkeypatch.setattr(files_module, "replace_content", lambda *_: False)
     monkeypatch.setattr(files_module.time, "sleep", lambda _: None)
     with pytest.raises(MemoryFileError, match="keeps writing"):
         file.write(add("Two."), ORIGIN)

@@ -27,7 +27,7 @@ def test_the_largest_sums_are_chosen(terms: list[tuple[set[int], int]], most: in
 @given(PLACES, st.sampled_from([1, 2, -1, -2]))
 @settings(deadline=None, max_examples=60)
 def test_places_move_within_their_lines(places: set[int], by: int) -> None:
-    moved = set(scoring.numbers(scoring.moved(scoring.of_numbers(places), by, 4)))
+    moved = set(scoring.numbers(scoring.move_places(scoring.of_numbers(places), by, 4)))
     assert moved == {place + by for place in places if (place + by) // 64 == place // 64 and place + by >= 0}
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.knowledge.recall.recall import Contender, confidence, fused, ordered_sessions, spaced
+from agent.knowledge.recall.recall import Contender, confidence, fuse, ordered_sessions, space_out
 
 scores = st.lists(st.tuples(st.floats(0.01, 30), st.booleans(), st.none() | st.floats(-1, 1)), max_size=30)
 cosines = st.lists(st.floats(-1, 1), max_size=10)
@@ -16,7 +16,7 @@ def test_what_words_put_at_the_nth_place_stays_among_the_first_2n(by_words, by_m
     by_words = sorted(by_words, key=lambda each: -each[0])
     found = [Contender(score, cosine, whole) for score, whole, cosine in by_words]
     found += [Contender(0.0, cosine) for cosine in by_meaning]
-    order = fused(found, sure)
+    order = fuse(found, sure)
     places = {at: place for place, (at, _) in enumerate(order)}
     assert sorted(places) == list(range(len(found)))
     for at, (_, whole, _) in enumerate(by_words[:20]):
@@ -27,14 +27,14 @@ def test_what_words_put_at_the_nth_place_stays_among_the_first_2n(by_words, by_m
 @given(scores, sureness)
 def test_without_vectors_the_order_is_that_of_words(by_words, sure) -> None:
     found = [Contender(score, None, whole) for score, whole, _ in sorted(by_words, key=lambda each: -each[0])]
-    assert [at for at, _ in fused(found, sure)] == list(range(len(found)))
+    assert [at for at, _ in fuse(found, sure)] == list(range(len(found)))
 
 
 @given(scores, cosines, sureness)
 def test_scores_never_grow_down_the_list(by_words, by_meaning, sure) -> None:
     found = [Contender(score, cosine, whole) for score, whole, cosine in by_words]
     found += [Contender(0.0, cosine) for cosine in by_meaning]
-    given_scores = [score for _, score in fused(found, sure)]
+    given_scores = [score for _, score in fuse(found, sure)]
     assert given_scores == sorted(given_scores, reverse=True)
 
 
@@ -43,8 +43,8 @@ def test_meaning_counts_more_the_less_of_a_question_is_found() -> None:
     assert 0 < confidence(2, 10) < confidence(4, 10) < 1
     assert confidence(0, 10) == confidence(0, 0) == 0
     found = [Contender(5.0, 0.1), Contender(0.0, 0.6)]
-    assert [at for at, _ in fused(found, 1.0)] == [0, 1]
-    assert [at for at, _ in fused(found, 0.1)] == [1, 0]
+    assert [at for at, _ in fuse(found, 1.0)] == [0, 1]
+    assert [at for at, _ in fuse(found, 0.1)] == [1, 0]
 
 
 @given(
@@ -63,7 +63,7 @@ def test_no_session_falls_by_more_than_one_place_where_words_found_something(ran
 @given(st.lists(st.sampled_from([1, 5]), max_size=30))
 def test_what_is_in_every_home_takes_each_fifth_place_at_most(kinds) -> None:
     found = list(enumerate(kinds))
-    order = spaced(found, lambda each: each[1])
+    order = space_out(found, lambda each: each[1])
     assert sorted(order) == found
     assert [each for each in order if each[1] == 1] == [each for each in found if each[1] == 1]
     last = max((at for at, (_, kind) in enumerate(order) if kind == 1), default=-1)

@@ -9,7 +9,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.knowledge.skills.catalog import SkillCatalog, SkillOriginals
-from agent.knowledge.skills.keeper import carried_out, drafted
+from agent.knowledge.skills.keeper import carried_out, draft_change
 from tests.support.skills import write_skill
 from tools.services.skill_keeper import SkillChange
 
@@ -25,7 +25,7 @@ def catalog(tmp_path: Path) -> SkillCatalog:
 def changed(catalog: SkillCatalog, old: str, new: str) -> Path:
     """The skill with a change by the agent; where it lies then."""
     change = SkillChange(act="patch", name="plots", file="SKILL.md", old=old, new=new)
-    write = drafted(change, catalog.load(), catalog.home).plan
+    write = draft_change(change, catalog.load(), catalog.home).plan
     carried_out(write)
     if write.original:
         SkillOriginals(catalog.home).remember(write.folder, write.original)

@@ -226,7 +226,7 @@ def test_positions_of_a_line_become_a_patch_in_either_direction(tmp_path: Path) 
 
 def test_what_a_patch_cannot_say_is_named_before_it(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "store")
-    digest = store.objects.put(b"1\n")
+    digest = store.objects.add(b"1\n")
     plain = PathEntry(PathKind.FILE, 0o644, 2, 0, digest)
     found = patch_between(
         [

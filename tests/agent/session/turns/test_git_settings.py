@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.safety.sandbox.opening import NoSandbox
-from agent.workspace.checkpoints.git_settings import examples, passes, questioned
+from agent.workspace.checkpoints.git_settings import examples, keys_to_ask, passes
 from tests.agent.safety.sandbox.kinds import KINDS
 from tests.agent.session.turns.test_git_brings import run, shell
 from tests.agent.session.turns.test_guarded_changes import attended, result
@@ -62,7 +62,7 @@ def test_the_table_knows_its_examples(key: str, value: str, is_harmless: bool) -
 def test_what_is_asked_about(
     before: dict[str, tuple[str, ...]], after: dict[str, tuple[str, ...]], keys: list[str]
 ) -> None:
-    assert questioned(before, after, {"origin": "https://had/it"}) == keys
+    assert keys_to_ask(before, after, {"origin": "https://had/it"}) == keys
 
 
 @pytest.mark.thorough

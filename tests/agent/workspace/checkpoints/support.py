@@ -16,7 +16,7 @@ def file(data: bytes, mode: int = 0o644) -> PathEntry:
 
 def kept(store: CheckpointStore, data: bytes) -> PathEntry:
     """The same, with the bytes in the store."""
-    store.objects.put(data)
+    store.objects.add(data)
     return file(data)
 
 

@@ -43,7 +43,7 @@ def age_all(store: CheckpointStore, moment: float) -> None:
 def test_a_clock_a_year_ahead_takes_no_step_and_no_contents(store: CheckpointStore) -> None:
     read_clock(store.folder, NOW)
     write(store, "a", b"this morning", created=NOW)
-    spare = store.objects.put(b"about to be named")
+    spare = store.objects.add(b"about to be named")
     age_all(store, NOW)
     done = cleared(store, NOW + YEAR)
     assert (done.steps, done.objects, done.sessions) == (0, 0, 0)
@@ -149,7 +149,7 @@ def test_whatever_a_clock_says_lived_time_goes_by_no_faster_than_its_looks_allow
 ) -> None:
     lived = ElapsedAge(clock[0])
     for now in clock[1:]:
-        lived = lived.looked(now)
+        lived = lived.after_look(now)
     assert lived.seen == clock[-1]
     assert lived.before(seconds) <= lived.seen - seconds + 1e-3
     edges = [edge for gap in lived.gaps for edge in gap]
@@ -162,5 +162,5 @@ def test_whatever_a_clock_says_lived_time_goes_by_no_faster_than_its_looks_allow
 def test_the_note_stays_small_however_often_the_clock_leaps(store: CheckpointStore) -> None:
     lived = ElapsedAge(0.0)
     for leap in range(2 * MAX_GAPS):
-        lived = lived.looked(leap * 3 * DAY)
+        lived = lived.after_look(leap * 3 * DAY)
     assert len(lived.gaps) == MAX_GAPS

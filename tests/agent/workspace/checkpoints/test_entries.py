@@ -75,7 +75,7 @@ def test_times_do_not_tell_entries_apart_but_contents_modes_and_targets_do() -> 
 def test_files_whose_contents_are_not_kept_are_never_the_same() -> None:
     unknown = PathEntry(PathKind.FILE, 0o644, 3, 10, None, reason="larger than 100 MB")
     assert not unknown.same(unknown)
-    assert not unknown.kept
+    assert not unknown.is_restorable
 
 
 def test_coverage_says_full_or_names_what_is_left_out() -> None:

@@ -112,7 +112,7 @@ async def test_a_session_of_an_older_version_tells_no_change_of_the_workspace_it
     baseline.write_text("\n".join([head, *others]) + "\n")
     later = opened(LIMITS)
     later.start(since=0.0)
-    assert await later.missed() == ()
+    assert await later.missed_changes() == ()
     assert later.position == 0
 
 

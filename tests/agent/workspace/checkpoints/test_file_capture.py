@@ -98,7 +98,7 @@ def test_pipes_sockets_and_devices_are_noticed_and_never_opened(
     for name, reason in (("pipe", "is a pipe"), ("socket", "is a socket")):
         entry = take(root, name, objects, limit=LIMIT)
         assert entry is not None
-        assert (entry.kind, entry.reason, entry.kept) == (PathKind.OTHER, reason, False)
+        assert (entry.kind, entry.reason, entry.is_restorable) == (PathKind.OTHER, reason, False)
 
 
 def test_a_device_is_noticed(objects: ObjectStore) -> None:

@@ -80,7 +80,7 @@ def test_damaged_and_missing_contents_are_named_with_a_step(store: CheckpointSto
         write(store, f"f{number}", data)
     (store.objects.folder / digest(b"one")[:2] / digest(b"one")).write_bytes(b"\0spoilt")
     store.objects.discard(digest(b"two"))
-    spare = store.objects.put(b"spare")
+    spare = store.objects.add(b"spare")
     (store.objects.folder / spare[:2] / spare).write_bytes(b"")
     report = verify(store)
     assert not report.sound
@@ -142,7 +142,7 @@ def test_collecting_a_store_within_its_limits_changes_nothing(store: CheckpointS
 
 def test_what_nobody_names_goes_unless_it_is_young(store: CheckpointStore) -> None:
     write(store, "a", b"needed", created=LATER)
-    spare = store.objects.put(b"spare")
+    spare = store.objects.add(b"spare")
     assert collect(store, max_bytes=AMPLE, max_age=DAY, now=NOW).objects == 0
     assert collect(store, max_bytes=AMPLE, max_age=DAY, now=NOW + YOUNG_SECONDS / 2).objects == 0
     assert spare in held(store)
@@ -205,7 +205,7 @@ def test_while_over_the_limit_contents_are_young_for_minutes_only(store: Checkpo
 
 
 def test_what_pending_restores_and_young_baselines_name_stays(store: CheckpointStore) -> None:
-    names = {name: store.objects.put(name.encode()) for name in ("pending", "young", "old", "free")}
+    names = {name: store.objects.add(name.encode()) for name in ("pending", "young", "old", "free")}
     store.pending.mkdir()
     store.baselines.mkdir()
     (store.pending / "p.json").write_text(json.dumps({"any": ["form", {"of": names["pending"]}]}))
@@ -246,7 +246,7 @@ def test_nothing_is_removed_while_something_that_names_contents_cannot_be_read(
     store: CheckpointStore, name: str
 ) -> None:
     write(store, "a", b"old", created=LATER - 90 * DAY)
-    store.objects.put(b"spare")
+    store.objects.add(b"spare")
     path = store.folder / name
     path.parent.mkdir(exist_ok=True)
     path.symlink_to(path.name)  # a loop: it cannot be opened
@@ -261,7 +261,7 @@ def test_a_store_in_use_is_left_for_the_next_time(
     store: CheckpointStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("agent.workspace.checkpoints.garbage_collection.WAIT_SECONDS", 0.02)
-    spare = store.objects.put(b"spare")
+    spare = store.objects.add(b"spare")
     with CheckpointStore(store.folder).sharing():
         done = collect(store, max_bytes=AMPLE, max_age=DAY, now=LATER)
     assert done.busy
@@ -272,7 +272,7 @@ def test_a_store_in_use_is_left_for_the_next_time(
 def test_between_two_pieces_others_may_add_and_lose_nothing(store: CheckpointStore) -> None:
     other = CheckpointStore(store.folder)
     for number in range(100):
-        store.objects.put(b"spare %d" % number)
+        store.objects.add(b"spare %d" % number)
     added = 0
     for _ in collecting(store, max_bytes=AMPLE, max_age=DAY, now=time.time() + YOUNG_SECONDS + 60):
         # It takes contents that are about to go.

@@ -268,7 +268,7 @@ async def test_git_at_work_is_waited_for(opened: Open, repository: Path) -> None
 async def test_commits_that_are_nowhere_are_not_gone_back_to(opened: Open, repository: Path) -> None:
     recorder = await opened_at(opened)
     await command(recorder, "git reset -q --hard HEAD~1; git tag -d v1; git stash clear")
-    for place in recorder.store.borrowed.glob("*/.git/objects/??/*"):
+    for place in recorder.store.borrowed_folder.glob("*/.git/objects/??/*"):
         place.unlink()
     git(repository, "reflog", "expire", "--expire=now", "--all")
     git(repository, "gc", "-q", "--prune=now")
@@ -285,7 +285,7 @@ async def test_what_is_kept_shows_nowhere_in_git_and_takes_no_room(opened: Open,
     recorder = await opened_at(opened)
     assert (git(repository, "log", "--all", "--format=%H"), git(repository, "branch", "-a")) == shown
     assert {path for path in (repository / ".git").rglob("*") if path.is_file()} == names
-    held = list(recorder.store.borrowed.glob("*/.git/objects/??/*"))
+    held = list(recorder.store.borrowed_folder.glob("*/.git/objects/??/*"))
     assert held and all(path.stat().st_nlink == 2 for path in held)
 
 
@@ -304,7 +304,7 @@ async def test_what_another_process_left_is_finished_with_the_locks_it_held(
 
     def cut(count: int) -> None:
         moved = 0
-        put = apply.Placer.put
+        put = apply.Placer.place
 
         def dying(self: apply.Placer, move: apply.Move, number: int) -> str:
             nonlocal moved
@@ -313,7 +313,7 @@ async def test_what_another_process_left_is_finished_with_the_locks_it_held(
                 raise Killed
             return put(self, move, number)
 
-        monkeypatch.setattr(apply.Placer, "put", dying)
+        monkeypatch.setattr(apply.Placer, "place", dying)
 
     line, objects = recorder.store.line("session"), recorder.store.objects
     plan = plan_back(line, repository, 0, objects, limit=LIMITS.file)
@@ -347,7 +347,7 @@ async def test_objects_on_another_file_system_are_copied_or_named(
     assert standing(repository) == before
     git(repository, "fsck", "--full")
     monkeypatch.setattr("agent.workspace.checkpoints.git_keep.COPIED_BYTES", 10)
-    keep = GitKeep(recorder.store.borrowed.parent / "other", repository / ".git" / "objects")
+    keep = GitKeep(recorder.store.borrowed_folder.parent / "other", repository / ".git" / "objects")
     for _ in keep.refresh():
         pass
     assert keep.reason == "lies on another file system and is too large to be copied"
@@ -402,12 +402,12 @@ async def test_what_only_the_store_has_of_git_is_counted_and_goes_when_it_is_old
     await command(recorder, "git add large; git commit -qm large")
     await command(recorder, f"git reset -q --hard HEAD~1; {CLEAR}", "c2")
     assert store.size() > small + 800_000  # by its bytes for undo, and by git's
-    assert sum(size for _, size, _ in only_here(store.borrowed)) > 400_000
-    assert tidy(store.borrowed, 1_000_000, 0.0) == 0
-    assert tidy(store.borrowed, 100_000, 0.0) > 300_000
-    assert sum(size for _, size, _ in only_here(store.borrowed)) <= 100_000
-    tidy(store.borrowed, 1_000_000, time.time() + 10)
-    assert list(store.borrowed.iterdir()) == []
+    assert sum(size for _, size, _ in only_here(store.borrowed_folder)) > 400_000
+    assert tidy(store.borrowed_folder, 1_000_000, 0.0) == 0
+    assert tidy(store.borrowed_folder, 100_000, 0.0) > 300_000
+    assert sum(size for _, size, _ in only_here(store.borrowed_folder)) <= 100_000
+    tidy(store.borrowed_folder, 1_000_000, time.time() + 10)
+    assert list(store.borrowed_folder.iterdir()) == []
 
 
 async def test_what_undo_covers_of_git_is_one_fact(opened: Open, repository: Path, tmp_path: Path) -> None:
@@ -442,10 +442,10 @@ async def test_what_git_packs_anew_is_not_kept_twice(opened: Open, repository: P
     for number in range(2):
         step = await command(recorder, f"git commit -q --allow-empty -m {number}; git gc -q", f"c{number}")
         assert step is not None
-    held = list(only_here(recorder.store.borrowed))
+    held = list(only_here(recorder.store.borrowed_folder))
     assert held == []
     await command(recorder, f"git reset -q --hard HEAD~1; {CLEAR}", "c2")
-    held = list(only_here(recorder.store.borrowed))
+    held = list(only_here(recorder.store.borrowed_folder))
     assert {path.suffix for _, _, path in held} == {".pack", ".idx"}
     assert (await back(recorder, 2)).skipped == ()
     git(repository, "fsck", "--full")

@@ -67,7 +67,7 @@ def test_a_step_with_very_many_changes_is_read_back_as_it_was(store: CheckpointS
 def test_a_list_of_changes_that_was_tampered_with_is_a_flaw(store: CheckpointStore, text: str) -> None:
     whole = add(store, *(change(number) for number in range(3_000)))
     (name,) = store.objects.names()
-    forged = store.objects.put(text.encode())
+    forged = store.objects.add(text.encode())
     line = store.line("s").path
     payload = json.loads(line.read_bytes().splitlines()[1][26:])
     record = json.dumps(payload | {"changes_in": forged}, separators=(",", ":")).encode()

@@ -69,7 +69,7 @@ def test_many_may_begin_the_same_store_at_once(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path\n"
         "from agent.workspace.checkpoints.store import CheckpointStore\n"
-        "CheckpointStore(Path(sys.argv[1])).objects.put(sys.argv[1].encode())\n"
+        "CheckpointStore(Path(sys.argv[1])).objects.add(sys.argv[1].encode())\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "checkpoints")]
     makers = [subprocess.Popen(command, cwd=Path.cwd()) for _ in range(4)]
@@ -105,5 +105,5 @@ def test_who_adds_shares_and_who_clears_is_alone(tmp_path: Path) -> None:
 def test_the_size_counts_whole_blocks_of_every_file(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path)
     assert store.size() == 4096
-    store.objects.put(os.urandom(5000))
+    store.objects.add(os.urandom(5000))
     assert store.size() == 4096 + 8192

@@ -27,10 +27,10 @@ class FolderTree:
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
         """All files. Raises `HubError` for a folder that cannot be read or has too many."""
-        return self._listed
+        return self._entries
 
     @cached_property
-    def _listed(self) -> tuple[TreeEntry, ...]:
+    def _entries(self) -> tuple[TreeEntry, ...]:
         found = []
         for entry in self._walk():
             found.append(entry)

@@ -98,7 +98,7 @@ class GitHubTree:
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
         """All files of the commit."""
-        return self._listed
+        return self._entries
 
     @cached_property
     def _commit(self) -> str:
@@ -122,7 +122,7 @@ class GitHubTree:
         return branch
 
     @cached_property
-    def _listed(self) -> tuple[TreeEntry, ...]:
+    def _entries(self) -> tuple[TreeEntry, ...]:
         answer = self._get(f"git/trees/{quote(self.revision)}?recursive=1").json()
         listed = answer.get("tree") if isinstance(answer, dict) else None
         if not isinstance(listed, list):

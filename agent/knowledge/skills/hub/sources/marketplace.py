@@ -157,11 +157,11 @@ class MarketplaceSource:
         with self.opener(self.address, "") as opened:
             found: list[tuple[int, SkillOffer]] = []
             for plugin in self._plugins(opened.tree):
-                found += self._found(query, plugin, opened)
+                found += self._matching_offers(query, plugin, opened)
         ranked = sorted((each for each in found if each[0]), key=lambda each: (-each[0], each[1].item))
         return tuple(offer for _, offer in ranked[:limit])
 
-    def _found(self, query: str, plugin: Plugin, opened: OpenTree) -> list[tuple[int, SkillOffer]]:
+    def _matching_offers(self, query: str, plugin: Plugin, opened: OpenTree) -> list[tuple[int, SkillOffer]]:
         if plugin.place is None:
             return []
         if plugin.place.repository:
@@ -187,20 +187,20 @@ class MarketplaceSource:
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
         """One skill."""
-        with self._opened(item, version) as (opened, plugin, skill):
+        with self._open_plugin(item, version) as (opened, plugin, skill):
             content = opened.tree.read([skill.file], STRICT.each)[skill.file.path]
             return self._offer(plugin, skill, opened, *head_of(content, skill.folder))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
         """One skill."""
-        with self._opened(item, version) as (opened, plugin, skill):
+        with self._open_plugin(item, version) as (opened, plugin, skill):
             files = bundle(opened.tree, skill.folder, limits)
             content = next(file.content for file in files if file.path in SKILL_FILES)
             offer = self._offer(plugin, skill, opened, *head_of(content, skill.folder))
             return FetchedSkill(offer, files)
 
     @contextmanager
-    def _opened(self, item: str, version: str) -> Iterator[tuple[OpenTree, Plugin, TreeSkill]]:
+    def _open_plugin(self, item: str, version: str) -> Iterator[tuple[OpenTree, Plugin, TreeSkill]]:
         name, _, wanted = item.partition("/")
         with self.opener(self.address, "") as home:
             plugins = self._plugins(home.tree)
@@ -213,15 +213,15 @@ class MarketplaceSource:
             if not plugin.place.repository:
                 if version and version != home.tree.revision:
                     with self.opener(self.address, version) as older:
-                        yield older, plugin, self._chosen(older, plugin, wanted)
+                        yield older, plugin, self._pick_skill(older, plugin, wanted)
                     return
-                yield home, plugin, self._chosen(home, plugin, wanted)
+                yield home, plugin, self._pick_skill(home, plugin, wanted)
                 return
         _check_elsewhere(plugin.place.repository, self.address)
         with self.opener(plugin.place.repository, version or plugin.place.ref) as other:
-            yield other, plugin, self._chosen(other, plugin, wanted)
+            yield other, plugin, self._pick_skill(other, plugin, wanted)
 
-    def _chosen(self, opened: OpenTree, plugin: Plugin, wanted: str) -> TreeSkill:
+    def _pick_skill(self, opened: OpenTree, plugin: Plugin, wanted: str) -> TreeSkill:
         return pick(_skills(opened.tree, plugin), wanted, f"{self.address}, plugin {plugin.name}")
 
     def _plugins(self, tree: FileTree) -> tuple[Plugin, ...]:
@@ -305,14 +305,14 @@ class SiteTree:
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
         """All files that were found."""
-        return tuple(TreeEntry(path, "file", len(content)) for path, content in self._found.items())
+        return tuple(TreeEntry(path, "file", len(content)) for path, content in self._files.items())
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
         """Their contents."""
-        return {entry.path: self._found[entry.path] for entry in wanted}
+        return {entry.path: self._files[entry.path] for entry in wanted}
 
     @cached_property
-    def _found(self) -> dict[str, bytes]:
+    def _files(self) -> dict[str, bytes]:
         found = {CATALOG: self.catalog}
         with self.http.session(self.root) as session:
             for plugin in parse_catalog(self.catalog):

@@ -19,7 +19,7 @@ from agent.knowledge.skills.hub.installing import Side, merged
 from agent.knowledge.skills.hub.lock import LockFile, LockFileError, SkillApprovals
 from agent.knowledge.skills.hub.opening import SkillSources
 from agent.knowledge.skills.hub.service import SkillHub, limits_of
-from agent.knowledge.skills.keeper import drafted
+from agent.knowledge.skills.keeper import draft_change
 from agent.knowledge.skills.skill import Trust, load
 from tests.support.skill_hub import git_repository, skill_md
 from tools.results import ToolError
@@ -132,7 +132,7 @@ def test_the_agent_changes_no_skill_that_was_installed(
     change = SkillChange(act=act, name="pdf", content="x", file="notes.md" * act.endswith("file"), old="Do")
     found = skill_catalog(home, tmp_path, Settings()).load()
     with pytest.raises(ToolError, match="pdf was installed from elsewhere"):
-        drafted(change, found, home)
+        draft_change(change, found, home)
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
 
 

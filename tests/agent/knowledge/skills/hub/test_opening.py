@@ -92,5 +92,5 @@ def test_what_names_no_skill_is_one_sentence(text: str) -> None:
 
 
 def test_sources_of_the_settings_take_the_place_of_the_public_ones() -> None:
-    assert [place.name for place in SOURCES.searched()] == ["official", "team"]
-    assert "clawhub" in [place.name for place in SkillSources(HERE).searched()]
+    assert [place.name for place in SOURCES.search_places()] == ["official", "team"]
+    assert "clawhub" in [place.name for place in SkillSources(HERE).search_places()]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.restore.hunk_restore import WholeError, part_of
-from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, divide, numbers, undivided
+from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, divide, numbers, undivided_reason
 from tests.agent.workspace.checkpoints.restore.trees import Workspace
 from widgets.transcript.diff import DiffHunk, read_diff
 
@@ -26,8 +26,8 @@ NOW = THEN.replace(b"\n5\n", b"\nfive\n").replace(b"\n25\n", b"\n").replace(b"\n
 def test_all_hunks_give_what_stood_there_and_none_what_stands_there(now: bytes, then: bytes) -> None:
     hunks = divide(now, then)
     every = set(range(1, len(hunks) + 1))
-    assert hunks.taken(every) == then
-    assert hunks.taken(()) == now
+    assert hunks.content_with(every) == then
+    assert hunks.content_with(()) == now
     assert bool(len(hunks)) == (now != then)
 
 
@@ -36,7 +36,7 @@ def test_each_hunk_stands_for_itself(changed: set[int]) -> None:
     now = b"".join(b"x%d\n" % n if n in changed else line for n, line in enumerate(LONG))
     hunks = divide(now, THEN)
     for number, group in enumerate(hunks.groups, 1):
-        alone = hunks.taken({number}).splitlines(keepends=True)
+        alone = hunks.content_with({number}).splitlines(keepends=True)
         back = {at for block in group for at in range(block.a_start, block.a_stop)}
         assert alone == [
             line if n in back or n not in changed else b"x%d\n" % n for n, line in enumerate(LONG)
@@ -72,8 +72,8 @@ def test_ends_of_lines_and_of_the_file_come_back_exactly() -> None:
     then = b"one\r\ntwo\n" + THEN + b"last"
     now = b"one\ntwo\n" + THEN + b"last\n"
     hunks = divide(now, then)
-    assert hunks.taken({1}) == b"one\r\ntwo\n" + THEN + b"last\n"
-    assert hunks.taken({2}) == b"one\ntwo\n" + THEN + b"last"
+    assert hunks.content_with({1}) == b"one\r\ntwo\n" + THEN + b"last\n"
+    assert hunks.content_with({2}) == b"one\ntwo\n" + THEN + b"last"
     shown = hunks.diff("a")
     assert "-one\n+one\\r\n" in shown
     assert "\\ No newline at end of file" in shown
@@ -101,7 +101,7 @@ def test_what_steers_a_terminal_is_spelled_out() -> None:
     ],
 )
 def test_what_is_no_readable_text_is_not_parted(text: bytes, reason: str) -> None:
-    assert undivided(text, b"other\n") == undivided(b"other\n", text) == reason
+    assert undivided_reason(text, b"other\n") == undivided_reason(b"other\n", text) == reason
 
 
 @pytest.mark.parametrize(("text", "found"), [("1", {1}), ("1,3", {1, 3}), ("2-4, 1", {1, 2, 3, 4})])

@@ -138,7 +138,7 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
 
     path = work.root / "file"
     path.write_text("two")
-    earlier = work.store.objects.put(b"one")
+    earlier = work.store.objects.add(b"one")
     state = work.state()["file"]
     assert state is not None
     exchanged: list[int] = []
@@ -156,7 +156,7 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
     from dataclasses import replace
 
     move = Move("file", state, replace(state, digest=earlier, size=3))
-    reason = Placer(work.root, work.store.objects, ".hermes-x", LIMIT).put(move, 0)
+    reason = Placer(work.root, work.store.objects, ".hermes-x", LIMIT).place(move, 0)
     assert "changed twice" in reason
     assert path.read_text() == "typed 2"
     assert (work.root / "file.yours-1").read_text() == "typed 1"

@@ -263,7 +263,7 @@ def test_a_thousand_files_leave_no_temporary_ones_behind(work: Workspace) -> Non
 
 def forged(work: Workspace, paths: list[str], twin: str = "") -> None:
     """Write a step into the log that says that `paths` were something else before."""
-    earlier = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.put(b"evil"), twin=twin)
+    earlier = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.add(b"evil"), twin=twin)
     changes = [PathChange(path, earlier, take_now(path)) for path in paths]
     work.store.line(LINE).append(
         kind="tool", session=LINE, call="forged", label="a step", root=str(work.root), changes=changes
@@ -314,7 +314,7 @@ def test_a_forged_log_makes_no_second_name_of_a_file_elsewhere(work: Workspace, 
 
 
 def test_a_forged_restore_that_was_cut_off_is_not_finished(work: Workspace, tmp_path: Path) -> None:
-    wanted = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.put(b"evil"))
+    wanted = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.add(b"evil"))
     pending = new_restore(LINE, LINE, "back", str(work.root), [Move(str(tmp_path / "victim"), None, wanted)])
     with suppress(KeyboardInterrupt), hold_restore(work.store.pending, pending):
         raise KeyboardInterrupt
