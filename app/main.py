@@ -66,7 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _complete_streams() -> None:
-    """Replace standard streams that the caller closed, and let none fail on what its encoding lacks."""
+    """Replace standard streams that the caller closed, and keep characters outside their encoding from
+    raising.
+    """
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as we do
     if sys.stdout is None:
@@ -80,7 +82,7 @@ def _complete_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Let what is still buffered for stdout go nowhere, so that leaving does not fail on it."""
+    """Discard what is still buffered for stdout, so that exiting does not fail on a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -120,7 +122,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
-    """What the command line asks for. Ends the program with a sentence if that makes no sense."""
+    """Parse the command line. Exits the program with a sentence if it makes no sense."""
     options = fast_options(arguments)
     if options is not None and options.sound:
         return options
@@ -137,7 +139,7 @@ def _complain(sentence: str) -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """A fault of Hermes itself: a sentence for the person, the details in the log."""
+    """Report a fault of Hermes: print a sentence, and write the details to the log."""
     logging.getLogger("hermes").error("unexpected error", exc_info=error)
     _complain(f"Internal error ({type(error).__name__}: {error}); the log file has the details.")
     return int(ExitCode.FAILED)

@@ -1,4 +1,4 @@
-"""The service of this home that runs, if one does: a locked file and a note beside it."""
+"""The service that runs in this home, if any: a locked file and a note next to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.kit.files import lock_file, open_lock
 
 
 def running_service(folder: Path) -> dict[str, Any] | None:
-    """Address and process of the service that runs in this home; None if there is none."""
+    """Return address and process of the service that runs in this home; None if there is none."""
     try:
         with (folder / "service.lock").open("rb") as lock:
             if lock_file(lock.fileno(), shared=True, seconds=0):
@@ -25,14 +25,14 @@ def running_service(folder: Path) -> dict[str, Any] | None:
 
 
 class ServicePlace:
-    """The one place for a service in a home, while a `with` block lasts."""
+    """A lock that admits one service per home, held while a `with` block lasts."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._lock = -1
 
     def __enter__(self) -> ServicePlace:
-        """Take it. Raises `ConfigError` naming the service that has it."""
+        """Take the lock. Raises `ConfigError` naming the service that holds it."""
         lock = open_lock(self._folder / "service.lock")
         if not lock_file(lock, seconds=0):
             os.close(lock)
@@ -43,7 +43,7 @@ class ServicePlace:
         return self
 
     def note(self, **data: Any) -> None:
-        """Say where it is reached."""
+        """Write the data with which clients reach the service."""
         unfinished = self._folder / f".service.{os.getpid()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         with os.fdopen(os.open(unfinished, flags, PRIVATE_FILE), "w", encoding="utf-8") as file:

@@ -1,7 +1,8 @@
-"""The application as its parts see it.
+"""The interface of the application for its parts.
 
-A part takes an `AppContext`; `HermesApp` is one. Nothing here knows the application, and no part does. What a
-part offers that needs the context itself is a protocol here, or one beside that part which adds it.
+A part takes an `AppContext`, which `HermesApp` implements. This module does not import the application, and
+no part does. Where a part needs a service that itself needs the context, the service is a protocol here, or
+next to the part that adds it.
 """
 
 from __future__ import annotations
@@ -40,47 +41,47 @@ class BranchViewer(Protocol):
     """Other branches of the session."""
 
     async def look_at(self, head: str) -> str:
-        """Show a branch by its head; a sentence about it."""
+        """Switch to a branch by its head; return a sentence about it."""
         ...
 
 
 class AgentControls(Protocol):
-    """What the person can do with agents, each by its id."""
+    """The person's actions on agents; each agent is given by its id."""
 
     drafts: dict[str, str]
     """Texts that were begun for agents and not sent."""
 
     async def kill(self, agent: str) -> None:
-        """End it, after a question."""
+        """Ask for confirmation, then end the agent."""
         ...
 
     async def pause(self, agent: str) -> None:
-        """Let it wait, or go on."""
+        """Pause the agent, or let it continue."""
         ...
 
     async def tell(self, agent: str, text: str) -> bool:
-        """Send it a message; whether that was possible."""
+        """Send the agent a message; return whether that was possible."""
         ...
 
     async def waiting(self, agent: str) -> tuple[str, ...]:
-        """The messages it has not read yet."""
+        """Return the messages that the agent has not read yet."""
         ...
 
     async def past(self, agent: str) -> AgentConversation:
-        """Its conversation so far. Raises `HermesError`."""
+        """Return the agent's conversation so far. Raises `HermesError`."""
         ...
 
     async def recall(self, client: SessionClient) -> None:
-        """Show the agents that were sent before the session was opened."""
+        """Show the agents that were started before the session was opened."""
         ...
 
     def clear_ended(self) -> None:
-        """Show those that have ended no longer."""
+        """Remove ended agents from the list."""
         ...
 
 
 class AppContext(Protocol):
-    """What the parts of the application ask of it."""
+    """The application, as far as its parts use it."""
 
     attention: TerminalAttention
     tour: bool
@@ -93,7 +94,7 @@ class AppContext(Protocol):
 
     @property
     def session(self) -> SessionScreen:
-        """The screen of the session, under whatever lies over it."""
+        """The session's screen, even while other screens cover it."""
         ...
 
     @property
@@ -101,7 +102,7 @@ class AppContext(Protocol):
 
     @property
     def bridge(self) -> Bridge:
-        """What the events of the session have told so far."""
+        """The bridge that turns events of the session into what the panes show."""
         ...
 
     @property
@@ -109,7 +110,7 @@ class AppContext(Protocol):
 
     @property
     def keys(self) -> Keys:
-        """The keys by which commands are reached."""
+        """The key bindings of the commands."""
         ...
 
     @property
@@ -123,7 +124,7 @@ class AppContext(Protocol):
 
     @property
     def backlog(self) -> int:
-        """Bytes that wait for the terminal."""
+        """The number of bytes not yet written to the terminal."""
         ...
 
     @property
@@ -134,12 +135,14 @@ class AppContext(Protocol):
 
     @property
     def screen_stack(self) -> Sequence[Screen[Any]]:
-        """The screens that lie over each other, the one the person looks at last."""
+        """The open screens, the topmost one last."""
         ...
 
     @property
     def direct_write(self) -> Callable[[str], None] | None:
-        """What takes rows to the terminal past Textual's frames; None where there is no terminal of ours."""
+        """A function that writes rows to the terminal outside Textual's frames; None if the terminal is not
+        ours.
+        """
         ...
 
     def begin(self) -> object:
@@ -147,49 +150,49 @@ class AppContext(Protocol):
         ...
 
     def action_order(self, id: str) -> None:
-        """Carry out the command with this id."""
+        """Run the command with this id."""
         ...
 
     def use_keys(self, keys: Keys) -> None:
-        """Let these keys be in force."""
+        """Put these key bindings into effect."""
         ...
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
-        """A short remark that goes away, after `timeout` seconds if given."""
+        """Show a short notice that disappears, after `timeout` seconds if given."""
         ...
 
     def complain(self, text: str) -> None:
-        """A sentence about something that did not work."""
+        """Show a sentence about something that did not work."""
         ...
 
     def push_screen(self, screen: Screen[Any], callback: Callable[[Any], None] | None = None, /) -> object:
-        """Show a screen over the others and go on; `callback` gets what it ends with."""
+        """Show a screen above the others without waiting; `callback` receives its result."""
         ...
 
     async def push_screen_wait(self, screen: Screen[Outcome], /) -> Outcome | Any:
-        """Show a screen and wait for what it ends with; only in a worker."""
+        """Show a screen and wait for its result. Only possible in a worker."""
         ...
 
     def need_client(self) -> SessionClient:
-        """The session that is open. Raises `HermesError` while there is none."""
+        """Return the client of the open session. Raises `HermesError` while there is none."""
         ...
 
     async def open_session(self, wish: SessionRequest, /) -> None:
-        """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
+        """Open a session and show its conversation. Raises `HermesError`; then nothing has changed."""
         ...
 
     def spill(self, text: str) -> None:
-        """Put what was meant for the draft into it, as if it were pasted."""
+        """Insert text that was meant for the draft, as if it were pasted."""
         ...
 
     def draft(self) -> str:
-        """What is written and not sent."""
+        """The text written in the prompt and not yet sent."""
         ...
 
     def run_worker(
         self, work: Callable[[], Awaitable[Any]], /, *, group: str = ..., exclusive: bool = ...
     ) -> object:
-        """Run a coroutine function; with `exclusive` what runs in its `group` is cancelled first."""
+        """Run a coroutine function; with `exclusive`, running workers of its `group` are cancelled first."""
         ...
 
     def set_timer(self, delay: float, callback: Callable[[], Any], /) -> Timer:
@@ -197,15 +200,15 @@ class AppContext(Protocol):
         ...
 
     def call_later(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
-        """Call in turn with the events of the application."""
+        """Call a function in order with the events of the application."""
         ...
 
     def call_after_refresh(self, callback: Callable[..., Any], /, *arguments: Any) -> object:
-        """Call once what should be visible by now has been drawn."""
+        """Call a function after the next screen refresh."""
         ...
 
     async def on_event(self, event: Event, /) -> None:
-        """Take an event as if it came just now."""
+        """Handle an event as if it had just arrived."""
         ...
 
     def bind(self, keys: str, /, action: str, *, description: str = ..., show: bool = ...) -> None:
@@ -213,11 +216,11 @@ class AppContext(Protocol):
         ...
 
     def clear_notifications(self) -> None:
-        """Take all remarks away."""
+        """Remove all notices."""
         ...
 
     def copy_to_clipboard(self, text: str, /) -> None:
-        """Hand a text to the terminal's clipboard."""
+        """Copy a text to the terminal's clipboard."""
         ...
 
     def exit(self) -> None:

@@ -1,4 +1,6 @@
-"""The full-screen application: draws first, opens the engine afterwards, leaves the terminal as it was."""
+"""The full-screen application. It draws first, then opens the engine, and restores the terminal when it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ NO_DIFF = "There is no text to compare: the file is binary, too large, or was no
 
 
 class HermesApp(App[None], inherit_bindings=False):
-    """Wires engine and screen together; `CommandActions` has the commands, `Bridge` the events."""
+    """The Textual application. It connects engine and screen; `CommandActions` runs commands, `Bridge` shows
+    events.
+    """
 
     TITLE = "hermes"
     ENABLE_COMMAND_PALETTE = True
@@ -129,14 +133,14 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @property
     def keys(self) -> Keys:
-        """The keys in force; until the settings are read, those by default."""
+        """The key bindings in effect; the default ones until the settings are read."""
         from app.tui.commands.keys import resolve
 
         self._keys = self._keys or resolve({})
         return self._keys
 
     def use_keys(self, keys: Keys) -> None:
-        """Let these keys be in force."""
+        """Put these key bindings into effect."""
         self._keys = keys
         self.set_keymap(keys.keymap())
 
@@ -173,17 +177,19 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @property
     def direct_write(self) -> Callable[[str], None] | None:
-        """What takes rows to the terminal past Textual's frames; None where there is no terminal of ours."""
+        """A function that writes rows to the terminal outside Textual's frames; None if the terminal is not
+        ours.
+        """
         return None if self.is_headless or self.is_inline or self.is_web else self._write
 
     @property
     def backlog(self) -> int:
-        """Bytes that wait for the terminal."""
+        """The number of bytes not yet written to the terminal."""
         return getattr(self._driver, "backlog", 0)
 
     @property
     def has_crashed(self) -> bool:
-        """Whether a fault of ours ended the application."""
+        """True if a fault of Hermes ended the application."""
         return self.crash.has_happened
 
     # What Textual asks for
@@ -265,7 +271,7 @@ class HermesApp(App[None], inherit_bindings=False):
         await self.beginning.hand_over()
 
     def _leaves_a_dialog(self, key: str) -> bool:
-        """Whether the key suspends from where the keys of the session do not reach."""
+        """Return whether the key suspends Hermes from a screen where the session's keys do not apply."""
         return len(self.screen_stack) > 1 and key in self.keys.of("program.suspend")
 
     def action_command_palette(self) -> None:
@@ -307,7 +313,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @work(exclusive=True, group="session")
     async def begin(self) -> None:
-        """Furnish the screen and open the first session, now that something is visible."""
+        """Fill the screen and open the first session, once the first picture is visible."""
         try:
             await bring(PANES_MODULE)
             await self.beginning.wait_for_idle_keys()
@@ -334,7 +340,7 @@ class HermesApp(App[None], inherit_bindings=False):
         await watch(lambda title, text: self.notify(text, title=title, timeout=30, markup=False))
 
     async def open_session(self, wish: SessionRequest) -> None:
-        """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
+        """Open a session and show its conversation. Raises `HermesError`; then nothing has changed."""
         before = self.host.client
         try:
             client = await open_with_model(self, self.host, wish)
@@ -349,20 +355,20 @@ class HermesApp(App[None], inherit_bindings=False):
             begin_tour(client)
 
     def spill(self, text: str) -> None:
-        """Put what was meant for the draft into it, as if it were pasted."""
+        """Insert text that was meant for the draft, as if it were pasted."""
         active_conversation.prompt(self).on_paste(events.Paste(text))
 
     def press_on_draft(self, key: str) -> None:
-        """Press a key on what is written and not sent, if anything is."""
+        """Handle a key press in the prompt, if the prompt holds text."""
         if self.draft():
             active_conversation.prompt(self).on_key(events.Key(key, None))
 
     def draft(self) -> str:
-        """What is written and not sent."""
+        """The text written in the prompt and not yet sent."""
         return active_conversation.prompt(self).text
 
     def need_client(self) -> SessionClient:
-        """The session that is open. Raises `HermesError` while there is none."""
+        """Return the client of the open session. Raises `HermesError` while there is none."""
         if self.host.client is None:
             raise HermesError("The session is not open yet; try again in a moment.")
         return self.host.client
@@ -398,11 +404,11 @@ class HermesApp(App[None], inherit_bindings=False):
             self.set_queue(queue)
 
     def set_queue(self, texts: list[str]) -> None:
-        """Replace the messages that wait."""
+        """Replace the queued messages."""
         self.message_sender.set_waiting(texts)
 
     def waiting(self) -> list[str]:
-        """The messages that wait, in order."""
+        """Return the queued messages, in order."""
         return self.message_sender.waiting()
 
     def on_prompt_queue_sent(self) -> None:
@@ -488,15 +494,15 @@ class HermesApp(App[None], inherit_bindings=False):
     # Commands
 
     def action_order(self, id: str) -> None:
-        """Carry out the command with this id."""
+        """Run the command with this id."""
         self.run_worker(partial(self.actions.run, BY_ID[id]))
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
-        """A short remark that goes away."""
+        """Show a short notice that disappears."""
         self.notify(clean(text), timeout=timeout, markup=False)
 
     def complain(self, text: str) -> None:
-        """A sentence about something that did not work."""
+        """Show a sentence about something that did not work."""
         self.notify(clean(text), severity="warning", timeout=8, markup=False)
 
     @property

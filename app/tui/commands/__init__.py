@@ -1,4 +1,4 @@
-"""Commands: what can be ordered by key, palette or slash, and what each does.
+"""Commands that run by key, palette or slash.
 
-Each file `*_command.py` is one and declares itself as `COMMAND`.
+Each file `*_command.py` holds one command and declares it as `COMMAND`.
 """

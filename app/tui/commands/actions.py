@@ -1,4 +1,4 @@
-"""The actions of the commands. Each method is named by a command of `app.tui.commands.registry`."""
+"""The actions of the commands. Commands in `app.tui.commands.registry` name these methods."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from app.tui.screens.skins.appearance import AppearancePort
 
     class ActionContext(AppearancePort, HistoryPort, SkillNamesPort, Protocol):
-        """What the commands act on."""
+        """The application, as far as the commands use it."""
 
         @property
         def preferences(self) -> Preferences: ...
 
         def waiting(self) -> list[str]:
-            """The messages that wait, in order."""
+            """Return the queued messages, in order."""
             ...
 
         def set_queue(self, texts: list[str]) -> None:
-            """Replace the messages that wait."""
+            """Replace the queued messages."""
             ...
 
         def action_command_palette(self) -> None:
@@ -49,7 +49,7 @@ QUIT_WINDOW = 2.0
 
 
 class CommandActions:
-    """The commands of one application. Methods take the argument typed after a slash command."""
+    """The commands of one application. Methods take the argument typed after the slash command."""
 
     def __init__(self, app: ActionContext) -> None:
         self._app = app
@@ -58,13 +58,13 @@ class CommandActions:
         """What was searched for last."""
 
     async def run(self, command: AppCommand, argument: str = "") -> None:
-        """Carry out a command; what goes wrong is one sentence on the screen."""
+        """Run a command; show an error as one sentence."""
         named = command.action
         act = getattr(self, named) if isinstance(named, str) else partial(named, self._app)
         await self._run_guarded(act, argument)
 
     async def run_slash(self, text: str) -> None:
-        """Carry out what was typed after a slash."""
+        """Run the slash command in `text`."""
         call = read_slash(text)
         if isinstance(call, str):
             await self._run_guarded(partial(self._run_named, call), text)
@@ -72,12 +72,12 @@ class CommandActions:
             await self.run(call.command, call.argument)
 
     async def _run_named(self, wrong: str, text: str) -> None:
-        """Run a skill or a command of a plugin; `wrong` is told where there is none of that name."""
+        """Run a skill or a plugin's command; complain with `wrong` if neither has that name."""
         if not await self._app.skills.run(text):
             self._app.complain(wrong)
 
     async def run_shell(self, command: str) -> None:
-        """Carry out what was typed after an exclamation mark."""
+        """Run the shell command typed after an exclamation mark."""
         await self._run_guarded(self._shell, command)
 
     async def _run_guarded(self, act: Callable[[str], object], argument: str) -> None:
@@ -92,7 +92,7 @@ class CommandActions:
                 self._app.complain(str(error))
 
     async def _offer_extra(self, problem: str) -> bool:
-        """Offer the extra that a sentence says to add; whether it is there now."""
+        """Offer to install the extra that the error names; return whether it is installed afterwards."""
         from tools.extras import is_installed, named_extra
 
         name = named_extra(problem)
@@ -108,7 +108,7 @@ class CommandActions:
         return bool(await self._app.push_screen_wait(ExtraDialog(name, problem, change)))
 
     def is_allowed(self, id: str) -> bool:
-        """Whether the keys of a command act now; if not, the focused widget gets them."""
+        """Return whether the keys of a command act now; if not, the focused widget gets them."""
         app = self._app
         if BY_ID[id].group == "Conversation" and not active_conversation.screen(app).panes_mounted:
             return False
@@ -156,7 +156,7 @@ class CommandActions:
             app.say(f"Press {app.keys.label('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
-        """Run a command of the person's own in the workspace, and let the model read the result."""
+        """Run a shell command of the person in the workspace, and pass the result to the model."""
         from app.tui.commands.shell import run_shell
 
         client = self._app.host.client
@@ -277,7 +277,7 @@ class CommandActions:
             self.compare(wanted.branch)
 
     def compare(self, branch: str) -> None:
-        """Show a branch beside the one in use."""
+        """Compare a branch with the one in use."""
         from app.tui.screens.history.compare import CompareScreen
         from app.tui.screens.history.history_services import compare_services
 
@@ -285,7 +285,7 @@ class CommandActions:
         self._app.push_screen(CompareScreen(compare_services(client, client.branch, branch)))
 
     def timeline(self, argument: str) -> None:
-        """Open the tree, at a node if one is given."""
+        """Open the timeline, at a node if one is given."""
         from app.tui.screens.history.timeline import TimelineScreen
         from app.tui.screens.history.timeline_engine import EngineTimeline
 
@@ -304,7 +304,7 @@ class CommandActions:
         self._tell(await carry_out(self._app, argument))
 
     def _tell(self, words: str) -> None:
-        """Say in the conversation what resulted from a move through the history."""
+        """Show in the conversation the result of a move through the history."""
         if words:
             self._app.session.transcript.add_notice("info", words)
 
@@ -360,7 +360,7 @@ class CommandActions:
             prompt.focus()
 
     async def merge(self, agent: str) -> None:
-        """Look at what an agent changed in its copy, and merge it."""
+        """Show what an agent changed in its copy, and merge it."""
         await self._run_guarded(self._merge, agent)
 
     async def _merge(self, agent: str) -> None:
@@ -411,7 +411,7 @@ class CommandActions:
         await client.watch(not client.watches if not argument else argument == "on")
 
     async def mode(self, argument: str) -> None:
-        """Change to the named mode, without a name to the next one."""
+        """Change to the named mode; without a name, to the next one."""
         from agent.core.messages import MODES, SUMMARIES, canonical, following
 
         client = self._app.need_client()

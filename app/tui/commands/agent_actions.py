@@ -1,4 +1,4 @@
-"""The person's actions on agents: look at one, tell it something, pause it, stop it."""
+"""The person's actions on agents: show, message, pause and stop them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AgentActions:
-    """The agents of one application. What goes wrong is one sentence on the screen."""
+    """The actions on the agents of one application. Errors appear as one sentence on the screen."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
@@ -27,7 +27,7 @@ class AgentActions:
     # What the person asks for
 
     async def kill(self, agent: str) -> None:
-        """Stop an agent and all it sent permanently, after a question. Run it as a worker."""
+        """Stop an agent and its subagents permanently, after a question. Must run as a worker."""
         from app.tui.screens.dialog import ConfirmDialog
 
         row = self._app.bridge.team.row(agent)
@@ -45,16 +45,19 @@ class AgentActions:
             await self._run_guarded(lambda: self._kill(agent))
 
     async def pause(self, agent: str) -> None:
-        """Hold an agent and all it sent, or let them go on."""
+        """Pause an agent and its subagents, or let them continue."""
 
         await self._run_guarded(lambda: self._port().toggle_pause(agent))
 
     async def tell(self, agent: str, text: str) -> bool:
-        """Tell an agent something before its next request; one that has ended goes on. Whether it worked."""
+        """Send a message that the agent reads before its next request; return whether that worked.
+
+        An agent that has ended starts again.
+        """
         return await self._run_guarded(lambda: self._port().tell(agent, text))
 
     def clear_ended(self) -> None:
-        """Clear the rows of agents that are over away; they come back when one goes on."""
+        """Remove the rows of ended agents. A row returns when its agent continues."""
         count = self._app.bridge.clear_ended_agents()
         stays = any(row.unmerged and row.state not in UNDER_WAY for row in self._app.bridge.team.rows())
         gone = f"{count} cleared away." if count else "No agent is over." if not stays else ""
@@ -62,18 +65,18 @@ class AgentActions:
         self._app.say(" ".join(filter(None, (gone, kept))))
 
     async def waiting(self, agent: str) -> tuple[str, ...]:
-        """What an agent that is not at work reads first when it is."""
+        """Return the messages that an idle agent will read first."""
         try:
             return tuple(await self._port().waiting(agent))
         except HermesError:
             return ()
 
     async def past(self, agent: str) -> AgentConversation:
-        """What an agent has said and done so far, whether it works or not. Raises `HermesError`."""
+        """Return an agent's conversation so far, whether the agent runs or not. Raises `HermesError`."""
         return await self._port().conversation(agent)
 
     async def recall(self, client: SessionClient) -> None:
-        """Show the agents of earlier processes, which nobody tells of."""
+        """Show agents of earlier processes, for which no events arrive."""
         self.drafts.clear()
         told = await client.agents.recall()
         known = self._app.bridge.team

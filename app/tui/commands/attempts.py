@@ -1,4 +1,4 @@
-"""The command `/attempts`: begin them, see how they stand, stop them, go on with one."""
+"""The command `/attempts`: start attempts, list them, stop them, continue with one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MODELS = "models="
 
 @dataclass(frozen=True, slots=True)
 class AttemptsRequest:
-    """What was asked for."""
+    """A parsed `/attempts` command."""
 
     act: Literal["begin", "list", "stop", "pick"]
     number: int | None = None
@@ -31,7 +31,7 @@ class AttemptsRequest:
 
 
 def read(argument: str) -> AttemptsRequest:
-    """What the words after the command mean. Raises `ConfigError`. Pure."""
+    """Parse the words after the command. Raises `ConfigError`. Pure."""
     word, _, rest = argument.strip().partition(" ")
     rest = rest.strip()
     if not word or (word == "list" and not rest):
@@ -52,7 +52,7 @@ def read(argument: str) -> AttemptsRequest:
 
 
 def attempts_text(attempts: Sequence[LiveAttempt]) -> str:
-    """How attempts stand, a line for each. Pure."""
+    """Return the state of the attempts, a line for each. Pure."""
     if not attempts:
         return f"There are no attempts in this session yet. {USAGE}"
     return "\n".join(_line(each) for each in attempts)
@@ -74,7 +74,7 @@ _ENDED = {"interrupted": "stopped", "budget": "requests used up", "denied": "sto
 
 
 async def carry_out(app: HistoryPort, argument: str) -> str:
-    """Do what was asked for; a notice about it. Raises `HermesError`."""
+    """Run the `/attempts` command; return a notice about the result. Raises `HermesError`."""
     wish = read(argument)
     attempts = app.need_client().attempts
     if wish.act == "begin":

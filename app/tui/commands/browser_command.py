@@ -1,4 +1,4 @@
-"""Looking at the page that the agent has open."""
+"""The command that shows the page the agent has open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening in the web browser what the agent shows beside the conversation."""
+"""The command that opens the agent's canvas in the web browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folding the conversation so far, to make room in the model's window."""
+"""The command that summarizes the conversation so far, to make room in the model's window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at what fills the model's window, and letting in what is kept back of context files."""
+"""The command that shows what fills the model's window and can admit passages withheld from context files."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _context(app: AppContext, _argument: str) -> None:
 
 
 def _standing(client: SessionClient) -> object:
-    """Something that is another one when the context is."""
+    """Return a value that changes whenever the context changes."""
     path = client.path
     return client.id, client.model, path[-1].id if path else 0
 
 
 async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
-    """Have a passage count; a sentence on from when. Raises `HermesError`."""
+    """Admit a withheld passage; return a sentence saying when it takes effect. Raises `HermesError`."""
     from agent.core.home import Home
     from agent.knowledge.context.quarantine import let_in
 

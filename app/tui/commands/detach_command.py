@@ -1,4 +1,4 @@
-"""Leaving a session of the service: this terminal ends, the session and its turn go on."""
+"""The command that leaves a session of the service: the terminal ends, the session and its turn continue."""
 
 from __future__ import annotations
 

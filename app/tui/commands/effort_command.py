@@ -1,4 +1,4 @@
-"""Choosing how much the model thinks."""
+"""The command that sets how much the model thinks."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LEVELS = ("off", "low", "medium", "high", "default")
 
 
 async def _effort(app: AppContext, wanted: str) -> None:
-    """Change to the named level, without a name to the next one; the conversation tells of it."""
+    """Change to the named level; without a name, to the next one. The conversation shows a notice."""
     client = app.need_client()
     await client.set_effort(wanted or following(client.effort))
 
 
 def following(level: str) -> str:
-    """The level after this one; a number of tokens and the provider's own are followed by `off`."""
+    """Return the level after `level`; after a number of tokens or the provider's default, return `off`."""
     at = LEVELS.index(level) if level in LEVELS else -1
     return LEVELS[(at + 1) % len(LEVELS)]
 

@@ -1,4 +1,7 @@
-"""Going back and forth as a person does it: a look first where something is at stake, words afterwards."""
+"""Undo, redo, rewind, fork and branch switches by the person.
+
+A preview comes first if files are at risk, a notice afterwards.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from app.tui.screens.history.timeline_services import What
 
     class HistoryPort(AppContext, Protocol):
-        """The ways back and forth in the history of the session."""
+        """The application, with the actions on the session's history."""
 
         @property
         def history_actions(self) -> HistoryActions: ...
@@ -36,9 +39,10 @@ NOTHING_CARRIED = "Nothing was done since, so there is nothing to carry over."
 
 
 class HistoryActions:
-    """The ways back of one application. Methods raise `HermesError`; a sentence tells what happened.
+    """The history actions of one application. Methods raise `HermesError` and return a sentence about the
+    result.
 
-    An empty sentence means that the person thought better of it.
+    An empty sentence means that the person cancelled.
     """
 
     def __init__(self, app: AppContext, shown: ShownHistory) -> None:
@@ -49,7 +53,7 @@ class HistoryActions:
 
     @property
     def history(self) -> HistoryNavigation:
-        """Raises `HermesError` while there is none."""
+        """The history of the open session. Raises `HermesError` if no session is open."""
         return self._app.need_client().history
 
     # What the person asks for
@@ -65,7 +69,7 @@ class HistoryActions:
         )
 
     async def redo(self) -> str:
-        """Do again what was undone last."""
+        """Redo what was undone last."""
         operation = await self.history.redoable()
         if operation is None:
             raise HermesError("There is nothing to do again.")
@@ -87,7 +91,7 @@ class HistoryActions:
         return _move_notice(f"{words}: {operation.label}.", went, rest)
 
     async def rewind(self, back: RewindTarget) -> str:
-        """Back to before a message."""
+        """Go back to the point before a message."""
         choices = await self._decide_restore(back.step, look=back.look) if back.files else {}
         if choices is None:
             return ""
@@ -98,7 +102,7 @@ class HistoryActions:
         return _move_notice(words, went, self._undo_hint())
 
     async def back_to(self, node: int, what: What) -> str:
-        """Back to any node: before a message of the person, behind anything else."""
+        """Go back to a node: before it if it is the person's message, after it otherwise."""
         history = self.history
         position = await history.position_of(node)
         if (await history.node(node)).kind == "user":
@@ -112,7 +116,7 @@ class HistoryActions:
         return await self.fork(node, files=what == "both")
 
     async def fork(self, node: int, name: str = "", *, files: bool = False, carry_over: bool = False) -> str:
-        """Go on from a node, on a branch of its own, with a note of what is left if so wished."""
+        """Continue from a node on a new branch; with `carry_over`, add a note about what is left behind."""
         history = self.history
         choices = await self._decide_restore(await history.position_of(node)) if files else {}
         if choices is None:
@@ -122,7 +126,7 @@ class HistoryActions:
         return _move_notice(words, went, self._undo_hint())
 
     async def switch(self, head: str) -> str:
-        """Go on with another branch, its files with it."""
+        """Switch to another branch, including its files."""
         history = self.history
         ends = {each.name: each.node for each in await history.heads()}
         if head == self._app.need_client().branch:
@@ -135,26 +139,26 @@ class HistoryActions:
         return _move_notice(f"On branch {went.head}.", went, self._undo_hint())
 
     async def look_at(self, head: str) -> str:
-        """Go on with another branch and leave the files alone."""
+        """Switch to another branch without changing files."""
         return _move_notice(
             f"On branch {head}.", await self.history.switch(head, files=False), self._undo_hint()
         )
 
     async def rename(self, head: str, name: str) -> str:
-        """Give a branch another name."""
+        """Rename a branch."""
         await self.history.rename(head, name)
         self._app.bridge.show_head(self._app.need_client().branch)
         return f"Branch {head} is called {name} now."
 
     async def end(self) -> int:
-        """The end of the branch in use. Raises `HermesError` before anything was said."""
+        """Return the last node of the branch in use. Raises `HermesError` if the conversation is empty."""
         place = await self.history.place()
         if place.node is None:
             raise HermesError("Nothing has been said yet.")
         return place.node
 
     async def list_user_messages(self) -> list[SaidMessage]:
-        """What the person said on the branch in use, newest first."""
+        """Return the person's messages on the branch in use, newest first."""
         path = await self._app.need_client().whole_path()
         steps = await self.history.steps()
         return await asyncio.to_thread(user_messages, path, steps)
@@ -165,15 +169,16 @@ class HistoryActions:
     # A look at what would happen to files
 
     async def _decide_restore(self, position: int, *, look: bool = False) -> Choices | None:
-        """What should happen to files on the way to a position; None: nothing should be done at all."""
+        """Return the choices for files when moving to a position; None if the person cancelled."""
         if not self._app.need_client().keeps_files:
             return {}
         return (await self._looked_at(position, look=look))[1]
 
     async def _looked_at(self, position: int, *, look: bool = False) -> tuple[RestorePlan, Choices | None]:
-        """A plan as it was agreed to, shown where something is at stake, or in any case with `look`.
+        """Return the plan the person agreed to, with their choices; None as choices if they cancelled.
 
-        Files that change meanwhile are looked at again.
+        The preview is shown if files are at risk, or in any case with `look`. If files change during the
+        preview, the new plan is shown again.
         """
         from app.tui.screens.history.history_services import restore_services
         from app.tui.screens.history.restoring import RestoringScreen
@@ -198,7 +203,7 @@ class HistoryActions:
     # What is shown of it
 
     def show(self, event: BranchSwitched) -> None:
-        """The conversation goes on elsewhere: show it from its end upwards, then what goes with it."""
+        """Show the conversation of the new branch from its end upwards, then the panes that belong to it."""
         app = self._app
         client = app.need_client()
         self._shown.show_branch(client)
@@ -206,7 +211,7 @@ class HistoryActions:
         app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
 
     def _offer(self, draft: str) -> None:
-        """Put a message that was taken back into the prompt, unless something else is written there."""
+        """Put a withdrawn message into the prompt, unless the prompt holds other text."""
         prompt = self._app.session.prompt
         free = not prompt.text or prompt.text == self._offered
         if free and prompt.text != draft:
@@ -216,7 +221,7 @@ class HistoryActions:
         self._offered = draft if free else ""
 
     async def _show_branch(self, client: SessionClient) -> None:
-        """Let the panes show the calls and the files of the branch."""
+        """Show the calls and the files of the branch in the panes."""
         try:
             path = await client.whole_path()
             calls = await asyncio.to_thread(last_calls, path)
@@ -227,7 +232,7 @@ class HistoryActions:
             self._app.bridge.show_branch(calls, files)
 
     async def show_ignored(self) -> None:
-        """Show the ignored files that the session changed above the others, or leave them out again."""
+        """Show or hide the ignored files that the session changed, above the others."""
         pane = self._app.session.files
         try:
             found = await ignored_files(self.history, {each.path for each in pane.changes})
@@ -239,7 +244,7 @@ class HistoryActions:
 
 
 def _move_notice(words: str, went: NavigationResult, rest: str) -> str:
-    """One notice about a move through the history. Pure."""
+    """Return one notice about a move through the history. Pure."""
     files = went.restored.sentence() if went.restored is not None else "Files stay as they are."
     draft = "The message is back in the prompt." if went.draft else ""
     return " ".join(filter(None, (words, files, draft, rest)))

@@ -1,4 +1,4 @@
-"""Keys mapped by the setting `keys`: what can have them, what is wrong with a wish, what is in force."""
+"""Key bindings from the setting `keys`: what can be bound, problems in the setting, the result."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _PREFIXES: Mapping[str, Surface] = {
 
 @dataclass(frozen=True, slots=True)
 class Bindable:
-    """Something that can have keys."""
+    """A command or widget action that can have keys."""
 
     id: str
     name: str
@@ -56,7 +56,7 @@ class Bindable:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys in force."""
+    """The key bindings in effect."""
 
     by_id: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
@@ -65,22 +65,25 @@ class Keys:
     """The ids whose keys are not those they have by default."""
 
     def of(self, id: str) -> tuple[str, ...]:
-        """The keys of a command; empty when it has none."""
+        """Return the keys of a command; empty if it has none."""
         found = self.by_id.get(ALIASES.get(id, id))
         if found is None:  # one that was found later has the keys it declares
             return BY_ID[id].keys if id in BY_ID else ()
         return found
 
     def label(self, id: str) -> str:
-        """The keys of a command in a terminal's own notation, such as `^P`; empty when it has none."""
+        """Return the keys of a command in a terminal's notation, such as `^P`; empty if it has none."""
         return " ".join(map(shown_key, self.of(id)))
 
     def keymap(self) -> dict[str, str]:
-        """What `App.set_keymap` takes; it cannot take a key away, so one that nobody can press stands in."""
+        """Return the argument for `App.set_keymap`.
+
+        A keymap cannot remove a key, so a key that nobody can press replaces it.
+        """
         return {id: ",".join(self.by_id[id]) or NO_KEY + id for id in self.changed if not _by_prompt(id)}
 
     def for_prompt(self) -> dict[str, str]:
-        """What `Prompt.bind_keys` takes."""
+        """Return the argument for `Prompt.bind_keys`."""
         return {id: ",".join(self.by_id[id]) for id in self.changed if _by_prompt(id)}
 
 
@@ -90,7 +93,7 @@ def _by_prompt(id: str) -> bool:
 
 @lru_cache(maxsize=1)
 def bindables() -> Mapping[str, Bindable]:
-    """Everything that can have keys, by id: commands first, then the prompt, then conversation and panes."""
+    """Return everything that can have keys, by id: commands, then the prompt, then conversation and panes."""
     found: dict[str, Bindable] = {}
     for each in (*_commands(), *_prompt(), *_widgets()):
         found.setdefault(each.id, each)
@@ -129,9 +132,9 @@ def _widgets() -> Iterator[Bindable]:
 
 
 def resolve(wishes: Mapping[str, str]) -> Keys:
-    """The keys in force when the setting `keys` holds `wishes`. Never raises; pure.
+    """Return the key bindings that result from the setting `keys`. Never raises; pure.
 
-    A wish that cannot be met leaves the keys as they are by default and becomes a problem.
+    A wish that cannot be met leaves the default keys and becomes a problem.
     """
     known = bindables()
     if not wishes:
@@ -144,7 +147,9 @@ def resolve(wishes: Mapping[str, str]) -> Keys:
 
 
 def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """The wishes that make sense by themselves; what needs a key and what goes first comes first."""
+    """Return the wishes that are valid on their own, ordered: commands that need a key and those with
+    priority first.
+    """
     read: dict[str, tuple[str, ...]] = {}
     for given, text in wishes.items():
         id = ALIASES.get(given, given)
@@ -167,7 +172,7 @@ def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str
 
 
 def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> tuple[str, ...] | None:
-    """The keys a wish names; None when not one of them can be had."""
+    """Return the keys that a wish names; None if none of them is available."""
     if len(text) > _LONGEST:
         problems.append(_problem(given, "that is no list of keys"))
         return None
@@ -189,7 +194,7 @@ def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> 
 
 
 def _refusal(key: str, bindable: Bindable) -> str:
-    """Why something may not have a key, whatever else has it; empty when it may."""
+    """Return the reason why a command may not have a key, whoever else holds it; empty if it may."""
     if key in bindable.keys:
         return ""
     if bindable.surface in ("session", "prompt") and types_text(key):
@@ -200,7 +205,7 @@ def _refusal(key: str, bindable: Bindable) -> str:
 
 
 def _grant_keys(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """The wishes without the keys that something else has and keeps."""
+    """Return the wishes without keys that another command holds and keeps."""
     granted: dict[str, tuple[str, ...]] = {}
     pending = set(wishes)
     for id, wished in wishes.items():
@@ -220,7 +225,10 @@ def _grant_keys(wishes: Mapping[str, tuple[str, ...]], problems: list[str]) -> d
 
 
 def _holder(key: str, id: str, granted: Mapping[str, tuple[str, ...]], pending: set[str]) -> str | None:
-    """What keeps `id` from having the key: another wish, or a default that must stand or goes first."""
+    """Return the command that keeps `id` from having the key; None if the key is free.
+
+    A key is held by another wish, or as a default that must remain or has priority.
+    """
     one = bindables()[id]
     for other, two in bindables().items():
         if other == id or other in pending:
@@ -239,7 +247,7 @@ def _holder(key: str, id: str, granted: Mapping[str, tuple[str, ...]], pending: 
 
 
 def _left_over(granted: Mapping[str, tuple[str, ...]], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """The default keys of everything else, without those that a wish took."""
+    """Return the default keys of all other commands, without those taken by a wish."""
     rest: dict[str, tuple[str, ...]] = {}
     for id, each in bindables().items():
         if id in granted:

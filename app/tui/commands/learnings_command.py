@@ -1,4 +1,4 @@
-"""Looking at what failed and what worked."""
+"""The command that shows learnings: what failed and what worked."""
 
 from __future__ import annotations
 

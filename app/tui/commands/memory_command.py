@@ -1,4 +1,4 @@
-"""Looking at what is remembered between sessions."""
+"""The command that shows notes remembered between sessions."""
 
 from __future__ import annotations
 

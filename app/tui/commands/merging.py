@@ -1,4 +1,4 @@
-"""Bringing what an agent changed in its copy into the project, as a person does it: a look first."""
+"""Merging an agent's copy into the project, after the person has reviewed the changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALL = "all"
 
 @dataclass(slots=True)
 class _Round:
-    """Copies that are merged one after the other, to be undone together."""
+    """Copies that are merged one after the other, and undone together."""
 
     place: str = ""
     """Which of how many is looked at, for the person."""
@@ -39,7 +39,7 @@ class _Round:
 
 
 def agent_to_merge(argument: str) -> str:
-    """The agent that `merge agent-1` names, or `ALL`. Raises `HermesError`. Pure."""
+    """Return the agent named in `merge agent-1`, or `ALL`. Raises `HermesError`. Pure."""
     word, *rest = argument.split()
     if word != "merge" or len(rest) != 1:
         raise HermesError(USAGE)
@@ -47,10 +47,10 @@ def agent_to_merge(argument: str) -> str:
 
 
 async def merge_copy(app: HistoryPort, agent: str) -> str:
-    """Show what an agent changed and do what the person decides; a notice about it. Run it as a worker.
+    """Show what an agent changed and apply the person's decision; return a notice. Must run as a worker.
 
-    `ALL` shows the copies of all agents that have ended, one after the other. Empty if the person
-    thought better of it. Raises `HermesError`.
+    `ALL` shows the copies of all ended agents, one after the other. The notice is empty if the person
+    cancelled. Raises `HermesError`.
     """
     from agent.session.history.navigation import BUSY
 
@@ -88,7 +88,7 @@ async def _merge_all(app: HistoryPort, agents: Agents) -> str:
 
 
 async def _merge_one(app: HistoryPort, agents: Agents, agent: str, turn: _Round) -> str:
-    """Look at one copy and do what the person decides; a notice about it."""
+    """Show one copy and apply the person's decision; return a notice."""
     plan, choices, discards = await _decide_merge(app, agents, agent, turn.place)
     if discards:
         return await _discard_copy(app, agents, agent)
@@ -113,9 +113,9 @@ def _undo_hint(app: HistoryPort, turn: _Round) -> str:
 async def _decide_merge(
     app: HistoryPort, agents: Agents, agent: str, place: str
 ) -> tuple[RestorePlan, Mapping[str, Choice] | None, bool]:
-    """The plan as it was agreed to, what was chosen, and whether to remove the copy instead.
+    """Return the plan the person agreed to, their choices, and whether to discard the copy instead.
 
-    Files that change while somebody looks at it are looked at again.
+    If files change during the review, the new plan is shown again.
     """
     from app.tui.screens.agents.merge import MergeScreen
     from app.tui.screens.history.history_services import restore_services

@@ -1,4 +1,6 @@
-"""Moving the session to a messenger and back; the service has it then, and this terminal stays attached."""
+"""The command that moves the session to a messenger and back. The service hosts it; this terminal stays
+attached.
+"""
 
 from __future__ import annotations
 

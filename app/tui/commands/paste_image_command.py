@@ -1,4 +1,4 @@
-"""Pasting an image of the clipboard into the message that is being written."""
+"""The command that pastes an image of the clipboard into the message being written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def _paste(app: AppContext, _nothing: str) -> None:
 
 
 async def _from_terminal(app: AppContext) -> bytes | None:
-    """What the terminal itself says of its clipboard; None where it does not offer that."""
+    """Ask the terminal for its clipboard; return None if it does not offer that."""
     from app.tui.conversation.clipboard_images import LARGEST, NoImageError
     from app.tui.terminal.answers import ClipboardRefusedError, clipboard_of_terminal
 

@@ -1,4 +1,4 @@
-"""Looking at the plugins there are."""
+"""The command that shows the installed plugins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOG_END = 4_000
 
 @dataclass(frozen=True, slots=True)
 class DiskPlugins:
-    """The plugins of a workspace as they lie on the disk, and how their code does in the open session."""
+    """The plugins of a workspace on disk, and the state of their code in the open session."""
 
     home: Home
     workspace: Path
@@ -127,7 +127,7 @@ class DiskPlugins:
 
 
 def _files_hash(each: ShelvedPlugin) -> str:
-    """One hash of all files as they are; empty where they cannot be read. Reads all of them."""
+    """Return one hash of all files of a plugin; empty if they cannot be read. Reads all of them."""
     from agent.integrations.plugins.files import PluginError, digest, hashes
 
     if each.plugin is None:
@@ -139,7 +139,7 @@ def _files_hash(each: ShelvedPlugin) -> str:
 
 
 def failure_text(failure: PluginFailure | None) -> str:
-    """The sentences that tell of a failure. Pure."""
+    """Return the sentences about a failure. Pure."""
     if failure is None:
         return ""
     often = f" It failed {failure.times} times in this session." if failure.times > 1 else ""

@@ -1,8 +1,8 @@
-"""The one registry of commands.
+"""The registry of commands.
 
-Palette, slash menu, key bindings, help and `docs/commands.md` are all made from it. The first picture
-needs the bindings of `COMMANDS` (`app.tui.commands.registry`); all other commands declare themselves in a
-file `*_command.py` beside it, or in the folder `commands` of the search path, and are found after it.
+Palette, slash menu, key bindings, help and `docs/commands.md` are made from it. The first picture needs the
+bindings of `COMMANDS`. All other commands declare themselves in a file `*_command.py` in this folder, or in
+the folder `commands` of the search path; they are found later.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_KEY = "no-key-"
 
 
 class AppCommand(NamedTuple):
-    """Something a person can ask the program to do."""
+    """A command that a person can give the program."""
 
     id: str
     """Stable name, `group.verb`, under which its keys can be mapped to others."""
@@ -50,7 +50,7 @@ class AppCommand(NamedTuple):
 
     @property
     def keys_shown(self) -> str:
-        """The keys in a terminal's own notation, such as `^P`."""
+        """The keys in a terminal's notation, such as `^P`."""
         return " ".join(shown_key(key) for key in self.keys)
 
 
@@ -445,19 +445,19 @@ FORMER_WORDS = {"futures": "attempts"}
 
 
 class CommandCall(NamedTuple):
-    """A slash command as it was typed."""
+    """A parsed slash command."""
 
     command: AppCommand
     argument: str
 
 
 def all_commands() -> tuple[AppCommand, ...]:
-    """The commands that are known by now, in the order of help."""
+    """Return the commands known so far, in the order of the help."""
     return tuple(BY_ID.values())
 
 
 def find_commands() -> tuple[AppCommand, ...]:
-    """Add the commands that declare themselves; those that count. Imports them."""
+    """Import and add the commands that declare themselves; return those that were accepted."""
     # Late: the first picture waits for this module.
     from tools.parts import PartKind
 
@@ -466,9 +466,10 @@ def find_commands() -> tuple[AppCommand, ...]:
 
 
 def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
-    """Add commands; those that count. One whose id or word is taken is left out, and the log says so.
+    """Add commands; return those that were accepted. One whose id or word is taken is left out and logged.
 
-    One that was added before counts as well: a further application in the process binds its keys, too.
+    A command that was added before is accepted again: a second application in the process also binds its
+    keys.
     """
     found: list[AppCommand] = []
     for command in commands:
@@ -486,13 +487,13 @@ def take_in(commands: Sequence[AppCommand]) -> tuple[AppCommand, ...]:
 
 
 def forget_command(command: AppCommand) -> None:
-    """Take a command away that was found."""
+    """Remove a command that was found."""
     BY_ID.pop(command.id, None)
     BY_SLASH.pop(command.slash, None)
 
 
 def read_slash(text: str) -> CommandCall | str:
-    """What `/word argument` asks for, or a sentence that says why it cannot be done. Pure."""
+    """Parse `/word argument`; return a sentence if it names no possible command. Pure."""
     word, _, argument = text.strip().removeprefix("/").partition(" ")
     argument = argument.strip()
     command = BY_SLASH.get(FORMER_WORDS.get(word.lower(), word.lower()))
@@ -508,7 +509,7 @@ def read_slash(text: str) -> CommandCall | str:
 
 
 def bindings(commands: Sequence[AppCommand] = COMMANDS) -> list[Binding]:
-    """The key bindings; each has the id of its command, so it can be mapped to another key."""
+    """Return the key bindings; each has its command's id, so it can be mapped to another key."""
     return [
         Binding(
             ",".join(command.keys) or NO_KEY + command.id,
@@ -524,7 +525,7 @@ def bindings(commands: Sequence[AppCommand] = COMMANDS) -> list[Binding]:
 
 
 def group_commands(commands: Sequence[AppCommand]) -> Iterator[tuple[Group, list[AppCommand]]]:
-    """The commands by group, in the order of the registry."""
+    """Yield the commands by group, in the order of the registry."""
     for group in GROUPS:
         members = [command for command in commands if command.group == group]
         if members:
@@ -532,7 +533,7 @@ def group_commands(commands: Sequence[AppCommand]) -> Iterator[tuple[Group, list
 
 
 def markdown() -> str:
-    """The text of `docs/commands.md`."""
+    """Return the text of `docs/commands.md`."""
     find_commands()
     lines = [
         "# Commands",

@@ -1,4 +1,4 @@
-"""Drafting the message that has the agent write down the way it went as a skill."""
+"""The command that drafts a message asking the agent to write its approach down as a skill."""
 
 from __future__ import annotations
 

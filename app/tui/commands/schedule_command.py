@@ -1,4 +1,4 @@
-"""Looking at jobs on time."""
+"""The command that shows scheduled jobs."""
 
 from __future__ import annotations
 

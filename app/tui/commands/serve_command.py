@@ -1,4 +1,6 @@
-"""Handing the session over to the service, so that other heads can come in and it outlives the terminal."""
+"""The command that hands the session to the service, so that other clients can attach and it outlives the
+terminal.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ async def _serve(app: AppContext, _words: str) -> None:
 
 
 async def hand_over(app: AppContext) -> str:
-    """Let the session be one of the service, unless it is; its address. Raises `HermesError`."""
+    """Hand the session to the service unless the service already has it; return its address. Raises
+    `HermesError`.
+    """
     from agent.core.home import Home
     from app.running_service import running_service
 
@@ -66,7 +70,7 @@ async def bring_service(app: AppContext) -> None:
 
 
 async def _start_service() -> None:
-    """Start a service that outlives this program. Raises `HermesError`."""
+    """Start a service that continues after this program. Raises `HermesError`."""
     arguments = ["serve", "--json"]
     process = await start_child(
         [sys.executable, "-I", "-c", _START.format(path=sys.path, arguments=arguments)],

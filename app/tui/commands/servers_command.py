@@ -1,4 +1,4 @@
-"""Looking at the MCP servers of the session."""
+"""The command that shows the MCP servers of the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`!command`: a command of the person's own, run beside the agent."""
+"""`!command`: a shell command of the person, run outside the agent's turn."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ READ_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class ShellOutcome:
-    """What a command put out, cleaned, and its exit code."""
+    """The output of a command, cleaned, and its exit code."""
 
     command: str
     output: str
     code: int
 
     def as_text(self) -> str:
-        """Command, output and a code that is not 0, as one text."""
+        """Return the command, its output and a nonzero exit code as one text."""
         end = f"\n(exit code {self.code})" if self.code else ""
         return f"$ {self.command}\n{self.output.rstrip()}{end}"
 
@@ -39,7 +39,7 @@ class ShellOutcome:
 async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.environ) -> ShellOutcome:
     """Run a command line in `folder`, without a terminal and without the secrets of the environment.
 
-    A cancelled wait stops it with all its children. Raises `HermesError` if it cannot be started.
+    Cancelling the wait stops the command and all its children. Raises `HermesError` if it cannot be started.
     """
     try:
         child = await asyncio.create_subprocess_shell(

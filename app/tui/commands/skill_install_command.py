@@ -1,4 +1,4 @@
-"""Installing skills from elsewhere, on a screen."""
+"""The command that installs skills from other sources, on a screen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def skill_market(workspace: Path) -> HubMarket:
-    """The sources of the settings, for a screen. Touches the disk."""
+    """Return the skill sources from the settings, for a screen. Touches the disk."""
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.knowledge.skills.hub.service import open_hub

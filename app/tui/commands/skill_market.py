@@ -1,4 +1,4 @@
-"""Skills of other places, for the screen that installs them."""
+"""Skills of other sources, for the screen that installs them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class HubMarket:
-    """The sources of the settings."""
+    """The skill sources from the settings."""
 
     def __init__(self, hub: SkillHub) -> None:
         self._hub = hub
         self._known: dict[SkillOffer, SkillReference] = {}
 
     def find(self, text: str) -> SearchResult:
-        """The one skill that an identifier names, or what a search for the words finds."""
+        """Return the one skill that an identifier names, or the results of a search for the words."""
         found, self._known = self._hub.find(text)
         return found
 
     def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
-        """A skill in quarantine."""
+        """Return a context manager that holds a skill in quarantine."""
         return self._hub.examine(self._known[offer])
 
     def install(self, candidate: Candidate) -> None:
-        """Take it into the home."""
+        """Install a skill into the home."""
         self._hub.installed.install(candidate)

@@ -1,4 +1,4 @@
-"""Looking at the skills there are."""
+"""The command that shows the installed skills."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DiskShelf:
-    """The skills of a workspace, and the setting that switches single ones off."""
+    """The skills of a workspace on disk, and the setting that switches single ones off."""
 
     home: Home
     workspace: Path

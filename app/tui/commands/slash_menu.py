@@ -1,4 +1,4 @@
-"""Slash commands and skills by name: offered in the prompt and the palette."""
+"""Slash commands and skills, offered by name in the prompt and the palette."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 
 def offer_commands(prompt: Prompt, skills: Iterable[MenuCommand] = ()) -> None:
-    """Let the prompt offer every command that is known by now, then the skills."""
+    """Offer all commands known so far in the prompt, then the skills."""
     commands = [MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()]
     prompt.completer.commands = [*commands, *(each for each in skills if each.name not in BY_SLASH)]
 
 
 async def add_found_commands(app: AppContext) -> None:
-    """Find the commands that declare themselves, aside; offer them and those of panes, with their keys."""
+    """Find the commands that declare themselves, in a thread; offer them and those of panes, with their
+    keys.
+    """
     await yielding_thread(find_commands)
     take_in(app.session.pane_commands)
     for command in all_commands():
@@ -47,7 +49,7 @@ SHOWN = 120
 
 
 def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
-    """Skills and prompts of servers in a folder, with what may follow them. Reads the disk."""
+    """Return skills and server prompts of a folder, with their possible arguments. Reads the disk."""
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.integrations.plugins.shelf import catalog_for
@@ -64,7 +66,7 @@ def words_of(workspace: Path) -> tuple[CommandChoice, ...]:
 
 
 def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
-    """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
+    """Return the stored prompts of MCP servers: word, description, arguments. Reads the disk."""
     from agent.core.home import Home
     from agent.integrations.mcp.catalog import load_catalog
     from agent.integrations.mcp.server_config import declared_servers
@@ -79,7 +81,7 @@ def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
 
 
 def short(text: str) -> str:
-    """A description as long as menus show it. Pure."""
+    """Shorten a description to the length that menus show. Pure."""
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1].rstrip()}…"
 
 
@@ -87,14 +89,14 @@ if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
     class SkillNamesPort(AppContext, Protocol):
-        """The skills that can be run by their names."""
+        """The application, with the skills that can be run by name."""
 
         @property
         def skills(self) -> SkillNames: ...
 
 
 class SkillNames:
-    """Skills and commands of plugins of the session that is open, as far as the person can name them."""
+    """Skills and plugin commands of the open session that the person can call by name."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
@@ -103,7 +105,7 @@ class SkillNames:
         """Commands that plugins registered."""
 
     async def look(self) -> None:
-        """Find the skills there are now, aside, and offer them."""
+        """Find the current skills in a thread, and offer them."""
         client = self._app.host.client
         if client is not None:
             said = await client.plugins.commands()
@@ -112,9 +114,9 @@ class SkillNames:
             offer_commands(self._app.session.prompt, [*self.known, *self.commands])
 
     async def run(self, text: str) -> bool:
-        """Send `name words` to the session if there is such a skill, or run the command of a plugin.
+        """Send `name words` to the session if a skill has that name, or run a plugin's command.
 
-        False if there is neither. Raises `HermesError` where a plugin fails.
+        Return False if neither exists. Raises `HermesError` if a plugin fails.
         """
         name, _, argument = text.strip().partition(" ")
         if all(each.name != name for each in (*self.known, *self.commands)):
@@ -128,7 +130,7 @@ class SkillNames:
         return True
 
     def palette(self) -> Iterator[SystemCommand]:
-        """An entry for each; choosing one begins the message."""
+        """Yield a palette entry for each; choosing one puts the beginning of the message into the prompt."""
         for each in self.known:
             if each.name not in BY_SLASH:
                 yield SystemCommand(f"Skill: {each.name}", each.description, partial(self._begin, each.name))

@@ -1,4 +1,6 @@
-"""Speaking to the prompt: recorded until it is called again, written down, and put in at the cursor."""
+"""The command for dictation: records until it is called again, transcribes, and inserts the text at the
+cursor.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
 
 
 async def _talk(app: AppContext, _nothing: str) -> None:
-    """Begin to record, or end it. What was said is put into the prompt; nothing is sent."""
+    """Start or end the recording. The transcript is put into the prompt; nothing is sent."""
     if (running := _under_way.get(app)) is not None:
         running.set()
         return
@@ -50,7 +52,7 @@ async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
 
 
 async def _record(app: AppContext, recording: Recording, enough: asyncio.Event) -> bytes:
-    """The sound until the person says that it is enough, or the recorder ends."""
+    """Return the sound recorded until the person stops, or the recorder ends."""
     await recording.start()
     try:
         key = app.keys.label("prompt.talk") or "/talk"

@@ -1,4 +1,4 @@
-"""Reading answers aloud while they are written."""
+"""The command that reads answers aloud while they are written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AnswersAloud:
-    """Hears the events of a session and hands on sentences of the answer as soon as they are whole."""
+    """A listener of session events that speaks each sentence of the answer as soon as it is complete."""
 
     def __init__(self, reading: ReadingAloud) -> None:
         self.reading = reading
@@ -46,7 +46,7 @@ class AnswersAloud:
 
 
 async def _voice(app: AppContext, wanted: str) -> None:
-    """Switch it on or off; without a word to what it is not."""
+    """Switch reading aloud on or off; without a word, toggle it."""
     known = next((each for each in app.bridge.listeners if isinstance(each, AnswersAloud)), None)
     wanted = wanted.strip().lower() or ("on" if known is None else "off")
     if wanted not in ("on", "off"):
@@ -72,7 +72,7 @@ async def _voice(app: AppContext, wanted: str) -> None:
 
 
 def _ready(app: AppContext) -> tuple[tuple[str, ...], str]:
-    """The command that plays sound, or why nothing can be read. Reads the settings."""
+    """Return the command that plays sound, or the reason why nothing can be read. Reads the settings."""
     from agent.core.config.loader import load
     from agent.core.home import Home
     from agent.integrations.senses.speaking import missing, player

@@ -1,1 +1,1 @@
-"""The conversation on the screen: the open session, its events, what is sent to it."""
+"""The conversation on the screen: the open session, its events, and the messages sent to it."""

@@ -1,4 +1,4 @@
-"""The conversation and the prompt in front: the session's, or an agent's."""
+"""The conversation and the prompt in the foreground: the session's, or an agent's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def screen(app: AppContext) -> ConversationScreen:
-    """The topmost screen with a conversation; dialogs over it do not count."""
+    """Return the topmost screen with a conversation, ignoring dialogs above it."""
     for each in reversed(app.screen_stack):
         if isinstance(each, ConversationScreen):
             return each
@@ -21,22 +21,22 @@ def screen(app: AppContext) -> ConversationScreen:
 
 
 def agent(app: AppContext) -> str:
-    """The id of the agent whose conversation it is; empty for the session's own."""
+    """Return the id of the agent in the foreground; empty for the main agent."""
     return screen(app).shows_agent
 
 
 def transcript(app: AppContext) -> Transcript:
-    """The conversation."""
+    """Return the transcript in the foreground."""
     return screen(app).transcript
 
 
 def prompt(app: AppContext) -> Prompt:
-    """The prompt below it."""
+    """Return the prompt in the foreground."""
     return screen(app).prompt
 
 
 def attach(app: AppContext, agent: str) -> None:
-    """Show the conversation of an agent, and follow it."""
+    """Show the conversation of an agent and follow it."""
     from app.tui.conversation.agent_screen import AgentScreen
 
     if app.bridge.team.row(agent) is not None:

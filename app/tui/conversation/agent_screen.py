@@ -1,4 +1,4 @@
-"""The conversation of an agent that was sent, live, with a prompt of its own."""
+"""The live conversation of a subagent, with its own prompt."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ READS = 5
 
 
 class AgentScreen(ConversationScreen):
-    """Reads what the agent has said and done, then follows it. Esc leads back to where the person was."""
+    """The screen of one subagent: it shows the past conversation, then follows it. Esc leads back."""
 
     CSS_PATH = "agent_screen.tcss"
     PROMPT_ID = "agent-prompt"
@@ -132,7 +132,7 @@ class AgentScreen(ConversationScreen):
     # What it shows
 
     async def _begin(self) -> None:
-        """Bring in conversation and panes, without keeping the keys waiting, and fill them."""
+        """Mount conversation and panes without delaying keys, and fill them."""
         try:
             await self.place_workbench()
         except MountError:
@@ -140,7 +140,7 @@ class AgentScreen(ConversationScreen):
         await self._read()
 
     async def _read(self) -> None:
-        """Show what there is, and go on from there."""
+        """Show the stored conversation, then follow new events."""
         from tools.registry import registry
 
         path: Sequence[Node] = ()
@@ -193,7 +193,7 @@ class AgentScreen(ConversationScreen):
             tell(self.transcript, event)
 
     def _show_standing(self) -> None:
-        """Show all that is not the conversation."""
+        """Show everything apart from the conversation."""
         todos = self._bridge.todos
         if items := todos.of(self.shows_agent):
             self.todo.show(items, todos.below(self.shows_agent))
@@ -205,7 +205,7 @@ class AgentScreen(ConversationScreen):
         self._show_keys()
 
     async def _show_waiting(self) -> None:
-        """Show what the agent reads first when it goes on."""
+        """Show the messages that the agent will read when it continues."""
         waiting = await self._agents.waiting(self.shows_agent)
         if (row := self._row) is not None and row.state not in LIVE:
             self.prompt.steering = waiting
@@ -237,7 +237,7 @@ class AgentScreen(ConversationScreen):
     # What the person does
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc ends a selection or a search first while the conversation has the keys."""
+        """While the conversation has the focus, let Esc end a selection or a search first."""
         if action == "leave_conversation":
             return self.transcript.has_focus and bool(
                 self.get_selected_text() or self.transcript.finder.pattern
@@ -249,13 +249,13 @@ class AgentScreen(ConversationScreen):
         self.ends_selection_or_search()
 
     def action_back(self) -> None:
-        """Back to where the person was; what was written for the agent is kept."""
+        """Return to the previous screen; the text written for the agent is kept."""
         if text := self.prompt.text:
             self._agents.drafts[self.shows_agent] = text
         self.dismiss(None)
 
     def action_back_out(self) -> None:
-        """Copy what is selected; else empty the prompt."""
+        """Copy the selection; without one, empty the prompt."""
         if selected := self.get_selected_text():
             self.app.copy_to_clipboard(selected)
             self.clear_selection()
@@ -263,11 +263,11 @@ class AgentScreen(ConversationScreen):
             self.prompt.set_text("")
 
     def action_pause(self) -> None:
-        """Hold the agent, or let it go on."""
+        """Pause the agent, or let it continue."""
         self.app.run_worker(partial(self._agents.pause, self.shows_agent))
 
     def action_kill(self) -> None:
-        """Ask, and stop the agent."""
+        """Ask for confirmation, then stop the agent."""
         self.app.run_worker(partial(self._agents.kill, self.shows_agent))
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
@@ -293,7 +293,7 @@ class AgentScreen(ConversationScreen):
             self._give_back(text)
 
     def _give_back(self, text: str) -> None:
-        """Put a message that went nowhere into the prompt again."""
+        """Put an undelivered message back into the prompt."""
         self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
 
     def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
@@ -306,7 +306,10 @@ class AgentScreen(ConversationScreen):
 
 
 def announced_nodes(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
-    """The part of a path that was told: what was stored just now is still to be heard of. Pure."""
+    """Return the part of a path whose events have arrived already. Pure.
+
+    Nodes stored after that are shown when their events arrive.
+    """
     if not under_way or not flight.node:
         return path
     end = len(path)

@@ -1,7 +1,7 @@
-"""The unfinished reply of each agent, and those who follow it.
+"""The unfinished reply of each agent, and the listeners that follow it.
 
-The store has what is complete; a person who comes to look at an agent also
-wants to see the answer that is half written and the calls that still run.
+The store has only complete messages. A person who opens an agent also wants to see the half-written answer
+and the calls that still run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Running:
 
 @dataclass(slots=True)
 class Flight:
-    """The part of an agent's conversation that is not in the store yet."""
+    """The part of an agent's conversation that is not stored yet."""
 
     node: int = 0
     """The last message or result that was told; 0 before there is one."""
@@ -46,7 +46,7 @@ class Flight:
     _calls: dict[str, _Running] = field(default_factory=dict[str, _Running])
 
     def hear(self, event: Event) -> None:
-        """Take in what happened in the conversation."""
+        """Record an event of the conversation."""
         match event:
             case TextAdded() | ReasoningAdded() | ReplyCut():
                 self._pieces.append(event)
@@ -64,20 +64,20 @@ class Flight:
                 self._calls.pop(event.call, None)
 
     def events(self) -> list[Event]:
-        """What to tell somebody who knows the store only."""
+        """Return the events that complete what is stored."""
         calls = [each for running in self._calls.values() for each in (running.started, *running.progress)]
         return [*self._pieces, *calls]
 
 
 class AgentStreams:
-    """The streams of all agents but the session's own."""
+    """The streams of all subagents of the session."""
 
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
         self._listeners: dict[str, list[Listener]] = {}
 
     def hear(self, event: Event) -> None:
-        """Take in an event and pass it on to those who follow its agent; a new session concerns all."""
+        """Record an event and pass it to the listeners of its agent; a new session concerns all."""
         if isinstance(event, SessionOpened):
             self._flights.clear()
             for each in [each for listeners in self._listeners.values() for each in listeners]:
@@ -94,11 +94,11 @@ class AgentStreams:
             listener(event)
 
     def flight(self, agent: str) -> Flight:
-        """What an agent is in the middle of."""
+        """Return the unfinished part of an agent's conversation."""
         return self._flights.get(agent) or Flight()
 
     def follow(self, agent: str, listener: Listener) -> Callable[[], None]:
-        """Hear every event of an agent from now on, until the function that comes back is called."""
+        """Pass every event of an agent to `listener`, until the returned function is called."""
         listeners = self._listeners.setdefault(agent, [])
         listeners.append(listener)
 

@@ -22,12 +22,12 @@ KEPT_IMAGE = "sha256:"
 
 
 def sources(attachments: Sequence[Attachment]) -> tuple[str, ...]:
-    """What stands for the images of a message in the conversation."""
+    """Return the sources by which the conversation shows a message's images."""
     return tuple(f"{KEPT_IMAGE}{each.sha256}" for each in attachments)
 
 
 def locate(path: str, workspace: Path) -> Path:
-    """The file a path means: `~` is the person's home, a relative path begins at the workspace."""
+    """Return the file that a path means; `~` is the home folder, relative paths start at the workspace."""
     try:
         return workspace / Path(path).expanduser()
     except RuntimeError:
@@ -35,7 +35,7 @@ def locate(path: str, workspace: Path) -> Path:
 
 
 def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | None:
-    """The first reading whose paths are all files, None if there is none. Touches the disk."""
+    """Return the files of the first reading whose paths all exist, or None. Touches the disk."""
     for reading in paths:
         files = [locate(path, workspace) for path in reading]
         if files and all(map(_is_file, files)):
@@ -44,7 +44,7 @@ def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | N
 
 
 def named_files(argument: str, workspace: Path) -> list[FoundFile]:
-    """The files an argument of `/attach` names, however it is quoted. Raises `AttachmentError`."""
+    """Return the files that the argument of `/attach` names, in any quoting. Raises `AttachmentError`."""
     argument = argument.strip().removeprefix("@")
     if not argument:
         raise AttachmentError("Say which image: /attach PATH, or drop it on the terminal.")
@@ -57,9 +57,9 @@ def named_files(argument: str, workspace: Path) -> list[FoundFile]:
 def take(
     images: Sequence[MentionedFile], store: AttachmentStore, workspace: Path
 ) -> tuple[tuple[Attachment, ...], list[str]]:
-    """Keep the images a message speaks of; also a sentence for each that cannot be sent.
+    """Store the images that a message mentions; also return a sentence for each that cannot be sent.
 
-    A mention that names no file is only a word. Touches the disk.
+    A mention that names no file is an ordinary word. Touches the disk.
     """
     taken: dict[Path, Attachment] = {}
     problems: list[str] = []

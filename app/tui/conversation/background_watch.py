@@ -1,4 +1,4 @@
-"""Watching what happens beside the conversation: the branch of git, and jobs."""
+"""Watchers outside the conversation: the git branch, and jobs."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ Tell = Callable[[Checkout | None], object]
 
 
 class GitBranchWatch:
-    """Hears the events of a session and tells what is checked out in its workspace.
+    """A listener of session events that reports the branch checked out in the workspace.
 
-    Git itself is not run: a few small files are read, in a thread, and one look
-    at a time however many events come.
+    It does not run git: it reads a few small files in a thread, one reading at a time for any number of
+    events.
     """
 
     def __init__(self, tell: Tell) -> None:
@@ -48,7 +48,7 @@ class GitBranchWatch:
                 self.look()
 
     def look(self) -> None:
-        """Look soon. Needs a running event loop."""
+        """Schedule a reading. Needs a running event loop."""
         self._again = True
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
@@ -72,13 +72,13 @@ LONGEST = 2_000
 
 
 class RunStarter:
-    """Starts a process that does what is due and ends; it goes on when this one ends."""
+    """Starts a child process that runs due jobs; it continues when this process ends."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
-        """Start one, unless the last one is still at work."""
+        """Start a child process, unless the last one still runs."""
         if self._process is not None and self._process.poll() is None:
             return
         self._process = subprocess.Popen(
@@ -92,13 +92,13 @@ class RunStarter:
         )
 
     def wait(self) -> None:
-        """Wait until the last one has ended. Blocking."""
+        """Wait until the last child process has ended. Blocking."""
         if self._process is not None:
             self._process.wait()
 
 
 async def watch_jobs(show: Callable[[str, str], None]) -> None:
-    """Look at the clock as long as the application runs; `show` gets the name of a job and what it said."""
+    """Check for due jobs as long as the application runs; `show` gets a job's name and its output."""
     await asyncio.sleep(SETTLED)
     await yielding_thread(_read_parts)
     from agent.automation.schedule.book import JobBook
@@ -127,7 +127,7 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
 
 @asynccontextmanager
 async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Give what begins a beat and waits for it only briefly: its mail command may hang."""
+    """Yield a function that starts a beat and waits for it only briefly, as its mail command may hang."""
     under_way: asyncio.Future[object] | None = None
 
     async def briefly() -> None:
@@ -146,7 +146,7 @@ async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callab
 
 
 def _read_parts() -> None:
-    """Read what looks at jobs. On the event loop it would make a key wait for 150 ms."""
+    """Import the modules for jobs in advance. On the event loop that would delay a key by 150 ms."""
     from agent.automation.schedule.book import JobBook  # noqa: F401
     from agent.automation.schedule.heartbeat import Heartbeats  # noqa: F401
     from agent.core.config.loader import load  # noqa: F401
@@ -155,7 +155,7 @@ def _read_parts() -> None:
 
 
 async def look(book: JobBook, begin: Callable[[], None], show: Callable[[str, str], None]) -> None:
-    """Show what waits to be shown, and begin what is due unless another process does that."""
+    """Show finished runs that are not shown yet, and start due jobs unless another process does."""
     for job, run in await book.notices():
         show(job.title, (run.output or run.error)[:LONGEST])
     _, soonest = await book.waits()

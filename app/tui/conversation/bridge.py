@@ -1,4 +1,4 @@
-"""Engine events become what the screen shows: one match, no state but the status line's."""
+"""Translates engine events into screen updates; its only state is that of the status line."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def tell(transcript: Transcript, event: Event) -> None:
-    """Let a conversation show what happened in it: words, calls, notices."""
+    """Show an event in a conversation: words, calls, notices."""
     match event:
         case UserMessageAdded():
             said = display_text(event.text, event.attachments)
@@ -97,13 +97,13 @@ _AS_STORED: Mapping[str, str] = {"completed": "done", "killed": "interrupted"}
 
 
 def end_notice(outcome: str, why: str = "") -> tuple[str, str]:
-    """The notice of an agent's end. `outcome` is that of its event, or as the store has it. Pure."""
+    """Return the notice of an agent's end; `outcome` is that of the event or of the store. Pure."""
     kind, words = ENDS.get(_AS_STORED.get(outcome, outcome), ENDS["failed"])
     return kind, f"{words} {why}".rstrip()
 
 
 def ending(event: TurnEnded) -> list[tuple[str, str]]:
-    """What is said when a turn ended in another way than by an answer, as notices. Pure."""
+    """Return the notices for a turn that ended without an answer. Pure."""
     match event.outcome:
         case "failed":
             return [("error", event.error or "The turn failed.")]
@@ -135,7 +135,7 @@ _ALARMING = ("error", "critical", "alert", "emergency")
 
 
 class Panes(Protocol):
-    """The parts of the session screen that show something; `SessionScreen` has the real ones."""
+    """The visible parts of the session screen; `SessionScreen` implements it."""
 
     transcript: Any
     prompt: Any
@@ -147,7 +147,7 @@ class Panes(Protocol):
 
 
 class Bridge:
-    """Hears every event and tells the panes. Quick: panes only note what changed and draw later."""
+    """Receives every event and updates the panes. It is fast, because panes note changes and draw later."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Bridge:
             hear(event)
 
     def _session(self, event: Event) -> None:
-        """What is about the session and its own agent, beside the conversation."""
+        """Show events of the session and its main agent, except in the conversation."""
         panes = self._panes
         match event:
             case SessionOpened():
@@ -218,7 +218,7 @@ class Bridge:
                 self.show_head(event.head)
 
     def _show_any_agent(self, event: Event) -> None:
-        """What is shown of every agent."""
+        """Show events that are visible for every agent."""
         panes = self._panes
         if self.team.hear(event):
             self._show_team()
@@ -250,19 +250,19 @@ class Bridge:
     # The agents that were sent
 
     def recall(self, events: Sequence[Event]) -> None:
-        """Show agents of earlier processes, as these events tell of them."""
+        """Show agents of earlier processes, from their events."""
         for event in events:
             self.team.hear(event)
             self.todos.hear(event)
         self._show_team()
 
     def show_stopping(self, agent: str) -> None:
-        """Show at once that an agent was told to stop."""
+        """Show at once that an agent is stopping."""
         self.team.mark_stopping(agent)
         self._show_team()
 
     def clear_ended_agents(self) -> int:
-        """Clear away the rows of agents that are over; how many went."""
+        """Remove the rows of ended agents; return how many were removed."""
         count = self.team.clear_ended()
         self._show_team()
         return count
@@ -277,13 +277,13 @@ class Bridge:
         self._panes.status.show(self.state)
 
     def _keep(self, key: str, event: ToolFinished) -> None:
-        """Keep what a call gave back, and drop the call that has been kept longest."""
+        """Store the result of a call, and drop the oldest stored one."""
         self._finished[key] = event
         if len(self._finished) > KEPT_RESULTS:
             del self._finished[next(iter(self._finished))]
 
     def call_in_full(self, call: str) -> str:
-        """Everything one of the last calls of this session gave back; empty for one that is not known."""
+        """Return the full result of one of the session's last calls; empty if it is unknown."""
         event = self._finished.get(call)
         if event is None:
             return ""
@@ -317,11 +317,11 @@ class Bridge:
         self.show_approvals(event.approvals)
 
     def show_approvals(self, mode: str) -> None:
-        """Show the mode, unless it is the usual one."""
+        """Show the mode, unless it is the default."""
         self.change(approvals="" if mode in ("ask", "normal") else mode)
 
     def show_branch(self, calls: Sequence[tuple[CallItem, float]], files: Sequence[PaneFileChange]) -> None:
-        """Log and files of another branch: calls with the time they ended (seconds since the epoch)."""
+        """Show log and files of another branch; each call comes with its end in seconds since the epoch."""
         log, pane = self._panes.calls, self._panes.files
         log.clear()
         for call, ended in calls:
@@ -332,16 +332,16 @@ class Bridge:
         pane.record(files)
 
     def show_head(self, head: str) -> None:
-        """Show the branch of the conversation, unless it is the first."""
+        """Show the name of the branch, unless it is the first."""
         self.change(head="" if head == MAIN else head)
 
     def _add_up(self) -> None:
-        """What the session costs: its own agent and all it sent. Unknown as soon as one part is."""
+        """Add up the session's cost: main agent and subagents. It is unknown if one part is."""
         sent = self.team.cost()
         self.change(cost=None if self._own_cost is None or sent is None else self._own_cost + sent)
 
     def _server_log(self, event: ServerLogged) -> None:
-        """A line of a tool server, among the calls."""
+        """Show a log line of a tool server among the calls."""
         self._logged += 1
         key = f"server:{self._logged}"
         display = Display(event.level[:20], event.text, "")
@@ -350,7 +350,7 @@ class Bridge:
         self._panes.calls.finish(key, outcome, None, display)
 
     def _files_changed(self, event: FilesChanged) -> None:
-        """Changes of a running call wait for its end: its own diff is the better one."""
+        """Hold back changes made during a running call until it ends, as its own diff is more exact."""
         key = _key(event, event.call)
         if event.more:
             self._panes.files.count_unnamed(event.more)
@@ -365,7 +365,7 @@ class Bridge:
     def _record_files(
         self, event: ToolFinished, seen: tuple[FileChange, ...], *, again: bool = False
     ) -> None:
-        """What a call changed: as it says itself, and what else was `seen` to change meanwhile."""
+        """Record the changes of a call: those it reports itself, and others `seen` during the call."""
         detail = event.display.detail
         told: list[PaneFileChange] = []
         if event.outcome == "done" and isinstance(detail, DiffDetail):
@@ -377,7 +377,9 @@ class Bridge:
 
 
 def _key(event: Event, call: str) -> str:
-    """A call as the panes know it: agents number their calls each for itself."""
+    """Return the panes' key of a call, which includes the agent because agents number their calls
+    separately.
+    """
     return call if event.agent == "main" else f"{event.agent}/{call}"
 
 
@@ -386,7 +388,7 @@ def _change(file: FileChange) -> PaneFileChange:
 
 
 def changed_files(diff: str) -> list[tuple[str, int, int]]:
-    """Path, lines added and lines removed of each file of a unified diff. Pure."""
+    """Return path, lines added and lines removed for each file of a unified diff. Pure."""
     from widgets.transcript.diff import DiffHunk, read_diff
 
     changes = []

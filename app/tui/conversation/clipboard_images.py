@@ -1,4 +1,4 @@
-"""An image of the clipboard, by the programs that reach it: Wayland, X11, macOS."""
+"""Reading an image from the clipboard, with the programs of Wayland, X11 and macOS."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ _TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "im
 
 
 class NoImageError(HermesError):
-    """There is no image to paste. The text says what to do instead."""
+    """The clipboard holds no image. The text says what to do instead."""
 
 
 def readers(environ: Mapping[str, str], platform: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Commands that list what the clipboard holds, and that print it; `{type}` stands for the kind."""
+    """Yield command pairs that list the clipboard's types and print one; `{type}` is the placeholder for the
+    type.
+    """
     if environ.get("WAYLAND_DISPLAY"):
         yield ("wl-paste", "--list-types"), ("wl-paste", "--no-newline", "--type", "{type}")
     if environ.get("DISPLAY"):
@@ -41,7 +43,7 @@ def readers(environ: Mapping[str, str], platform: str) -> Iterator[tuple[tuple[s
 
 
 async def clipboard_image(environ: Mapping[str, str], platform: str) -> bytes:
-    """The bytes of the image in the clipboard. Raises `NoImageError`."""
+    """Return the bytes of the image in the clipboard. Raises `NoImageError`."""
     lacking: list[str] = []
     for listing, printing in readers(environ, platform):
         program = shutil.which(printing[0], path=environ.get("PATH"))
@@ -79,7 +81,7 @@ def _words(environ: Mapping[str, str], lacking: list[str]) -> str:
 
 
 async def _command_output(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
-    """What a program prints; empty if it fails, takes long or prints too much."""
+    """Return the output of a program; empty if it fails, takes long or prints too much."""
     try:
         # A session of its own: such programs otherwise read from the terminal that is drawn on.
         process = await start_child(command, env=environ, private=True)
@@ -101,7 +103,9 @@ async def _command_output(command: tuple[str, ...], environ: Mapping[str, str]) 
 
 
 async def keep(data: bytes, folder: Path) -> Path:
-    """The image as a file that can be attached, made fit to be sent; older ones go. Raises `ToolError`."""
+    """Save the image as a file that can be attached, resized to be sent; remove older ones. Raises
+    `ToolError`.
+    """
     from tools.senses.reading_apart import fit_apart
 
     return await asyncio.to_thread(_save_picture, await fit_apart(data), folder)

@@ -1,4 +1,4 @@
-"""Images of a conversation: how they are read, and how this terminal shows them."""
+"""Images of a conversation: reading them, and showing them in this terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def show_images(app: AppContext, wanted: str) -> None:
-    """Draw the images of the session's conversation as the setting says, as far as this terminal can."""
+    """Draw the images of the session's conversation according to the setting and the terminal's abilities."""
     from app.tui.terminal.answers import sixel_cell
     from widgets.pictures.graphics import Graphics, graphics_of
 
@@ -40,7 +40,9 @@ def show_images(app: AppContext, wanted: str) -> None:
 
 
 def picture_loader(workspace: Callable[[], Path]) -> Load:
-    """Reads images of the home, and files by their path from the workspace; None for what cannot be read."""
+    """Return a function that reads images of the home, and files relative to the workspace; None if
+    unreadable.
+    """
 
     async def load(
         source: str, columns: int, rows: int, form: Form, cell: tuple[int, int]
@@ -60,7 +62,7 @@ def picture_loader(workspace: Callable[[], Path]) -> Load:
 
 
 def _bytes(source: str, workspace: Path) -> bytes:
-    """The bytes of an image; empty for what is not a file, or is too large. Never waits for a pipe."""
+    """Return the bytes of an image; empty if it is not a file or too large. Never waits for a pipe."""
     from agent.core.home import Home
     from tools.senses.pictures import LARGEST_FILE
 

@@ -1,4 +1,4 @@
-"""The files of the project and the kinds of agents, as the prompt offers them for `@`."""
+"""The files of the project and the kinds of agents that the prompt offers after `@`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ NOISE = (".git", "node_modules", "__pycache__", ".venv")
 
 
 def files_of(root: Path) -> Callable[[], list[str]]:
-    """A function that lists the files below `root`, ignored ones left out. It blocks: call it in a thread.
+    """Return a function that lists the files below `root`, without ignored ones. It blocks: call it in a
+    thread.
 
-    Of very many, or where the disk is slow, it lists what was found within `SECONDS`.
+    With very many files, or on a slow disk, it lists what it found within `SECONDS`.
     """
 
     def list_files() -> list[str]:
@@ -46,7 +47,7 @@ def files_of(root: Path) -> Callable[[], list[str]]:
 
 
 def agents_of(home: Home, workspace: Path) -> Callable[[], list[CommandChoice]]:
-    """A function that lists the kinds of agents that can be sent. It blocks: call it in a thread."""
+    """Return a function that lists the available kinds of agents. It blocks: call it in a thread."""
 
     def list_agents() -> list[CommandChoice]:
         from agent.session.subagents.definitions import Definitions

@@ -1,4 +1,4 @@
-"""Opens the place of a message that a search found."""
+"""Opening a message that a search found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def show_place(app: AppContext, session: str, node: int | None) -> None:
 
 
 async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
-    """Open the session, on the branch the message lies on, and light the match up. Raises `HermesError`."""
+    """Open the session on the branch of the message, and highlight the match. Raises `HermesError`."""
     client = app.need_client()
     stored = client.stored
     node = await stored.node(chosen.session, chosen.node)
@@ -57,7 +57,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
 
 
 def match_in(node: Node, query: Query) -> str:
-    """The first match as it stands in a message, of several words side by side all. Pure."""
+    """Return the first match as spelled in a message; adjacent matching words count as one. Pure."""
     text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
     together = spans(text, parse(f'"{" ".join(query.raw)}"')) if '"' not in "".join(query.raw) else []
     places = together or spans(text, query)
@@ -66,7 +66,7 @@ def match_in(node: Node, query: Query) -> str:
 
 
 def items_of(node: Node, words: str) -> list[Callable[[Item], bool]]:
-    """How to tell the item that shows a message, the surest way first. Pure."""
+    """Return predicates that recognize the item of a message, the most reliable first. Pure."""
     text = clean(node.content)
     match node.kind:
         case "user":

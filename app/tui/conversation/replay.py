@@ -34,7 +34,7 @@ OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"}
 
 
 def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
-    """The path as it looked when it was live, from its end upwards. What is not asked for costs nothing."""
+    """Yield the items of the path as they looked live, from the end upwards. Items are made on demand."""
     asked, arguments = len(path), dict[str, dict[str, Any]]()
     for at in range(len(path) - 1, -1, -1):
         node = path[at]
@@ -48,14 +48,14 @@ def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
 
 
 def call_at(path: Sequence[Node], at: int, tools: Registry) -> CallItem:
-    """The call whose result stands at an index of the path."""
+    """Return the call whose result is at an index of the path."""
     asked = _asked_by(path, at)
     arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
     return _call(path[at], arguments, tools)
 
 
 def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
-    """What a call of the path was asked and gave back; empty for one that is not on it."""
+    """Return arguments and result of a call on the path; empty if it is not on the path."""
     for at in range(len(path) - 1, -1, -1):
         if path[at].kind == "tool" and path[at].data.get("call") == call:
             return source_of(next(newest_first(path[: at + 1], tools)))
@@ -63,7 +63,7 @@ def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
 
 
 def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> list[Item]:
-    """What one node shows, top to bottom."""
+    """Return the items of one node, top to bottom."""
     match node.kind:
         case "user" if node.data.get("origin") != "engine":
             attached = attachments_of(node.data)
@@ -95,14 +95,14 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
 
 
 def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
-    """The line of a compaction, with what the model reads since then behind it."""
+    """Return the line of a compaction, with the summary that the model reads since then."""
     from agent.knowledge.context.message_history import folded_into
 
     return NoticeItem("compaction", clean(node.content), clean(folded_into(node, before)))
 
 
 def _asked_by(path: Sequence[Node], at: int) -> int:
-    """Where the message stands that a result answers; -1 if there is none."""
+    """Return the index of the message that a result answers; -1 if there is none."""
     while at >= 0 and path[at].kind != "assistant":
         at -= 1
     return at
@@ -132,7 +132,7 @@ def _call(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) 
 
 
 def display_of(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
-    """How the call looks; one of a tool that is gone, or changed its ways, gets a plain display."""
+    """Return the display of a call; a plain one if its tool is gone or has changed."""
     entry = tools.get(tool)
     if entry is not None and entry.describe is not None:
         try:

@@ -1,7 +1,6 @@
-"""The arrangement of the screen, kept from one start to the next.
+"""The layout of the screen, kept between starts in one small JSON file in the home.
 
-One small JSON file below the home. It is a convenience: what cannot be read is
-as good as nothing, what cannot be written is a line in the log.
+It is a convenience: an unreadable file counts as empty, and a failed write is logged.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _VERSION = 1
 
 
 class SavedLayout:
-    """The state of parts of the screen by their name, such as `panes`.
+    """The saved states of screen parts by name, such as `panes`.
 
-    Read once, at the start, because nothing may be drawn before; written in a
-    thread, a moment after the last change. Each write replaces the whole file,
-    so of two programs at once the one that changed something last is remembered.
+    It is read once, at the start, because nothing may be drawn before, and written in a thread shortly after
+    the last change. Each write replaces the whole file, so of two programs the last one to change something
+    wins.
     """
 
     def __init__(self, file: Path) -> None:
@@ -42,12 +41,12 @@ class SavedLayout:
         self._writing: asyncio.Task[None] | None = None
 
     def part(self, name: str) -> Mapping[str, Any]:
-        """What is known of a part; empty if nothing is, or nothing that makes sense."""
+        """Return the saved state of a part; empty if there is none or it is invalid."""
         part = self._parts.get(name)
         return part if isinstance(part, dict) else {}
 
     def note(self, name: str, state: Mapping[str, Any]) -> None:
-        """Remember the state of a part from now on. Needs a running event loop."""
+        """Save the state of a part soon. Needs a running event loop."""
         if state == self._parts.get(name):
             return
         self._parts = {**self._parts, name: dict(state)}
@@ -57,7 +56,7 @@ class SavedLayout:
             self._writing = asyncio.create_task(self._write_soon())
 
     async def settle(self) -> None:
-        """Write at once what is still to be written."""
+        """Write pending changes at once."""
         self._hurry.set()
         if self._writing is not None:
             await self._writing
@@ -100,5 +99,5 @@ def _write(file: Path, parts: Mapping[str, Any]) -> None:
 
 
 def _real_path(file: Path) -> Path:
-    """The file in the folder that links on the way to it lead to; itself it may be no link."""
+    """Resolve links in the folders of a path, but not a link at the file itself."""
     return file.parent.resolve() / file.name

@@ -1,4 +1,4 @@
-"""The session that is open: opening, switching and closing it, and what the person sends."""
+"""The open session: opening, switching and closing it, and sending it messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SessionRequest(NamedTuple):
-    """Which session to open, beyond what the command line says."""
+    """The session to open, in addition to the command line."""
 
     resume: str | None = None
     """Id, start of an id, or title."""
@@ -36,9 +36,9 @@ Opener = Callable[[SessionRequest, Listener], Awaitable["SessionClient"]]
 
 
 def opened_first(listener: Listener) -> Listener:
-    """A listener that hears `session_opened` before the notices that came while the session was opening.
+    """Return a listener that receives `session_opened` before notices emitted while the session was opening.
 
-    With that event the screen is cleared of the session before, and they are about the new one.
+    That event clears the screen of the previous session, and the notices belong to the new one.
     """
     early: list[Event] | None = []
 
@@ -59,7 +59,7 @@ def opened_first(listener: Listener) -> Listener:
 class SessionHost:
     """Opens and closes sessions one after the other.
 
-    `unsent` receives the messages that still waited in a session when another one was opened.
+    `unsent` receives the messages still queued in a session when another one was opened.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class SessionHost:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the process behind the session has ended."""
+        """True if the process of the session has ended."""
         return self.client is not None and self.client.lost
 
     async def open(self, wish: SessionRequest) -> SessionClient:
-        """Open a session; the one before is closed first, because two may want the same lock.
+        """Open a session. The previous one is closed first, because both may need the same lock.
 
-        When that fails the session before is opened again, and the error raised.
+        If that fails, the previous session is opened again and the error raised.
         """
         async with self._turn:
             before = self.session if self.client is not None else ""
@@ -105,7 +105,7 @@ class SessionHost:
                 self._give_back(left)
 
     async def close(self) -> None:
-        """Stop what runs and close the session, for good."""
+        """Stop running work and close the session permanently."""
         self._closed = True
         async with self._turn:
             await self._close()
@@ -120,7 +120,7 @@ class SessionHost:
         return client
 
     async def _close(self) -> Sequence[str]:
-        """Close the session; the messages that waited in it and do so nowhere else."""
+        """Close the session; return the messages that were queued only there."""
         client, self.client = self.client, None
         if client is None:
             return ()
@@ -134,7 +134,7 @@ class SessionHost:
         return () if self.is_served and not client.lost else client.queue
 
     def _give_back(self, texts: Sequence[str]) -> None:
-        """Hand out messages of the session before, except those that wait in this one as well."""
+        """Return messages of the previous session, except those queued in this one as well."""
         waiting = self.client.queue if self.client is not None else ()
         left = tuple(each for each in texts if each not in waiting)
         if left and not self._closed:
@@ -142,7 +142,7 @@ class SessionHost:
 
 
 class MessageSender:
-    """Messages between prompt and engine. Those sent before the session is open wait here."""
+    """Sends messages from the prompt to the engine. It holds those sent before the session is open."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class MessageSender:
         complain: Callable[[str], None],
         give_back: Callable[[Sequence[str]], None],
     ) -> None:
-        """`give_back` receives messages that cannot be delivered any more."""
+        """`give_back` receives messages that can no longer be delivered."""
         self._host = host
         self._give_back = give_back
         self._show = show
@@ -161,12 +161,12 @@ class MessageSender:
 
     @property
     def workspace(self) -> Path:
-        """Where relative paths begin."""
+        """The folder that relative paths start from."""
         client = self._host.client
         return client.workspace if client is not None else Path.cwd()
 
     def send(self, text: str, images: Sequence[MentionedFile] = (), *, steer: bool = False) -> None:
-        """Send a message, at once when nothing must be read first; what comes later leaves later."""
+        """Send a message, at once if no image must be read first. Later messages keep their order."""
         before = self._last if self._last is not None and not self._last.done() else None
         if not images and before is None:
             from agent.session.turns.turn_queue import QueuedMessage
@@ -177,18 +177,18 @@ class MessageSender:
             self._last = asyncio.create_task(sending, name="outbox")
 
     def release(self, client: SessionClient) -> None:
-        """The session is open: what waited for it leaves."""
+        """Send the messages that were held until the session was open."""
         held, self._held = self._held, []
         for item in held:
             client.submit(item.text, item.attachments)
 
     def waiting(self) -> list[str]:
-        """The messages that wait for the engine or in its queue, in order."""
+        """Return the messages that wait for the engine or in its queue, in order."""
         client = self._host.client
         return list(client.queue) if client is not None else [item.text for item in self._held]
 
     def set_waiting(self, texts: Sequence[str]) -> None:
-        """Replace the messages that wait; a text that stays keeps its images."""
+        """Replace the queued messages; a text that remains keeps its images."""
         if self._host.client is not None:
             self._host.client.set_queue(texts)
         else:

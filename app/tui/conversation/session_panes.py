@@ -1,7 +1,7 @@
-"""The parts of the session screen beside its prompt: the workbench with conversation and side panes.
+"""The parts of the session screen other than its prompt: the workbench with conversation and side panes.
 
-Reading these modules takes as long as everything the first picture needs, so nothing imports
-this one by the time that is drawn; `app.tui.conversation.session_screen` does afterwards, in a thread.
+Importing these modules takes as long as everything the first picture needs. They are therefore imported after
+the first picture, in a thread, by `app.tui.conversation.session_screen`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ pane_kinds()
 
 
 class SessionPanes:
-    """The parts that show a session, new and empty."""
+    """New, empty widgets that show a session."""
 
     def __init__(self, room: Size) -> None:
-        """`room` is what there will be for all of them."""
+        """`room` is the size available for all of them."""
         self.transcript = Transcript()
         self.kinds = pane_kinds()
         self.by_name: dict[str, Pane] = {kind.name: kind.make() for kind in self.kinds}

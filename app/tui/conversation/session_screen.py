@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
 
 async def bring_in(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
-    """Mount `workbench` out of sight beside `empty`, which keeps its place.
-
-    Raises `MountError` once the screen is closed.
+    """Mount `workbench` hidden next to `empty`, which remains visible. Raises `MountError` once the screen is
+    closed.
     """
     workbench.set_hidden(True)
     workbench.display = False
@@ -52,9 +51,9 @@ async def bring_in(screen: Screen[Any], workbench: Workbench, empty: EmptyBench)
 
 
 async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBench) -> None:
-    """Show `workbench` where `empty` stands: conversation and rules first, its panes after them.
+    """Replace `empty` with `workbench`: conversation and rules first, then its panes.
 
-    Returns once all of it is painted. To be awaited where messages of the screen do not wait for it.
+    Returns once all of it is painted. Await it only where the screen's messages do not wait for it.
     """
     await _wait_for_paint(screen)
     # What it covers stays, out of sight: taking it away would be one more layout.
@@ -65,16 +64,16 @@ async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBe
 
 
 async def _wait_for_paint(screen: Screen[Any]) -> None:
-    """Wait until everything so far is on the screen."""
+    """Wait until all changes so far are painted."""
     done = asyncio.Event()
     screen.call_after_refresh(done.set)
     await done.wait()
 
 
 class ConversationScreen(ClosableScreen[None]):
-    """The conversation of the session's own agent, or of one that was sent.
+    """The conversation of the main agent or of a subagent.
 
-    It stands with head and prompt; `place_workbench` brings the workbench in, with conversation and panes.
+    It starts with head and prompt; `place_workbench` adds the workbench with conversation and panes.
     """
 
     AUTO_FOCUS = "Prompt"
@@ -106,29 +105,29 @@ class ConversationScreen(ClosableScreen[None]):
         yield from self.foot()
 
     def foot(self) -> tuple[Widget, ...]:
-        """What stands below the prompt."""
+        """The widgets below the prompt."""
         return ()
 
     def keys_shown(self) -> frozenset[str]:
-        """The characters that are said to be commands where the focus is."""
+        """The characters that the visible key hints list as commands of the focused widget."""
         return self.workbench.keys_shown() if self.panes_mounted else frozenset()
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return self._ground.rows(crop)
 
     def adopt_workbench(self, workbench: Workbench, transcript: Transcript, agents: AgentsPane) -> None:
-        """Take the workbench with what is in it; nothing of it is shown yet."""
+        """Store the workbench and its parts; they are not shown yet."""
         self.workbench, self.transcript, self.agents = workbench, transcript, agents
         self.is_made = True
 
     async def place_workbench(self) -> None:
-        """Bring in conversation and panes, without keeping the keys waiting. Raises `MountError`."""
+        """Mount conversation and panes without delaying keys. Raises `MountError`."""
         await bring_in(self, self.workbench, self._empty)
         self.panes_mounted = True
         await put_in_place(self, self.workbench, self._empty)
 
     def ends_selection_or_search(self) -> bool:
-        """End a selection in the conversation, or else a search; whether there was one."""
+        """End a selection in the conversation, or else a search; return whether there was one."""
         if self.get_selected_text():
             self.clear_selection()
         elif self.transcript.finder.pattern:
@@ -146,7 +145,7 @@ class ConversationScreen(ClosableScreen[None]):
             self.transcript.use(palette)
 
     def move(self, motion: bool) -> None:
-        """Whether anything moves: what has a spinner, and the speed of agents."""
+        """Switch animation on or off: spinners, and the speed of agents."""
         self.head.move(motion)
         if self.is_made:
             self.transcript.motion = motion
@@ -154,7 +153,7 @@ class ConversationScreen(ClosableScreen[None]):
 
 
 class DoublePress:
-    """Tells the second press of a key from the first; `window` is the time between them in seconds."""
+    """Recognizes the second press of a key; `window` is the longest time between presses in seconds."""
 
     def __init__(self, window: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._window = window
@@ -163,7 +162,7 @@ class DoublePress:
         self._held = float("-inf")
 
     def press(self) -> bool:
-        """Whether this press is the second one; then the next is a first one again."""
+        """Record a press; return whether it is the second one. The press after that counts as a first one."""
         now = self._clock()
         if now < self._held:
             return False
@@ -172,7 +171,7 @@ class DoublePress:
         return second
 
     def hold(self, seconds: float) -> None:
-        """The key meant something else just now: presses in the next seconds count for nothing."""
+        """Ignore presses for some seconds, because the key just had another meaning."""
         self._last = float("-inf")
         self._held = self._clock() + seconds
 
@@ -185,9 +184,9 @@ STOPPING = 1.0
 
 
 class SessionScreen(ConversationScreen):
-    """Only composes and hands out its parts; the bridge and the actions decide what happens in them.
+    """The screen of the session. It composes and offers its parts; the bridge and the actions control them.
 
-    It stands with status bar, rules and prompt; `furnish` brings the workbench with conversation and panes.
+    It starts with status bar, rules and prompt; `mount_panes` adds the workbench with conversation and panes.
     """
 
     PROMPT_ID = "session-prompt"
@@ -210,7 +209,7 @@ class SessionScreen(ConversationScreen):
     def __init__(
         self, history: History | None = None, files: Callable[[], Iterable[str]] | None = None
     ) -> None:
-        """`history` holds what was sent before, `files` lists the project's files for mentions."""
+        """`history` holds earlier messages, `files` lists the project's files for mentions."""
         self.status = StatusBar()
         super().__init__(self.status, Prompt(history=history, files_provider=files))
         self._arranged: Mapping[str, Any] = {}
@@ -221,16 +220,16 @@ class SessionScreen(ConversationScreen):
         self._escapes = DoublePress(ESCAPES)
 
     async def on_prune(self, event: Prune) -> None:
-        """The application ends: so does all its work, as much of it deals with what is shown here."""
+        """Cancel all work of the application when it ends, as much of that work uses this screen."""
         self.workers.cancel_all()
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Arrange the panes as remembered; before there are any."""
+        """Restore the saved arrangement of the panes, before they exist."""
         self._arranged = state
         self._empty.wished = Arrangement().changed(state).width
 
     async def mount_panes(self) -> None:
-        """Bring in conversation and panes, without keeping the keys waiting."""
+        """Mount conversation and panes without delaying keys."""
         new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
         self.adopt_workbench(new.workbench, new.transcript, new.by_name["agents"])
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
@@ -244,24 +243,24 @@ class SessionScreen(ConversationScreen):
         await self.place_workbench()
 
     def hear(self, event: Event) -> None:
-        """Tell the panes that take events themselves."""
+        """Pass an event to the panes that handle events themselves."""
         for kind, pane in self._hearing:
             if isinstance(event, kind.events):
                 kind.hear(pane, event)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc leads out of the conversation while that has the keys; twice, back from an empty prompt."""
+        """Allow Esc to leave the focused conversation, and a second Esc to go back from an empty prompt."""
         if action == "twice":
             return self.prompt.has_focus and not self.prompt.text and not self.prompt.busy
         return action != "leave_conversation" or (self.panes_mounted and self.transcript.has_focus)
 
     async def action_twice(self) -> None:
-        """The second esc at an empty prompt in short order, while nothing runs, leads back."""
+        """Go back on the second quick Esc at an empty prompt, while nothing runs."""
         if self._escapes.press():
             await self.app.run_action("order('session.rewind')")
 
     def action_leave_conversation(self) -> None:
-        """End a selection or a search in the conversation; without one, go back to the prompt."""
+        """End a selection or a search in the conversation; without one, focus the prompt."""
         if not self.ends_selection_or_search():
             self.prompt.focus()
             if self.prompt.busy:
@@ -269,5 +268,5 @@ class SessionScreen(ConversationScreen):
                 raise SkipAction
 
     def note_stop(self) -> None:
-        """Esc has stopped a turn: a person who goes on pressing it does not mean to go back."""
+        """Record that Esc stopped a turn, so that further presses do not go back in the history."""
         self._escapes.hold(STOPPING)

@@ -1,4 +1,4 @@
-"""The conversation so far on the screen: of a session that opens, of a branch, of one old call."""
+"""Showing stored conversation: of a session that opens, of a branch, of one old call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ShownHistory:
-    """Brings stored messages into the conversation of the session's own agent."""
+    """Loads stored messages into the conversation of the main agent."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app
@@ -24,11 +24,11 @@ class ShownHistory:
         self._app.session.transcript.load(earlier=_history_items(path))
 
     def show_branch(self, client: SessionClient) -> None:
-        """Show the branch in use in place of what is shown."""
+        """Replace the visible conversation with the branch in use."""
         self.preview(tuple(client.path))
 
     async def show_past(self, client: SessionClient) -> None:
-        """Show what was said in a session that is open now, and the agents it sent."""
+        """Show the conversation of a newly opened session, and its subagents."""
         from agent.core.home import Home
 
         transcript = self._app.session.transcript
@@ -40,7 +40,7 @@ class ShownHistory:
         await self._app.agents.recall(client)
 
     async def call_in_full(self, call: str) -> str:
-        """A call that only the store still has in full, as text; empty when nobody knows it."""
+        """Return as text a call that only the store still holds in full; empty if it is unknown."""
         from app.tui.conversation.replay import call_in_full
         from tools.registry import registry
 

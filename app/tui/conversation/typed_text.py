@@ -1,4 +1,4 @@
-"""Text typed while something else than the prompt has the keys: it goes to the prompt all the same."""
+"""Text typed while another widget has the focus, which goes to the prompt."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
-    """Give the prompt of a conversation the keys if the event is text that means nothing where they are.
+    """Focus the prompt of a conversation if the event is text that the focused widget does not use.
 
-    A character means something where the line below the panes says so, or the person has chosen that key; and
-    any does in a list that is being filtered, or to a widget that takes text itself.
+    A widget uses a character if the key hints below the panes list it, or the person has bound that key. A
+    list that is being filtered and a widget for text use every character.
     """
     if not isinstance(screen, ConversationScreen) or screen.prompt.has_focus:
         return
@@ -35,5 +35,5 @@ def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
 
 
 def is_text(event: events.Event) -> bool:
-    """Whether it is text rather than an order. Pure."""
+    """Return whether the event is text rather than a command. Pure."""
     return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)

@@ -1,1 +1,1 @@
-"""The side panes of a session. Each file `*_pane.py` is one and declares itself as `PANE`."""
+"""The side panes of a session. Each file `*_pane.py` holds one pane and declares it as `PANE`."""

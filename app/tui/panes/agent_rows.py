@@ -1,4 +1,4 @@
-"""The agents of a session: from events to the rows of their pane, and what all of them cost."""
+"""The agents of a session: rows of their pane, derived from events, and their total cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Member:
 
 
 class AgentRows:
-    """Who was sent by whom and how each stands. `clock` gives seconds, as the pane's does."""
+    """The tree of subagents and the state of each. `clock` gives seconds, like that of the pane."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class AgentRows:
         self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:
-        """Take in an event. Whether a row looks different now."""
+        """Record an event; return whether a row looks different now."""
         match event:
             case AgentStarted():
                 self._start(event)
@@ -69,9 +69,9 @@ class AgentRows:
         return True
 
     def rows(self) -> list[AgentRow]:
-        """Every agent below the one that sent it, siblings in the order they were sent.
+        """Return every agent below its parent, siblings in the order they were started.
 
-        Those with something under way come first; those that are over altogether stand below them.
+        Trees with a running agent come first, then those that have ended completely.
         """
         asking = set(self._asking.values())
         trees = [[self._with_live_state(row, asking) for row in self._walk(top)] for top in self._top]
@@ -85,23 +85,23 @@ class AgentRows:
         ]
 
     def row(self, agent: str) -> AgentRow | None:
-        """One agent as it stands; None for one that is not known."""
+        """Return the row of one agent; None if the agent is unknown."""
         member = self._members.get(agent)
         return None if member is None else self._with_live_state(member.row, set(self._asking.values()))
 
     def display_name(self, agent: str) -> str:
-        """What a person calls an agent: its name, and its id where that says more."""
+        """Return the name of an agent, with its id where that adds information."""
         member = self._members.get(agent)
         if member is None or member.row.name == agent:
             return agent
         return f"{member.row.name} ({agent})"
 
     def parent(self, agent: str) -> str:
-        """Who sent an agent."""
+        """Return the agent that started this one."""
         return self._members[agent].parent if agent in self._members else "main"
 
     def below(self, agent: str) -> list[AgentRow]:
-        """The agents that one sent, and those they sent; their depth counts from it."""
+        """Return all descendants of an agent; their depth counts from that agent."""
         member = self._members.get(agent)
         if member is None:
             return []
@@ -113,19 +113,19 @@ class AgentRows:
         ]
 
     def cost(self) -> float | None:
-        """US dollars of all agents together; None if that of one is unknown."""
+        """Return the cost of all agents together in US dollars; None if the cost of one is unknown."""
         costs = [member.cost for member in self._members.values()]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
     def mark_stopping(self, agent: str) -> None:
-        """The person stops an agent and those below it: say so until they have ended."""
+        """Show an agent and its descendants as stopping until they have ended."""
         chosen = [agent, *(row.agent for row in self.below(agent))]
         self._stopping.update(id for id in chosen if self._is_under_way(id))
 
     def clear_ended(self) -> int:
-        """Clear away the rows of agents that are over, with all below them; how many went.
+        """Remove the rows of ended agents with their descendants; return how many were removed.
 
-        Where one has changed something that is not merged, it stays with all around it.
+        A tree remains if one of its agents has changes that are not merged.
         """
         count = 0
         for top in self._top:
@@ -137,7 +137,7 @@ class AgentRows:
         return count
 
     def clear(self) -> None:
-        """Forget everything, as when another session opens."""
+        """Forget all agents, as when another session opens."""
         self._members.clear()
         self._top.clear()
         self._asking.clear()
@@ -172,7 +172,7 @@ class AgentRows:
         self._bring_back(event.parent)
 
     def _bring_back(self, agent: str) -> None:
-        """Show the agents above one that works again."""
+        """Show the ancestors of an agent that runs again."""
         while (member := self._members.get(agent)) is not None and member.cleared:
             member.cleared = False
             agent = member.parent
@@ -212,7 +212,7 @@ class AgentRows:
         return agent in self._members and self._members[agent].row.state in UNDER_WAY
 
     def _with_live_state(self, row: AgentRow, asking: set[str]) -> AgentRow:
-        """The row with what is known beside its own progress."""
+        """Return the row with states known from elsewhere: stopping, or waiting for an answer."""
         if row.state not in UNDER_WAY:
             return row
         if row.agent in self._stopping:

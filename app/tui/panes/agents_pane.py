@@ -1,4 +1,4 @@
-"""The agents that were sent. The bridge tells it what happened, as other parts of the screen."""
+"""The pane of subagents. The bridge updates it, like other parts of the screen."""
 
 from __future__ import annotations
 

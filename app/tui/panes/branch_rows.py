@@ -1,4 +1,4 @@
-"""Rows of the panes for a conversation that goes on elsewhere: its last calls, its files."""
+"""Rows of the panes after a switch to another branch: its last calls, its files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KINDS = {"added": "added", "changed": "modified", "deleted": "removed"}
 
 
 def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
-    """The last calls of a path, oldest first, each with the time it ended (seconds since the epoch)."""
+    """Return the last calls of a path, oldest first, each with its end in seconds since the epoch."""
     from tools.registry import registry
 
     tools = [at for at, node in enumerate(path) if node.kind == "tool"][-CALLS:]
@@ -33,12 +33,12 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 
 
 async def panes_of(history: HistoryNavigation) -> list[PaneFileChange]:
-    """How files differ from the beginning of the session, by what it did. Raises `HermesError`."""
+    """Return the files that the session changed since its beginning. Raises `HermesError`."""
     return await _rows(history, await _files(history))
 
 
 async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> list[PaneFileChange]:
-    """The same of files in the workspace that are not `listed`: the watch leaves out only ignored ones."""
+    """Return the changed files that are not `listed`: the watcher omits only ignored files."""
     changes = await _files(history)
     return await _rows(
         history, [each for each in changes if each.path not in listed and not each.path.startswith("/")]
@@ -46,7 +46,7 @@ async def ignored_files(history: HistoryNavigation, listed: Container[str]) -> l
 
 
 async def _files(history: HistoryNavigation) -> list[PathChange]:
-    """All that leads from the beginning to now, without folders and without what git keeps for itself."""
+    """Return all changes from the beginning to now, without folders and files internal to git."""
     changes = await history.changes(0, (await history.place()).step)
     sides = ((each, each.after or each.before) for each in git_apart(changes).files)
     return [each for each, entry in sides if entry is not None and entry.kind.value != "folder"]

@@ -1,4 +1,4 @@
-"""The files that were touched. The bridge tells it what happened, as other parts of the screen."""
+"""The pane of changed files. The bridge updates it, like other parts of the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log of all tool calls. The bridge tells it what happened, as other parts of the screen."""
+"""The log of all tool calls. The bridge updates it, like other parts of the screen."""
 
 from __future__ import annotations
 

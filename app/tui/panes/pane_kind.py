@@ -1,4 +1,4 @@
-"""Declaration of a side pane: its name and place, its command, the events it takes."""
+"""Declaration of a side pane: its name and place, its command, the events it handles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _hears_nothing(_pane: Any, _event: Event) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PaneKind:
-    """One pane of a session."""
+    """The declaration of one side pane."""
 
     name: str
     """What the pane calls itself; the command that opens it has the same name."""
@@ -41,7 +41,7 @@ class PaneKind:
     """Opens it, as Textual names keys; empty for none."""
 
     def command(self) -> AppCommand | None:
-        """The command that opens it, which can be typed after a slash too."""
+        """The command that opens the pane, which can also be typed after a slash."""
         if not self.label:
             return None
         return AppCommand(
@@ -56,6 +56,6 @@ class PaneKind:
 
 
 def pane_kinds() -> list[PaneKind]:
-    """All panes in their order; one that cannot be loaded is logged and left out. Imports them."""
+    """Import and return all panes in their order; one that cannot be loaded is logged and left out."""
     found: list[PaneKind] = [module.PANE for module in PANES.load_all()[0]]
     return sorted(found, key=lambda kind: kind.place)

@@ -1,4 +1,4 @@
-"""The task lists of all agents: those of agents below the task for which they were sent."""
+"""The task lists of all agents; a subagent's list belongs below the task for which the agent was started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from widgets.panes.todo import TasksBelow
 
 
 class TodoTree:
-    """Which agent has which tasks, and for which task of its sender it was sent."""
+    """The tasks of each agent, and the parent's task for which each agent was started."""
 
     def __init__(self) -> None:
         self._lists: dict[str, tuple[Todo, ...]] = {}
@@ -18,7 +18,7 @@ class TodoTree:
         """By agent: its place, without its tasks."""
 
     def hear(self, event: Event) -> bool:
-        """Take in an event. Whether the lists look different now."""
+        """Record an event; return whether the lists look different now."""
         match event:
             case TodosChanged():
                 self._lists[event.agent] = event.items
@@ -30,17 +30,17 @@ class TodoTree:
         return False
 
     def items(self) -> tuple[Todo, ...]:
-        """The tasks of the session's own agent."""
+        """Return the tasks of the main agent."""
         return self.of("main")
 
     def of(self, agent: str) -> tuple[Todo, ...]:
-        """The tasks of one agent."""
+        """Return the tasks of one agent."""
         return self._lists.get(agent, ())
 
     def below(self, owner: str = "main") -> tuple[TasksBelow, ...]:
-        """The lists of agents below `owner`, in the order in which they were sent.
+        """Return the lists of agents below `owner`, in the order the agents were started.
 
-        One that was sent by an agent without a list stands where that agent does.
+        A list whose parent agent has none moves to the place of that agent.
         """
         found: list[TasksBelow] = []
         for agent, place in self._sent.items():
@@ -50,7 +50,7 @@ class TodoTree:
         return tuple(found)
 
     def _place(self, place: TasksBelow, owner: str) -> TasksBelow | None:
-        """Where a list stands below `owner`; None if it does not."""
+        """Return the place of a list below `owner`; None if it is not below."""
         sender, task = place.sender, place.task
         passed = {place.agent}
         while sender != owner and not self.of(sender):
@@ -72,10 +72,10 @@ class TodoTree:
         return True
 
     def clear(self) -> None:
-        """Forget everything, as when another session opens."""
+        """Forget all lists, as when another session opens."""
         self._lists.clear()
         self._sent.clear()
 
     def _in_progress(self, agent: str) -> str:
-        """The id of the task an agent is at; empty if it is at none."""
+        """Return the id of the task an agent works on; empty if there is none."""
         return next((item.id for item in self.of(agent) if item.status == "in_progress"), "")

@@ -1,4 +1,4 @@
-"""The task list. The bridge tells it what happened, as other parts of the screen."""
+"""The pane of the task list. The bridge updates it, like other parts of the screen."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Questions of the engine to the person. Each file `*_question.py` is a kind of them, as `QUESTION`."""
+"""Questions of the engine to the person. Each file `*_question.py` declares one kind as `QUESTION`."""

@@ -1,4 +1,4 @@
-"""The dialog for an action that needs a yes."""
+"""The dialog for an action that needs approval."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DANGEROUS = re.compile(
 
 
 class ApprovalDialog(Dialog[Decision]):
-    """Says who asks, what exactly would happen, what it would touch and why. No is the default."""
+    """Shows the agent, the exact action, what it would touch and why Hermes asks. No is the default."""
 
     enters = "deny and tell"
     leaves = "deny"
@@ -82,7 +82,7 @@ class ApprovalDialog(Dialog[Decision]):
         return f"{asks}\n\n{request.headline}\n\n{self._notes()}"
 
     def _notes(self) -> str:
-        """Why it asks, what it would touch, and what a no means, a line each."""
+        """Return the reasons for asking, what the action would touch, and the effect of a no, a line each."""
         facts = reach_text(self.request)
         notes = [*([facts] if facts else []), *reasons(self.request)]
         if self.request.rule:

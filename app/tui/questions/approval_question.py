@@ -1,4 +1,4 @@
-"""The question whether an action may happen."""
+"""The question for approval of an action."""
 
 from __future__ import annotations
 

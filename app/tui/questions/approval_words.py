@@ -1,6 +1,6 @@
-"""The words for an action that needs a yes: the same on every surface.
+"""The texts about an action that needs approval, shared by all surfaces.
 
-All texts are outside text. Each note is one line, so that nothing in it can pass for another note.
+All of them contain outside text. Each note is one line, so that nothing in it can imitate another note.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _REPEATED = 64
 
 
 def telling(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
-    """The parts that are the reason for asking."""
+    """Return the parts of the verdict that are the reason for asking."""
     return tuple(part for part in parts if part.kind != "allow" and (part.text or part.reason))
 
 
 def reach_text(request: ApprovalAsked) -> str:
-    """Network, sandbox and files in one line; empty when nothing is known.
+    """Return network, sandbox and files in one line; empty if nothing is known.
 
-    Files come last, because what they are called must not pass for what goes before.
+    Files come last, because a file's name could imitate the facts before it.
     """
     facts = [_NETWORK[request.network]] if request.network in _NETWORK else []
     if request.sandbox:
@@ -56,7 +56,7 @@ def reach_text(request: ApprovalAsked) -> str:
 
 
 def reasons(request: ApprovalAsked) -> Iterator[str]:
-    """Why it asks: each part that matters with its reason beside it, then what is said of the whole."""
+    """Yield the reasons for asking: each relevant part with its reason, then those of the whole action."""
     parts = telling(request.parts)
     for part in parts[:MOST_PARTS]:
         yield f"{_flag_line(part)}: {one_line(part.reason)}" if part.text else f"▲ {one_line(part.reason)}"
@@ -67,12 +67,12 @@ def reasons(request: ApprovalAsked) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """A text as one line."""
+    """Return a text as one line."""
     return " ".join(text.split("\n"))
 
 
 def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
-    """Finds, in the command as it is shown, what the parts that matter are about; and hidden characters."""
+    """Return a pattern that matches the relevant parts, and hidden characters, in the command as shown."""
     places = _Places(request.headline[:LOOKED_AT])
     found = dict.fromkeys(places.pattern(part.text) for part in telling(request.parts)[:MOST_PARTS])
     # The longest first: of alternatives that begin alike, the first one counts.
@@ -81,7 +81,7 @@ def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
 
 
 def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:
-    """Finds the parts in their notes, and what is alarming about network and sandbox."""
+    """Return a pattern for the parts in their notes, and for alarming words about network and sandbox."""
     flagged = {re.escape(reveal(_flag_line(part))) for part in telling(request.parts)[:MOST_PARTS]}
     ordered = sorted(flagged, key=len, reverse=True)
     alternatives = (*(f"^{text}(?=:)" for text in ordered), "^▲", _ALARMS, HIDDEN)
@@ -94,7 +94,7 @@ def _flag_line(part: VerdictPart) -> str:
 
 
 class _Places:
-    """The words of a command, by which a part is found in it although its quotes are resolved."""
+    """The words of a command, to find a part in it although the part's quotes are resolved."""
 
     def __init__(self, command: str) -> None:
         self._words = [match[0] for match in _WORD.finditer(command)]
@@ -103,7 +103,7 @@ class _Places:
             self._at.setdefault(word, []).append(index)
 
     def pattern(self, part: str) -> str:
-        """What to look for: as many words of the part as stand in the command; empty when none does."""
+        """Return a pattern for the longest run of the part's words in the command; empty if there is none."""
         if part[:2] in ("> ", "< "):
             name = part[2:].rstrip("/").rpartition("/")[2]
             return rf"[<>]{{1,2}}[|&]?\s{{0,8}}\S{{0,400}}?{_escape_word(name)}" if name else ""
@@ -117,7 +117,7 @@ class _Places:
         return rf"(?<![\w./-]){_BETWEEN.join(map(_escape_word, words[:length]))}(?![\w-])" if length else ""
 
     def _common(self, words: Sequence[str], at: int) -> int:
-        """How many of `words` stand in the command, one after the other, from its word `at` on."""
+        """Return how many of `words` follow each other in the command from its word `at` on."""
         length = 0
         for wanted, word in zip(words, self._words[at : at + len(words)], strict=False):
             if wanted != word:

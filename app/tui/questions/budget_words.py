@@ -1,6 +1,6 @@
-"""The words for forecasts and for a ceiling that is reached: the same on every surface.
+"""The texts about forecasts and about a ceiling that is reached, shared by all surfaces.
 
-Names and goals are outside text; each figure is one line, so that nothing in it can pass for another.
+Names and goals are outside text. Each figure is one line, so that nothing in it can imitate another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST = 40
 
 
 def heading(request: ForecastAsked) -> str:
-    """Who wants to send how many agents, or requests to how many models."""
+    """Return who wants to start how many agents, or send requests to how many models."""
     count, models = request.forecast.agents, len(request.forecast.models)
     if request.forecast.single:
         return f"{request.agent} wants to send {_many(count, 'request')} to {_many(models, 'model')}"
@@ -35,7 +35,7 @@ def heading(request: ForecastAsked) -> str:
 
 
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
-    """Tokens, cost, what is left, and the models, each with its name in front."""
+    """Yield tokens, cost, remaining budget and models, each with its label."""
     made = request.forecast
     yield "tokens", f"{_span(made.tokens)}, {forecast_basis(made)}"
     if made.money is None:
@@ -55,13 +55,13 @@ def _many(count: int, what: str) -> str:
 
 
 def remaining_text(room: Room) -> str:
-    """`1.4M of 2M tokens for all agents of this session`."""
+    """Return the remaining budget, such as `1.4M of 2M tokens for all agents of this session`."""
     still, ceiling = _bare(room.measure, room.left), amount(room.measure, room.ceiling)
     return f"{still} of {ceiling} for {_one_line(room.owner)}"
 
 
 def forecast_basis(made: Forecast) -> str:
-    """What a forecast rests on."""
+    """Return the basis of a forecast in words."""
     if made.single:
         return "one request each; nobody knows how long answers get"
     if made.from_past:
@@ -70,7 +70,7 @@ def forecast_basis(made: Forecast) -> str:
 
 
 def ceiling_text(request: CeilingAsked) -> str:
-    """The ceiling that is reached, in a sentence or two."""
+    """Return the reached ceiling in a sentence or two."""
     used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
     if request.measure == "tokens":
         # Rounded, what is left of a large ceiling would look like nothing.
@@ -84,13 +84,13 @@ def ceiling_text(request: CeilingAsked) -> str:
 
 
 def raised_once(request: CeilingAsked) -> str:
-    """What raising it by the same again means."""
+    """Return the result of raising the ceiling by its own amount, in words."""
     more = amount(request.measure, request.again - request.ceiling)
     return f"Raise it by {more}, to {amount(request.measure, request.again)}"
 
 
 def after(request: CeilingAsked) -> tuple[str, ...]:
-    """What either answer means."""
+    """Return the effect of each answer, in words."""
     lasts = "until Hermes ends" if request.setting.startswith("budget.day") else "for this session"
     return (
         f"it is raised {lasts}; {request.setting} stays as it is",
@@ -99,18 +99,20 @@ def after(request: CeilingAsked) -> tuple[str, ...]:
 
 
 def least(request: CeilingAsked) -> float:
-    """By how much the ceiling must be raised at least, for the next request to fit."""
+    """Return the smallest increase of the ceiling that admits the next request."""
     missing = request.used + request.needed - request.ceiling
     return missing if request.measure in ("money", "seconds") else math.ceil(missing)
 
 
 def example(measure: Measure) -> str:
-    """How an amount to raise a ceiling by may be written."""
+    """Return an example of an amount that the person may type."""
     return {"turns": "20", "tokens": "500k", "money": "2.50", "seconds": "600"}[measure]
 
 
 def more(text: str, request: CeilingAsked) -> tuple[float, str]:
-    """The ceiling raised by what a person wrote (`500k`, `$2.50`); else 0 and a sentence what is wrong."""
+    """Parse `text` (`500k`, `$2.50`) as an increase; return the new ceiling, or 0 and a sentence about the
+    error.
+    """
     found = _NUMBER.fullmatch(text.strip().lower()) if len(text) <= LONGEST else None
     if found is None:
         return 0.0, f"Write a number, such as {example(request.measure)}."
@@ -123,7 +125,7 @@ def more(text: str, request: CeilingAsked) -> tuple[float, str]:
 
 
 def amount(measure: Measure, value: float) -> str:
-    """`2M tokens`, `$1.50`, `40 requests`, `10:00`."""
+    """Return an amount as text: `2M tokens`, `$1.50`, `40 requests`, `10:00`."""
     return f"{_bare(measure, value)} {UNITS[measure]}".rstrip()
 
 
@@ -154,6 +156,6 @@ def _one_line(text: str) -> str:
 
 
 def align_lines(lines: Sequence[tuple[str, str]]) -> str:
-    """Names and what they are, in two columns."""
+    """Return labels and their values in two columns."""
     width = max((len(name) for name, _ in lines), default=0)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)

@@ -27,7 +27,9 @@ STOP = "Stop here, with what there is"
 
 
 class CeilingDialog(Dialog[CeilingReply]):
-    """Says which ceiling is reached and by whom; it is raised, or the agent stops, which is the default."""
+    """Shows the reached ceiling and the agent; the person raises it or lets the agent stop, which is the
+    default.
+    """
 
     enters = "raise it"
     leaves = "stop here"
@@ -84,7 +86,7 @@ CHOICES = (SEND, ALWAYS, NO, WHY)
 
 
 class ForecastDialog(Dialog[Decision]):
-    """Says who wants to send how many agents, what they may take, and what for. No is the default."""
+    """Shows how many agents would be started, their possible cost and their goals. No is the default."""
 
     enters = "do not send, and tell"
     leaves = "do not send"
@@ -131,5 +133,5 @@ class ForecastDialog(Dialog[Decision]):
 
 
 def goal_lines(goals: Sequence[str]) -> str:
-    """Goals, a line each. Without numbers: those are the choices'. Pure."""
+    """Return the goals, a line each, without numbers because the choices are numbered. Pure."""
     return "\n".join(f"· {goal}" for goal in goals)

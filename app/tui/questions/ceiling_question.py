@@ -1,4 +1,4 @@
-"""The question what to do about a ceiling that is reached."""
+"""The question about a ceiling that is reached."""
 
 from __future__ import annotations
 

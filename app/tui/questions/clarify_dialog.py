@@ -18,7 +18,7 @@ OWN_WORDS = "Something else …"
 
 
 class ClarifyDialog(Dialog[PersonAnswer]):
-    """Shows a question with its choices, and takes an answer in the person's own words if it may have one."""
+    """Shows a question with its choices, and accepts a free answer if the question allows one."""
 
     enters = "answer"
     leaves = "no answer"

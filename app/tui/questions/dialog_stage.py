@@ -1,4 +1,4 @@
-"""Dialogs on the screen: what the queue of requests asks the application for."""
+"""Dialogs on the screen, as the request queue needs them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class DialogStage:
-    """Shows one dialog over whatever is there, and closes it when the engine says it is over."""
+    """Shows one dialog above the current screen, and closes it when the engine ends the request."""
 
     def __init__(self, app: AppContext) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""The question whether agents are sent that may take much."""
+"""The question for consent to start agents that may cost much."""
 
 from __future__ import annotations
 

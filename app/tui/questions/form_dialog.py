@@ -1,4 +1,4 @@
-"""The dialog for a form of a tool server: all fields in one, which scroll where the screen is too low."""
+"""The dialog for a form of a tool server. Its fields scroll if the screen is too low."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _AROUND, _LEAST = 12, 3
 
 
 class OneOf(Static, can_focus=True):
-    """One value out of several, stepped through with the arrow keys or a blank."""
+    """A field with one of several values, changed with the arrow keys or the space bar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right,space", "step(1)", "Next", show=False),
@@ -47,7 +47,7 @@ class OneOf(Static, can_focus=True):
 
     @property
     def value(self) -> str:
-        """What is chosen; empty for nothing."""
+        """The chosen value; empty if there is none."""
         return "" if self._values[self._at] == UNCHOSEN else self._values[self._at]
 
     def on_mount(self) -> None:
@@ -57,7 +57,7 @@ class OneOf(Static, can_focus=True):
         self.action_step(1)
 
     def action_step(self, by: int) -> None:
-        """Go to another value, round and round."""
+        """Move to another value, wrapping around at the ends."""
         self._at = (self._at + by) % len(self._values)
         self._show()
 
@@ -66,7 +66,7 @@ class OneOf(Static, can_focus=True):
 
 
 class FormDialog(Dialog[FormReply]):
-    """Says which server asks, takes a value for each field, and sends nothing unless the person does."""
+    """Shows the asking server, takes a value for each field, and sends them only when the person confirms."""
 
     CSS_PATH: ClassVar = [
         Path(__file__).parents[1] / "screens" / "dialog.tcss",
@@ -133,7 +133,7 @@ class FormDialog(Dialog[FormReply]):
             self.focus_next()
 
     def _fit(self) -> None:
-        """Give the fields the room that the message leaves."""
+        """Give the fields the lines that the message leaves free."""
         screen = self.app.size
         self._frame.set_class(screen.height < _AROUND + _LEAST, "low")
         width = min(84, int(screen.width * 0.94)) - 4
@@ -173,7 +173,7 @@ def _input(field: FormField) -> Field | OneOf:
 
 
 def _head(field: FormField) -> Content:
-    """Name, whether it is needed, what it is for, and what may be chosen."""
+    """Return a field's name, whether it is required, its purpose and its choices."""
     described = field.label[len(field.title) + 2 :]
     choices = ", ".join(label for _, label in field.choices) if field.kind == "choices" else ""
     more = BETWEEN.join(each for each in (described, choices) if each)

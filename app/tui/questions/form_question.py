@@ -1,4 +1,4 @@
-"""The form of a tool server that a person fills in."""
+"""The question with a tool server's form."""
 
 from __future__ import annotations
 

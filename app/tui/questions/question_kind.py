@@ -18,20 +18,20 @@ Spill = Callable[[str], None]
 
 
 class PlainTerminal(Protocol):
-    """Where questions are asked line by line."""
+    """A terminal that shows questions line by line."""
 
     def say(self, text: str) -> None:
-        """Write a line beside the output."""
+        """Write a line that is not part of the output."""
         ...
 
     async def read(self, prompt: str) -> str | None:
-        """One line, or None at the end of input."""
+        """Read one line; return None at the end of input."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionKind:
-    """One kind. `dialog` may import the user interface; its JSON form is that of its event."""
+    """One kind of question. `dialog` may import the user interface; the JSON form is that of the event."""
 
     event: type[Asked]
     dialog: Callable[[Any, Spill], Dialog[Any]]
@@ -46,7 +46,7 @@ QUESTIONS = PartKind("questions", "app.tui.questions", "_question")
 
 
 def kind_of(request: Asked) -> QuestionKind:
-    """The kind of a request. Raises `LookupError` for an event that no kind is declared for."""
+    """Return the kind of a request. Raises `LookupError` for an event without a declared kind."""
     kinds = _kinds(tuple(search_path()))
     for event in type(request).__mro__:
         if event in kinds:
@@ -55,7 +55,7 @@ def kind_of(request: Asked) -> QuestionKind:
 
 
 def kinds() -> list[QuestionKind]:
-    """All kinds there are. Imports them, without their dialogs."""
+    """Import and return all kinds, without their dialogs."""
     return list(_kinds(tuple(search_path())).values())
 
 

@@ -1,4 +1,4 @@
-"""One dialog at a time: requests of the engine wait in a queue until the person can look."""
+"""A queue of the engine's requests, which shows one dialog at a time when the person is ready."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ TYPING_PAUSE = 0.6
 
 
 class Stage(Protocol):
-    """Where dialogs are shown."""
+    """The screen on which dialogs are shown."""
 
     def typing_for(self) -> float:
-        """Seconds since the last key."""
+        """Return the seconds since the last key press."""
         ...
 
     def later(self, delay: float, act: Callable[[], object]) -> None:
@@ -28,16 +28,16 @@ class Stage(Protocol):
         ...
 
     def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
-        """Open the dialog of a request; returns what closes it. `done` gets the outcome."""
+        """Open the dialog of a request; return a function that closes it. `done` receives the outcome."""
         ...
 
     def waiting(self, count: int) -> None:
-        """So many requests wait or are shown now."""
+        """Show the number of requests that are waiting or visible."""
         ...
 
 
 class RequestQueue:
-    """Requests oldest first. Every one ends exactly once, by the person or by the engine."""
+    """Open requests, oldest first. Each ends exactly once, by the person or by the engine."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -50,13 +50,13 @@ class RequestQueue:
         return len(self._waiting) + (self._shown is not None)
 
     def add(self, request: Request) -> None:
-        """Ask as soon as the requests before it are over and nobody is in the middle of a word."""
+        """Queue a request; it is shown after earlier ones, once the person pauses in typing."""
         self._waiting.append(request)
         self._stage.waiting(len(self))
         self._advance()
 
     def close_request(self, id: str) -> None:
-        """The engine says that a request is over: it leaves the queue, or its dialog closes."""
+        """Remove a request that the engine has ended, and close its dialog if it is open."""
         self._waiting = deque(request for request in self._waiting if request.id != id)
         if self._shown is not None and self._shown.id == id:
             self._shown = None
@@ -65,11 +65,11 @@ class RequestQueue:
         self._advance()
 
     def show_now(self) -> None:
-        """The person wants to see what waits: no pause in their typing is waited for."""
+        """Show the next request at once, without waiting for a pause in typing."""
         self._advance(at_once=True)
 
     def clear(self) -> None:
-        """Forget everything; the engine that asked is gone."""
+        """Forget all requests, because the engine that asked has ended."""
         self._waiting.clear()
         if self._shown is not None:
             self._shown = None

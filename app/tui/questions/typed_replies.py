@@ -6,7 +6,7 @@ from agent.events import Decision
 
 
 def decision(text: str | None, lasting: str) -> Decision:
-    """What was typed as a decision. `lasting` are the letters of yeses for more than once that count here."""
+    """Parse typed text as a decision. `lasting` lists the accepted letters for a yes that lasts."""
     match (text or "n").strip().lower():
         case "y" | "yes":
             return Decision("once")

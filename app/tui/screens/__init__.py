@@ -1,1 +1,1 @@
-"""One module per screen, its stylesheet beside it."""
+"""The screens, one per module, with its stylesheet in the same folder."""

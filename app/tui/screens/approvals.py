@@ -1,4 +1,4 @@
-"""The screen of grants and of open approvals: look at them and take them back."""
+"""The screen of grants and pending approvals, where the person can revoke them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Row = Grant | ApprovalAsked
 
 
 class ApprovalsScreen(Page[None]):
-    """Lists the grants in force and the approvals that wait."""
+    """Lists the grants in effect and the pending approvals."""
 
     heading = "Approvals"
     keys = "x take back · ⏎ in full · / filter · y copy · ? help · esc back"
@@ -70,7 +70,7 @@ class ApprovalsScreen(Page[None]):
 
     @work(exclusive=True, group="look")
     async def _look(self) -> None:
-        """Show what holds and waits now."""
+        """Show the current grants and pending approvals."""
         try:
             grants = await self._approvals.grants()
             pending = [each for each in await self._approvals.pending() if isinstance(each, ApprovalAsked)]
@@ -86,7 +86,7 @@ class ApprovalsScreen(Page[None]):
 
 
 class ApprovalRows(RowList):
-    """One row for each approval: what waits first, then the newest grants."""
+    """One row for each approval: pending ones first, then the newest grants."""
 
     def __init__(self) -> None:
         super().__init__(self._draw_row, search_text=self._plain, empty=EMPTY)
@@ -96,11 +96,11 @@ class ApprovalRows(RowList):
         return len(self._rows)
 
     def row(self, index: int) -> Row:
-        """The approval of a row."""
+        """Return the approval of a row."""
         return self._rows[index]
 
     def show(self, rows: list[Row]) -> None:
-        """These are the rows now; the cursor stays on its approval."""
+        """Replace the rows; the cursor stays on its approval."""
         if [each.id for each in rows] == [each.id for each in self._rows]:
             return
         cursor = self.cursor
@@ -131,7 +131,7 @@ class ApprovalRows(RowList):
 
 
 def about(row: Row) -> str:
-    """Everything there is to say about an approval. Pure."""
+    """Return all details of an approval. Pure."""
     if isinstance(row, ApprovalAsked):
         lines = [row.headline, "", f"tool      {row.tool}", f"agent     {row.agent}"]
         return "\n".join([*lines, *(f"reason    {each}" for each in row.reasons)])

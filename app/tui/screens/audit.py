@@ -1,4 +1,4 @@
-"""The audit log: what was allowed and refused, as it comes."""
+"""The audit log, shown live: allowed and refused actions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GLYPHS = {
 
 
 class AuditScreen(Page[None]):
-    """Follows the log in `folder` until it is closed."""
+    """The screen of the audit log in `folder`, followed until the screen closes."""
 
     heading = "Audit"
     keys = "v verify · d refused only · a all · ⏎ in full · / filter · ? help · esc back"
@@ -96,7 +96,7 @@ class AuditScreen(Page[None]):
 
 
 class AuditRows(RowList):
-    """Rulings, a row each; the newest stays in view."""
+    """One row per ruling; the newest stays visible."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -108,11 +108,11 @@ class AuditRows(RowList):
         """Whether only what was refused is shown."""
 
     def text(self, index: int) -> str:
-        """Everything that was taken down."""
+        """Return the complete entry of a row as text."""
         return json.dumps(self._rows[index].record, indent=2, ensure_ascii=False)
 
     def take(self, entries: list[AuditEntry]) -> None:
-        """More of them."""
+        """Add entries."""
         if not entries:
             return
         self._all = [*self._all, *entries][-KEPT:]
@@ -125,7 +125,7 @@ class AuditRows(RowList):
             self.dropped(over)
 
     def show_refused(self, only: bool) -> None:
-        """Leave out what was allowed, or not."""
+        """Hide allowed actions if `only`, else show all."""
         self.refused = only
         self._rows = [each for each in self._all if self._matches_filter(each)]
         self.empty = (
@@ -136,7 +136,7 @@ class AuditRows(RowList):
             self.move_to(len(self._rows) - 1)
 
     def explain(self, sentence: str) -> None:
-        """There is nothing to show, and why."""
+        """Show why there are no entries."""
         self._all, self._rows = [], []
         self.empty = line(sentence)
         self.reset(0)
@@ -166,7 +166,7 @@ class AuditRows(RowList):
 
 
 def report_text(report: AuditReport) -> str:
-    """What a check found out, a line each. Pure."""
+    """Return the results of a check, a line each. Pure."""
     lines = [f"{report.records:,} lines in {report.files:,} files", ""]
     for each in (*report.problems, *report.notes):
         place = f"{each.file}:{each.line}" if each.line else each.file

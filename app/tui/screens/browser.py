@@ -1,4 +1,4 @@
-"""The browser screen: the page the agent has open, as a picture and as its text."""
+"""The browser screen: the page the agent has open, as a picture and as text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Pixel = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PageRow:
-    """One line of the page, or one row of its picture: two pixels a cell, upper and lower."""
+    """One line of the page, or one row of its picture: two pixels per cell, upper and lower."""
 
     text: str
     pixels: tuple[tuple[Pixel, Pixel], ...] = ()
@@ -44,7 +44,7 @@ class PageRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenPage:
-    """What is kept of the page that was open last. `found` is false where there is none."""
+    """The stored data of the page opened last. `found` is false if there is none."""
 
     found: bool
     title: str = ""
@@ -53,7 +53,7 @@ class OpenPage:
 
 
 def read_page(folder: Path, picture: Sequence[PageRow] = ()) -> OpenPage:
-    """The page kept in the `browser` folder of a session, below its picture. Blocks."""
+    """Read the page stored in the `browser` folder of a session, and put it below its picture. Blocks."""
     try:
         text = (folder / "page.txt").read_text("utf-8", "replace")
     except OSError:
@@ -69,7 +69,7 @@ def read_page(folder: Path, picture: Sequence[PageRow] = ()) -> OpenPage:
 
 
 def picture_rows(path: Path, cells: int = PICTURE_CELLS) -> tuple[PageRow, ...]:
-    """A picture as rows of half blocks; empty where it cannot be read. Blocks for some milliseconds."""
+    """Return a picture as rows of half blocks; empty if it cannot be read. Blocks for some milliseconds."""
     from PIL import Image
 
     try:
@@ -89,7 +89,7 @@ def picture_rows(path: Path, cells: int = PICTURE_CELLS) -> tuple[PageRow, ...]:
 
 
 class PageRows(CountedRows[PageRow]):
-    """The picture and the lines."""
+    """The rows of the picture and the lines of the page."""
 
     def lines(self, index: int, width: int) -> list[Text]:
         """See `CountedRows.lines`."""
@@ -106,7 +106,7 @@ class PageRows(CountedRows[PageRow]):
 
 
 class BrowserScreen(CountedPage[OpenPage, PageRow]):
-    """Shows what was kept of the page, and again when the agent goes on."""
+    """Shows the stored page, and updates it when the agent continues."""
 
     heading = "Browser"
     keys = "p picture · r read again · / filter · y copy · ? help · esc back"
@@ -116,9 +116,9 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
     ]
 
     def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureShelf | None = None) -> None:
-        """`folder` is where the session keeps the page; without `colours` there is no picture.
+        """`folder` is the session's folder for the page; without `colours` there is no picture.
 
-        `shelf` knows what graphics the terminal has; without one there are half blocks.
+        `shelf` knows the graphics protocol of the terminal; without it, the picture is drawn in half blocks.
         """
         super().__init__(self._read, PageRows())
         self._folder = folder
@@ -133,7 +133,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         self.set_interval(RENEWED, lambda: self.action_count(True))
 
     def rows_and_title(self, found: OpenPage) -> tuple[Sequence[PageRow], str]:
-        """The rows, and which page it is."""
+        """Return the rows, and title and address of the page."""
         if not found.found:
             return (PageRow("No page is open in this session."),), ""
         return found.rows, " · ".join(filter(None, (line(found.title), line(found.url))))
@@ -151,7 +151,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         return await asyncio.to_thread(read_page, self._folder, rows)
 
     async def _rows(self) -> tuple[PageRow, ...]:
-        """The rows of the picture, made when it is another one than before."""
+        """Return the rows of the picture; they are made again only when the picture changes."""
         path = self._folder / "page.jpg"
         try:
             made = (await asyncio.to_thread(path.stat)).st_mtime_ns
@@ -165,7 +165,9 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         return self._drawn[1]
 
     async def _graphics(self, path: Path) -> tuple[PageRow, ...]:
-        """The picture by the terminal's own graphics; empty where it has none, or cannot read it."""
+        """Return the picture in the terminal's graphics protocol; empty without a protocol or if it cannot be
+        read.
+        """
         from tools.results import ToolError
         from tools.senses.reading_apart import thumbnail
 

@@ -1,4 +1,4 @@
-"""Base of all screens: each may be closed at any moment, whatever it is doing."""
+"""The base class of all screens, which makes it safe to close a screen at any moment."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HEIGHTS = [(0, "-low"), (15, "-tall")]
 
 
 class ClosableScreen(Screen[Outcome]):
-    """Its work ends before its parts go, and it is dismissed once, when it is there and uppermost.
+    """A screen that ends its work before its widgets are removed, and is dismissed once, when mounted and on
+    top.
 
-    Textual takes the parts of a screen away first and cancels its workers last, so that one which
-    waited in between would come round to find nothing. It pops the uppermost screen whichever is
-    dismissed, and another one for each time the same is. And a screen that goes before it is mounted
-    is mounted all the same, without its parts.
+    Textual removes the widgets of a screen first and cancels its workers last, so a worker that waited in
+    between would resume without them. It pops the topmost screen whichever is dismissed, and one more for
+    each repeated dismissal. A screen removed before it is mounted is still mounted, without its widgets.
     """
 
     VERTICAL_BREAKPOINTS = HEIGHTS
@@ -40,7 +40,7 @@ class ClosableScreen(Screen[Outcome]):
             await super().on_event(event)
 
     async def on_prune(self, event: Prune) -> None:
-        """The screen is about to go: all that its parts and it have begun is over."""
+        """Cancel all work of the screen and its widgets, as they are about to be removed."""
         self._going = True
         for node in self.walk_children(with_self=True):
             self.workers.cancel_node(node)
@@ -48,26 +48,28 @@ class ClosableScreen(Screen[Outcome]):
     def _watch_selections(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, old_selections: Mapping[Widget, Selection], selections: Mapping[Widget, Selection]
     ) -> None:
-        """As Textual does it, but at once: its coroutine would be lost where the screen goes first."""
+        """Do at once what Textual does in a coroutine, which would be lost if the screen is removed first."""
         for widget in old_selections.keys() | selections.keys():
             widget.selection_updated(selections.get(widget))
 
     def run_worker(self, work: Any, *args: Any, **options: Any) -> Worker[Any]:
-        """As Textual does it; work that is begun while the screen goes ends before its first step."""
+        """Run a worker like Textual; work started while the screen is removed ends before its first step."""
         worker = super().run_worker(work, *args, **options)
         if self._going:
             worker.cancel()
         return worker
 
     def dismiss(self, result: Outcome | None = None) -> AwaitComplete:
-        """End with `result`: at once, or as soon as nothing lies over the screen. The first result counts."""
+        """End with `result`, at once or as soon as no screen is above. The first result counts."""
         if self._ended or self not in self.app.screen_stack:
             return AwaitComplete.nothing()
         self._ended, self._outcome = True, result
         return self._leave()
 
     def on_screen_resume(self) -> None:
-        """Nothing lies over the screen any more; it is told so too when it is mounted."""
+        """Complete a postponed dismissal when no screen is above any more. Textual also sends this event on
+        mount.
+        """
         if self._ended:
             self._leave()
 
@@ -78,4 +80,4 @@ class ClosableScreen(Screen[Outcome]):
 
 
 class ClosableModal(ModalScreen[Outcome], ClosableScreen[Outcome]):
-    """The same, over a screen that shows through."""
+    """A `ClosableScreen` above a screen that remains visible."""

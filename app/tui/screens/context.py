@@ -1,4 +1,4 @@
-"""The context table: what fills the model's window, what was spent, why the cache began again."""
+"""The context table: contents of the model's window, tokens spent, reasons why the cache was rebuilt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ KEEPS_BACK = (
 
 @dataclass(frozen=True, slots=True)
 class ContextRow:
-    """One entry of the table, as words."""
+    """One entry of the table, as text."""
 
     kind: Literal["layer", "free", "fact", "heading", "sentence", "blank", "passage"]
     name: str = ""
@@ -64,7 +64,7 @@ class ContextRow:
 
     @property
     def text(self) -> str:
-        """The row as it is searched and copied."""
+        """The row as text for search and copying."""
         if self.passage is not None:
             return f"{self.name}\n{self.passage.text}"
         share = part(self.share) if self.share is not None else ""
@@ -73,7 +73,7 @@ class ContextRow:
 
 
 class ContextScreen(CountedPage[ContextTable, ContextRow]):
-    """Opens at once, shows the numbers when they are counted, and counts again as the session goes on."""
+    """Opens at once, shows the numbers when they are counted, and counts again as the session continues."""
 
     heading = "Context and cost"
     keys = "a let in · ⏎ in full · r count again · / filter · y copy · ? help · esc back"
@@ -88,9 +88,11 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         standing: Callable[[], object] = lambda: None,
         let_in: Callable[[KeptPassage], Awaitable[str]] | None = None,
     ) -> None:
-        """`count` makes the table; it may take a while. `standing` is another one when the session went on.
+        """`count` makes the table and may take a while. `standing` returns a value that changes as the
+        session continues.
 
-        `let_in` has a passage that is kept back count, and tells from when. Both raise `HermesError`.
+        `let_in` admits a withheld passage and returns a sentence saying when it takes effect. `count` and
+        `let_in` raise `HermesError`.
         """
         super().__init__(count, ContextRows())
         self._standing = standing
@@ -102,11 +104,11 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         self.set_interval(RENEWED, self._renew)
 
     def rows_and_title(self, found: ContextTable) -> tuple[Sequence[ContextRow], str]:
-        """The table, and how full the window is."""
+        """Return the rows of the table, and how full the window is."""
         return rows_of(found), window_text(found)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
-        """A passage is shown whole, with every character that cannot be seen spelled out."""
+        """Show a withheld passage in full, with invisible characters spelled out."""
         event.stop()
         if (passage := self._passage()) is not None:
             why = KEEPS_BACK.format(rules=", ".join(passage.rules))
@@ -136,14 +138,14 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         return self.listed.entries[cursor].passage if cursor is not None else None
 
     def _renew(self) -> None:
-        """Count again where the session went on; what is counted stays in view meanwhile."""
+        """Count again if the session has changed; the old numbers stay visible until then."""
         if (standing := self._standing()) != self._counted_at:
             self._counted_at = standing
             self.action_count(quiet=True)
 
 
 class ContextRows(CountedRows[ContextRow]):
-    """The table; a row is a line, and a second one that says where it comes from."""
+    """The rows of the table: a line each, and a second one for the origin."""
 
     def heading(self, width: int) -> Text:
         head = f" {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
@@ -170,7 +172,7 @@ class ContextRows(CountedRows[ContextRow]):
                 return self._figures(row, width)
 
     def _passage(self, row: ContextRow, width: int) -> list[Text]:
-        """What was kept back: where it stands, then the words as plain text."""
+        """Return the lines of a withheld passage: its place, then its text without formatting."""
         assert row.passage is not None
         said = row.passage.text.split("\n")
         shown = [Text("     ").append(line(each), self.ink("text")) for each in said[:LONGEST_PASSAGE]]
@@ -200,19 +202,19 @@ class ContextRows(CountedRows[ContextRow]):
 
 
 def part(share: float) -> str:
-    """A share of one as `61%`; what is more than nothing never looks like nothing. Pure."""
+    """Return a share of one as `61%`; a positive share is never shown as 0%. Pure."""
     return "<1%" if 0 < share < 0.005 else percent(share)
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar that is as long as its share of `cells`, in steps of an eighth of a cell. Pure."""
+    """Return a bar for a share of `cells`, in steps of an eighth of a cell. Pure."""
     eighths = round(min(max(share, 0.0), 1.0) * max(cells, 0) * 8)
     whole, rest = divmod(max(eighths, 1 if share > 0 and cells > 0 else 0), 8)
     return "█" * whole + ("", *"▏▎▍▌▋▊▉")[rest]
 
 
 def rows_of(table: ContextTable) -> list[ContextRow]:
-    """The table as rows. Pure."""
+    """Return the table as rows. Pure."""
     whole = table.window or table.used_tokens or 1
     rows = [row for layer in table.layers for row in _layer_rows(layer, whole)]
     if table.free is not None:
@@ -238,7 +240,7 @@ def rows_of(table: ContextTable) -> list[ContextRow]:
 
 
 def _layer_rows(layer: ContextLayer, whole: int) -> list[ContextRow]:
-    """A layer, and what was kept back of it."""
+    """Return the rows of a layer and of its withheld passages."""
     row = ContextRow(
         "layer",
         layer.name,
@@ -261,7 +263,7 @@ def _passage_row(passage: KeptPassage) -> ContextRow:
 
 
 def window_text(table: ContextTable) -> str:
-    """How full the window is, in a few words. Pure."""
+    """Return how full the window is, in a few words. Pure."""
     if table.window is None:
         return f"{table.model} · ~{tokens(table.used_tokens)} of {UNKNOWN} (window unknown)"
     share = percent(table.used_tokens / table.window)

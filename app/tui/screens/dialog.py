@@ -1,4 +1,4 @@
-"""Base of all dialogs: they wait before they take a key, and end in a typed outcome."""
+"""The base class of dialogs: they ignore keys at first, and end with a typed outcome."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ HANGING = 3
 
 
 class Choices(OptionList):
-    """A list of choices: arrows, j and k, digits, enter and the mouse. Other text is for its dialog."""
+    """A list of choices, controlled by arrows, j and k, digits, enter and the mouse. Its dialog handles other
+    text.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down", "Down"), ("k", "cursor_up", "Up")]
 
@@ -44,7 +46,7 @@ class Choices(OptionList):
         super().__init__(*options, id=id, compact=True)
 
     def wrap(self, width: int) -> int:
-        """Wrap the choices for a frame with so many cells inside; how many lines they take."""
+        """Wrap the choices for an inner width of `width` cells; return the number of lines."""
         wrapped = [text.wrap(max(width - 2 - HANGING, 1)) for text in self._texts]
         if sum(map(len, wrapped)) > MOST_LINES:  # there is a scrollbar beside them
             wrapped = [text.wrap(max(width - 4 - HANGING, 1)) for text in self._texts]
@@ -55,7 +57,7 @@ class Choices(OptionList):
         return min(sum(map(len, wrapped)), MOST_LINES)
 
     def limit(self, lines: int) -> None:
-        """Take so many lines at most, and keep the chosen one in sight."""
+        """Limit the height to `lines`, and keep the chosen entry visible."""
         if self.styles.max_height != Scalar.from_number(lines):
             self.styles.max_height = lines
             self.call_after_refresh(self.scroll_to_highlight)
@@ -72,7 +74,7 @@ class Choices(OptionList):
         await self._hand_on()
 
     async def _hand_on(self) -> None:
-        """Let what was typed right after the choice come again, for whatever has the keys now."""
+        """Send again the keys typed right after the choice, for the widget that now has the focus."""
         held, self._held = self._held or [], None
         for event in held:
             await self.app.on_event(events.Key(event.key, event.character))
@@ -94,7 +96,7 @@ class Choices(OptionList):
 
 
 def hanging(number: int, lines: Sequence[Content]) -> Content:
-    """The lines of a choice behind its number. Pure."""
+    """Return the lines of a choice indented after its number. Pure."""
     return Content(f"{number}".ljust(HANGING)) + Content("\n" + " " * HANGING).join(lines)
 
 
@@ -116,12 +118,12 @@ PADDING = 2
 
 
 class Dialog(ClosableModal[Outcome]):
-    """A question in the middle of the session.
+    """A question shown above the session.
 
-    A key typed before the dialog could be read is never an answer: until it is
-    armed, what is typed goes to `spill`, which is the draft it was meant for.
-    So does, beside a list of choices, text that none of its keys is; from then on
-    the draft has all of it, digits and return too, until an arrow or esc leads back.
+    A key typed before the dialog could be read is never an answer. Until the dialog is armed, typed text goes
+    to `spill`, which adds it to the draft it was meant for. The same happens later, next to a list of
+    choices, with text that is not a key of the dialog. From then on the draft gets all text, including digits
+    and return, until an arrow or esc returns to the choices.
     """
 
     enters: str = "take it"
@@ -160,11 +162,11 @@ class Dialog(ClosableModal[Outcome]):
             yield from self.body()
 
     def say_others(self, count: int) -> None:
-        """Say on the frame that so many others wait for the person behind this one."""
+        """Show on the frame how many other questions wait behind this one."""
         self._frame.border_subtitle = f"{count} more wait{'s' if count == 1 else ''}" if count > 0 else ""
 
     def body(self) -> ComposeResult:
-        """The widgets inside the frame."""
+        """Yield the widgets inside the frame."""
         raise NotImplementedError
 
     def decline(self) -> None:
@@ -172,11 +174,11 @@ class Dialog(ClosableModal[Outcome]):
         raise NotImplementedError
 
     def entry(self) -> Widget:
-        """What gets the focus once the dialog is armed."""
+        """Return the widget that gets the focus once the dialog is armed."""
         return self.query_one(Choices)
 
     def whole(self) -> str:
-        """Everything that is asked, with nothing left out."""
+        """Return the full text of the question."""
         return "\n\n".join(text.text for text in self.query(Reader))
 
     def on_mount(self) -> None:
@@ -190,7 +192,7 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
 
     def on_screen_suspend(self) -> None:
-        """A dialog above this one is all that is asked now; what had the keys gets them again."""
+        """Remember the focus and hide the frame when another dialog opens above this one."""
         if isinstance(self.app.screen, Dialog):
             self._covered = self.focused
             self._frame.visible = False
@@ -204,7 +206,9 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
 
     def _fit(self) -> None:
-        """Give the texts the room that choices and keys leave them; too low a screen shows no frame."""
+        """Give the texts the lines that choices and key hints leave free; on a very low screen, hide the
+        frame.
+        """
         screen = self.app.size
         width = min(WIDTH, int(screen.width * SHARE)) - FRAME
         texts, lists = list(self.query(Reader)), list(self.query(Choices))
@@ -228,7 +232,7 @@ class Dialog(ClosableModal[Outcome]):
             each.say(hints)
 
     def _hints(self, *, scrolls: bool) -> str:
-        """The keys that work now."""
+        """Return the keys that work now, as text."""
         choices = sum(each.option_count for each in self.query(Choices))
         if self.armed and self.writes:
             return f"⏎ send what you wrote{BETWEEN}↑↓ or esc back to the choices"
@@ -241,7 +245,7 @@ class Dialog(ClosableModal[Outcome]):
 
     @property
     def writes(self) -> bool:
-        """Whether the person is writing to the draft rather than choosing."""
+        """True while the person writes to the draft instead of choosing."""
         return self._to_prompt
 
     def on_key(self, event: events.Key) -> None:
@@ -263,7 +267,7 @@ class Dialog(ClosableModal[Outcome]):
             self._arming.reset()
 
     def takes_typing(self, event: events.Key) -> bool:
-        """Hand a key on to the draft if it is for that, beside a list of choices; whether it was."""
+        """Pass a key to the draft if it is text typed next to a list of choices; return whether it was."""
         if not self.armed or not any(each.has_focus for each in self.query(Choices)):
             return False
         typed = event.character if event.is_printable else None
@@ -293,21 +297,21 @@ class Dialog(ClosableModal[Outcome]):
         return True
 
     def _is_choice(self, typed: str) -> bool:
-        """Whether a character means something here: the number of a choice, or what the keys below say."""
+        """Return whether a character is the number of a choice or one of the listed keys."""
         most = sum(each.option_count for each in self.query(Choices))
         return typed in letters(self._said) or (typed in "123456789" and int(typed) <= most)
 
     def _take_pointed(self) -> None:
-        """Take the choice that a digit pointed at: nothing followed it."""
+        """Accept the choice whose digit was typed, as no further key followed."""
         self._choosing, self._moved = None, ""
         self.query_one(Choices).action_select()
 
     def back_to_choices(self) -> None:
-        """What is typed chooses again."""
+        """Let typed keys choose again."""
         self._to_prompt = False
 
     def _press(self, key: str) -> None:
-        """Press a key on what was written: return sends it, and the next one is for the dialog again."""
+        """Press a key on the draft; return sends it, and later keys are for the dialog again."""
         if press := getattr(self.app, "press_on_draft", None):
             press(key)
         if key == "enter":
@@ -325,15 +329,15 @@ class Dialog(ClosableModal[Outcome]):
             self._fit()
 
     def key_pageup(self) -> None:
-        """Scroll back, the last text first."""
+        """Scroll up, starting with the last text."""
         any(text.page(-1) for text in reversed(self.query(Reader)))
 
     def key_pagedown(self) -> None:
-        """Scroll on: the first text to its end, then the next."""
+        """Scroll down: the first text to its end, then the next."""
         any(text.page(1) for text in self.query(Reader))
 
     def key_o(self) -> None:
-        """Open everything on the full screen; the dialog waits behind it."""
+        """Open the full text on its own screen; the dialog waits behind it."""
         self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True))
 
     def _arm(self) -> None:
@@ -343,7 +347,10 @@ class Dialog(ClosableModal[Outcome]):
 
 
 def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
-    """How many of `room` lines each text gets: what it wants, else the earlier ones the larger part. Pure."""
+    """Return how many of `room` lines each text gets.
+
+    Each gets the lines it wants; if they do not suffice, earlier texts get the larger part. Pure.
+    """
     given: list[int] = []
     for at, lines in enumerate(wanted):
         rest = sum(wanted[at + 1 :])
@@ -354,14 +361,14 @@ def share_lines(room: int, wanted: Sequence[int]) -> list[int]:
 
 
 class Hints(KeyLine):
-    """The keys of a dialog, which it says itself."""
+    """The keys of a dialog, shown by the dialog itself."""
 
     def __init__(self) -> None:
         super().__init__(classes="keys")
 
 
 class ProblemLine(Static):
-    """Why what was written cannot be used; out of sight while it can."""
+    """The reason why the typed text cannot be used; hidden while it can."""
 
     def __init__(self) -> None:
         super().__init__(classes="problem")
@@ -374,7 +381,7 @@ class ProblemLine(Static):
 
 
 class ConfirmDialog(Dialog[bool]):
-    """Asks for a yes; anything else is a no."""
+    """Asks for a yes; any other outcome is a no."""
 
     def __init__(self, question: str, yes: str, no: str = "Cancel") -> None:
         super().__init__()
@@ -396,7 +403,7 @@ class ConfirmDialog(Dialog[bool]):
 
 
 class ChangeDialog(ConfirmDialog):
-    """Asks for a yes, and shows the lines that changed since the last one, if any did."""
+    """Asks for a yes, and shows the lines that changed since the last yes, if any."""
 
     opens = True
 
@@ -423,7 +430,7 @@ async def _no_problem(_text: str) -> str:
 
 
 class TextDialog(Dialog[str | None]):
-    """Asks for one line. What was typed while it opened belongs to it."""
+    """Asks for one line. It keeps text that was typed while it opened."""
 
     at_once = True
 
@@ -435,7 +442,9 @@ class TextDialog(Dialog[str | None]):
         enters: str = "take it",
         check: Callable[[str], Awaitable[str]] = _no_problem,
     ) -> None:
-        """`enters` says what enter does; what `check` finds wrong is shown, and the dialog stays."""
+        """`enters` names the effect of enter; a problem that `check` returns is shown, and the dialog stays
+        open.
+        """
         super().__init__(self._take)
         self._check = check
         self.enters = enters

@@ -1,4 +1,4 @@
-"""Base of screens that list entries and show the one under the cursor in full beside them."""
+"""The base class of screens with a list of entries and the details of the one under the cursor."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Outcome = TypeVar("Outcome")
 
 
 class EntryRows(PointedRows, Generic[Entry]):
-    """A row for each entry of a list that is read again from time to time."""
+    """One row for each entry of a list that is reloaded from time to time."""
 
     def __init__(self, *, key: Callable[[Entry], object], words: Callable[[Entry], str], empty: str) -> None:
-        """`key` tells entries apart, `words` is what a filter looks at."""
+        """`key` identifies an entry, `words` is the text that a filter searches."""
         super().__init__(
             lambda index, width: self.draw_entry(self.entries[index], width),
             search_text=lambda index: words(self.entries[index]),
@@ -40,7 +40,7 @@ class EntryRows(PointedRows, Generic[Entry]):
         """The entries that are listed."""
 
     def draw_entry(self, entry: Entry, width: int) -> list[Text]:
-        """The lines of a row."""
+        """Return the lines of a row."""
         raise NotImplementedError
 
     @property
@@ -49,7 +49,7 @@ class EntryRows(PointedRows, Generic[Entry]):
         return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
 
     def show(self, entries: Sequence[Entry], at: object = None) -> None:
-        """List these, the cursor on the one with the key `at`, else where it was."""
+        """List the entries; the cursor moves to the one with the key `at`, or stays on its entry."""
         index, before = self.cursor or 0, self.pointed
         keys = [self._key(entry) for entry in entries]
         if keys == [self._key(entry) for entry in self.entries] and not self.needle:
@@ -66,7 +66,7 @@ class EntryRows(PointedRows, Generic[Entry]):
 
 
 class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
-    """Rows, and `about` the entry under the cursor."""
+    """A list of rows, and the details (`about`) of the entry under the cursor."""
 
     ways_on: str = ""
     """The keys that work without an entry, such as `a add`."""
@@ -83,14 +83,14 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
         return self.listed.pointed
 
     def about(self, entry: Entry) -> Content:
-        """What stands beside the rows."""
+        """Return the details of an entry."""
         raise NotImplementedError
 
     def beside(self) -> Iterable[Widget]:
         yield VerticalScroll(Static(id="entry-text"), id="entry", can_focus=False)
 
     def list_entries(self, entries: Sequence[Entry], state: str, at: object = None) -> None:
-        """Show these, and `state` beside the title."""
+        """Show the entries, and `state` next to the title."""
         self.listed.show(entries, at)
         self.state(state)
         self.set_class(not entries, "bare")
@@ -103,22 +103,22 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
         self.tell()
 
     def tell(self) -> None:
-        """Show again what stands beside the rows."""
+        """Update the details of the entry under the cursor."""
         entry = self.pointed
         for place in self.query("#entry-text").results(Static):
             place.update(Content("") if entry is None else self.about(entry))
 
     def complain(self, error: HermesError, severity: SeverityLevel = "error") -> None:
-        """Say why something could not be done."""
+        """Show why something could not be done."""
         self.notify(line(str(error)), severity=severity, markup=False)
 
 
 class DetailScreen(ClosableModal[None]):
-    """Scrolls in both directions; text can be selected and copied.
+    """A text on its own screen. It scrolls in both directions, and can be selected and copied.
 
-    `spelled` keeps every character and spells out what cannot be seen, for
-    texts that a person decides on; others are shown as a terminal would.
-    `diffs` draws lines of unified diffs in their colours; others do so unless they are spelled.
+    `spelled` keeps every character and spells out invisible ones, for texts that a person decides on; other
+    texts are shown as a terminal would show them. `diffs` colours lines of unified diffs, which is the
+    default for texts that are not spelled.
     """
 
     CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
@@ -155,7 +155,9 @@ _TONES = {"added": "$added", "removed": "$removed", "dim": "$text-muted"}
 
 
 def difference_parts(text: str, more: str) -> list[tuple[str, str]]:
-    """The first lines, each with its colour; `more` says where the others are. Outside text. Pure."""
+    """Return the first lines of a diff with their colours; `more` says where to see the rest. Outside text.
+    Pure.
+    """
     lines = text.splitlines()
     tones = diff_tones(lines)
     parts = [

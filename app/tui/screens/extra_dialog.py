@@ -1,4 +1,4 @@
-"""The dialog that adds an extra which something needs; then what was wanted goes on."""
+"""The dialog that installs a missing extra; the command that needed it continues afterwards."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tools.kit.umask import person_umask
 
 
 class ExtraDialog(Dialog[bool]):
-    """Ends with True once the extra is installed. Nothing is fetched before a yes."""
+    """Asks to install an extra, and returns True once it is installed. Nothing is fetched before a yes."""
 
     at_once = True
 
     def __init__(self, name: str, why: str, change: ExtrasChange) -> None:
-        """`why` is the sentence that says what needs it; `change` the command that adds it."""
+        """`why` is a sentence about what needs the extra; `change` is the command that adds it."""
         super().__init__()
         self._name = name
         self._why = why

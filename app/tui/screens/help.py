@@ -1,4 +1,4 @@
-"""Help: the keys of where the person is, every command, and the keys that are the same everywhere."""
+"""The help screen: keys of the current place, all commands, and keys that work everywhere."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ EVERYWHERE = (
 
 @dataclass(frozen=True, slots=True)
 class HelpEntry:
-    """One thing that can be done; one without a name is the title of its section."""
+    """One command or key; an entry without a name is the title of its section."""
 
     section: str
     name: str = ""
@@ -59,7 +59,7 @@ class HelpEntry:
 
     @property
     def text(self) -> str:
-        """The entry as it is searched and copied; a title is shown only among all."""
+        """The entry as text for search and copying; titles are left out of filtered lists."""
         return "  ".join(filter(None, (self.keys, self.slash, self.name, self.about))) if self.name else ""
 
 
@@ -71,7 +71,7 @@ class HelpScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,question_mark", "back", "Back", id="help.back")]
 
     def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
-        """`here` is what can be done where the person was, `keys` are those in force."""
+        """`here` lists the actions of the place the person came from, `keys` are the bindings in effect."""
         super().__init__(HelpRows([*with_titles([*here, *commands(keys), *everywhere()])]))
 
     def on_mount(self) -> None:
@@ -113,12 +113,12 @@ class HelpRows(RowList):
         return [fit(each, width) for each in (line, *below)]
 
     def _lead(self, keys: str | Text) -> Text:
-        """The gutter and the column of the keys."""
+        """Return the gutter and the column of keys."""
         return Text(f" {keys!s:<{KEY_CELLS}}", self.ink("text"))
 
 
 def in_column(keys: str, cells: int) -> list[str]:
-    """The keys, parted by blanks, as many on each line as have room in `cells`, at least one. Pure."""
+    """Split the keys at blanks into lines of at most `cells`, at least one key each. Pure."""
     lines: list[str] = [""]
     for key in keys.split():
         if lines[-1] and len(f"{lines[-1]} {key}") > cells:
@@ -129,7 +129,7 @@ def in_column(keys: str, cells: int) -> list[str]:
 
 
 def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
-    """What the focused widget and what it lies in do on a key; commands are left out."""
+    """Return the key actions of the focused widget and its ancestors, without commands."""
     if isinstance(screen.focused, Prompt):
         return [
             HelpEntry("Here: prompt", key.description, " ".join(map(shown_key, keys.of(key.id))))
@@ -149,7 +149,7 @@ def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
 
 
 def place(node: DOMNode) -> str:
-    """What a person calls a part of the screen."""
+    """Return the name of a part of the screen."""
     match node:
         case Transcript():
             return "conversation"
@@ -165,7 +165,7 @@ def place(node: DOMNode) -> str:
 
 
 def commands(keys: Keys) -> Iterator[HelpEntry]:
-    """Every command of the registry."""
+    """Yield every command of the registry."""
     for group, members in group_commands(all_commands()):
         for each in members:
             slash = f"/{each.slash}" if each.slash else ""
@@ -173,13 +173,13 @@ def commands(keys: Keys) -> Iterator[HelpEntry]:
 
 
 def everywhere() -> Iterator[HelpEntry]:
-    """The keys that mean the same wherever they work."""
+    """Yield the keys with the same meaning on all screens."""
     for keys, words in EVERYWHERE:
         yield HelpEntry("The same everywhere", words, keys)
 
 
 def with_titles(entries: Sequence[HelpEntry]) -> Iterator[HelpEntry]:
-    """The entries with a title before each section."""
+    """Yield the entries with a title before each section."""
     section = ""
     for entry in entries:
         if entry.section != section:

@@ -1,4 +1,4 @@
-"""The screen of MCP servers: how they do, their tools and log, and what waits for the person."""
+"""The screen of MCP servers: their state, tools and log, and questions that wait for the person."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Kinds of agents, and merging what an agent changed."""
+"""Screens for kinds of agents, and for merging an agent's changes."""

@@ -1,4 +1,4 @@
-"""Kinds of agents as a person deals with them: listed with what is wrong, begun from a template, changed."""
+"""Files of agent kinds: listing them with their problems, creating them from a template, changing them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class AgentKind:
 
 
 def kinds_of(catalog: Catalog, doubts: Mapping[str, Sequence[str]] | None = None) -> list[AgentKind]:
-    """All kinds by name. Pure."""
+    """Return all kinds by name. Pure."""
     found = [
         AgentKind(
             name=each.name,
@@ -70,7 +70,7 @@ def kinds_of(catalog: Catalog, doubts: Mapping[str, Sequence[str]] | None = None
 def read_kinds(
     home: Home, workspace: Path, environ: Mapping[str, str] = os.environ
 ) -> tuple[list[AgentKind], str]:
-    """All kinds with what is wrong with each, and what keeps those of the project from counting.
+    """Return all kinds with their problems, and the reason why kinds of the project are ignored, if any.
 
     Reads files and settings.
     """
@@ -90,7 +90,7 @@ def read_kinds(
 
 
 def limits(definition: Definition) -> str:
-    """What such an agent may use and do, in a line: `file, todo · readonly · 40 requests`. Pure."""
+    """Return an agent kind's tools and limits in a line: `file, todo · readonly · 40 requests`. Pure."""
     parts = [", ".join(map(clean, definition.tools)) or "all tools of its sender"]
     if definition.isolation != "shared":
         parts.append(definition.isolation)
@@ -107,12 +107,12 @@ def limits(definition: Definition) -> str:
 
 
 def new_text(name: str) -> str:
-    """The file of a kind to begin with. Raises `ConfigError` if the name is not valid."""
+    """Return the template for a new kind's file. Raises `ConfigError` if the name is not valid."""
     return TEMPLATE.format(name=valid_name(name))
 
 
 def with_name(text: str, name: str) -> str:
-    """The text of a kind's file under another name: its field `name` says that one. Pure."""
+    """Return the text of a kind's file with another value in its field `name`. Pure."""
     if text.count("---") < 2:
         return text
     fence, front, body = text.split("---", 2)
@@ -120,7 +120,7 @@ def with_name(text: str, name: str) -> str:
 
 
 def valid_name(text: str) -> str:
-    """`text` as the name of a kind. Raises `ConfigError`."""
+    """Return `text` as the name of a kind. Raises `ConfigError`."""
     name = text.strip().removeprefix("@")
     if not is_name(name):
         raise ConfigError(f"`{clean(name)[:60]}` is no name for an agent; use a-z, 0-9 and single hyphens.")
@@ -128,12 +128,12 @@ def valid_name(text: str) -> str:
 
 
 def own_file(home: Home, name: str) -> Path:
-    """Where a kind of the person's own lies."""
+    """Return the path of a kind that belongs to the person."""
     return home.agents / f"{name}.md"
 
 
 def create(home: Home, name: str, text: str) -> Path:
-    """Write a new file for a kind, and return where it is. Raises `ConfigError` if there is one already."""
+    """Write a new file for a kind, and return its path. Raises `ConfigError` if it exists."""
     private_folder(home.root)
     private_folder(home.agents)
     path = own_file(home, valid_name(name))
@@ -147,7 +147,7 @@ def create(home: Home, name: str, text: str) -> Path:
 
 
 def read_text(path: Path) -> str:
-    """The text of a kind's file, whatever it holds. Raises `ConfigError`."""
+    """Return the text of a kind's file, even if it is not valid. Raises `ConfigError`."""
     from agent.core.config.trust import read_agent
 
     content, reason = read_agent(path, Path(os.path.realpath(path.parent)))
@@ -157,7 +157,7 @@ def read_text(path: Path) -> str:
 
 
 def save(path: Path, text: str) -> None:
-    """Write the file of a kind again. Raises `ConfigError`."""
+    """Overwrite the file of a kind. Raises `ConfigError`."""
     from tools.kit.files import write_atomically
 
     try:

@@ -1,4 +1,4 @@
-"""The kinds of agents that can be sent: what each is for, what it may do, and what is wrong with it."""
+"""The screen of agent kinds: the purpose, limits and problems of each."""
 
 from __future__ import annotations
 
@@ -33,33 +33,35 @@ NAME_CELLS = 18
 
 
 class KindsSource(Protocol):
-    """Where the kinds come from; `app.tui.screens.agents.agents_kinds.AgentMenu` is the real one."""
+    """The source of the kinds; `AgentMenu` implements it."""
 
     async def list_kinds(self) -> tuple[list[AgentKind], str]:
-        """All kinds, and what keeps those of the project from counting."""
+        """Return all kinds, and the reason why kinds of the project are ignored, if any."""
         ...
 
     async def text(self, kind: AgentKind) -> str:
-        """The text of the file of a kind. Raises `HermesError`."""
+        """Return the text of a kind's file. Raises `HermesError`."""
         ...
 
     async def new(self, name: str) -> str:
-        """A text to begin with. Raises `HermesError` if the name is not valid or taken."""
+        """Return the template for a new kind. Raises `HermesError` if the name is not valid or taken."""
         ...
 
     async def create(self, name: str, text: str) -> None: ...
 
     async def change(self, kind: AgentKind, text: str) -> str:
-        """Keep another text for a kind; what to tell."""
+        """Save a new text for a kind; return a notice."""
         ...
 
     def edit_text(self, text: str) -> str:
-        """The text as the person leaves it in their editor, which has the terminal. Raises `HermesError`."""
+        """Open `text` in the person's editor, which takes over the terminal; return the result. Raises
+        `HermesError`.
+        """
         ...
 
 
 class KindsScreen(Page[str | None]):
-    """Ends with the name of a kind to mention, or None."""
+    """The list of agent kinds. Its result is the name of a kind to mention, or None."""
 
     heading = "Kinds of agents"
     keys = "⏎ mention · n new · e edit · / filter · ? help · esc back"
@@ -86,7 +88,7 @@ class KindsScreen(Page[str | None]):
         self.pointed()
 
     def pointed(self) -> None:
-        """Tell of the kind under the cursor."""
+        """Show details of the kind under the cursor."""
         kind = self._list.pointed
         for place in self.query("#page-about").results(Static):
             place.update(Content("") if kind is None else about(kind))
@@ -101,7 +103,7 @@ class KindsScreen(Page[str | None]):
 
     @work(exclusive=True, group="change")
     async def action_new(self) -> None:
-        """Ask for a name, begin with the template, keep what the editor leaves."""
+        """Ask for a name, open the template in the editor, and save the result."""
         name = await self.app.push_screen_wait(TextDialog("Name of the new kind: a-z, 0-9 and -"))
         if name is None or not name.strip():
             return
@@ -115,7 +117,7 @@ class KindsScreen(Page[str | None]):
 
     @work(exclusive=True, group="change")
     async def action_edit(self) -> None:
-        """Change the file under the cursor."""
+        """Edit the file of the kind under the cursor."""
         kind = self._list.pointed
         if kind is None:
             return
@@ -140,7 +142,7 @@ class KindsScreen(Page[str | None]):
 
 
 class KindRows(RowList):
-    """A row for each kind: name, what it is for, where it comes from."""
+    """One row per kind: name, purpose, origin."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # Here, as lists of rows have another use for the key.
@@ -157,7 +159,7 @@ class KindRows(RowList):
         return None if self.cursor is None or self.cursor >= len(self._kinds) else self._kinds[self.cursor]
 
     def show(self, kinds: Sequence[AgentKind], at: str = "") -> None:
-        """List these, the cursor on the one called `at`, else on the one it was on."""
+        """List the kinds; the cursor moves to the one named `at`, or stays on its kind."""
         before = self.pointed
         self._kinds = kinds
         self.reset(len(kinds))
@@ -197,7 +199,7 @@ class KindRows(RowList):
 
 
 def about(kind: AgentKind) -> Content:
-    """What a kind may do or what is wrong with it, and where its file is, in two lines. Pure."""
+    """Return a kind's limits or problem, and the path of its file, in two lines. Pure."""
     if kind.definition is None:
         more = len(kind.problems) - 1
         first = Content.assemble(
@@ -220,15 +222,15 @@ class AgentMenu:
         self._home = Home.locate(self._environ)
 
     async def list_kinds(self) -> tuple[list[AgentKind], str]:
-        """All kinds, and what keeps those of the project from counting."""
+        """Return all kinds, and the reason why kinds of the project are ignored, if any."""
         return await asyncio.to_thread(agent_files.read_kinds, self._home, self._workspace, self._environ)
 
     async def text(self, kind: AgentKind) -> str:
-        """The text of its file. Raises `ConfigError`."""
+        """Return the text of a kind's file. Raises `ConfigError`."""
         return await asyncio.to_thread(agent_files.read_text, kind.path)
 
     async def new(self, name: str) -> str:
-        """A text to begin with. Raises `ConfigError` if the name is not valid or taken."""
+        """Return the template for a new kind. Raises `ConfigError` if the name is not valid or taken."""
         text = agent_files.new_text(name)
         path = agent_files.own_file(self._home, agent_files.valid_name(name))
         if await asyncio.to_thread(os.path.lexists, path):
@@ -236,11 +238,13 @@ class AgentMenu:
         return text
 
     async def create(self, name: str, text: str) -> None:
-        """Write a new file. Raises `ConfigError`."""
+        """Write a new kind's file. Raises `ConfigError`."""
         await asyncio.to_thread(agent_files.create, self._home, name, text)
 
     async def change(self, kind: AgentKind, text: str) -> str:
-        """Keep another text for a kind; what to tell. A built-in one gets a file of the person's own."""
+        """Save a new text for a kind; return a notice. For a built-in kind, the person gets a file that
+        replaces it.
+        """
         if kind.source == "built-in":
             await asyncio.to_thread(agent_files.create, self._home, kind.name, text)
             return f"{kind.name} is yours now; the built-in one is back when you remove the file."
@@ -250,7 +254,7 @@ class AgentMenu:
         return f"{kind.name} is kept."
 
     def edit_text(self, text: str) -> str:
-        """The text as the person leaves it in their editor. Raises `HermesError`."""
+        """Open `text` in the person's editor; return the result. Raises `HermesError`."""
         from app.tui.terminal.editor import edit
 
         return edit(text)

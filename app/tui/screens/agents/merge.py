@@ -1,4 +1,4 @@
-"""The preview of a merge: what an agent changed in its copy."""
+"""The preview of a merge: the changes of an agent in its copy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from widgets.rows.row_text import one_line
 
 
 class MergeScreen(RestoringScreen, inherit_bindings=False):
-    """Ends with what should happen to the files, or None: then nothing is merged.
+    """The preview of a merge. Its result is the choice for each file, or None to merge nothing.
 
-    `discards` tells whether the person wants the copy thrown away instead.
+    `discards` is true if the person wants the copy discarded instead.
     """
 
     heading = "Before a copy is merged"
@@ -46,7 +46,7 @@ class MergeScreen(RestoringScreen, inherit_bindings=False):
         agent: str = "",
         place: str = "",
     ) -> None:
-        """`agent` is what the person calls the agent whose copy it is, `place` which of how many it is."""
+        """`agent` is the display name of the copy's agent, `place` its position, such as 2 of 3."""
         super().__init__(plan, services, choices)
         self._agent = one_line(agent)
         self._place = place

@@ -1,1 +1,1 @@
-"""The history of a session: timeline, branches, comparison, restoring files."""
+"""Screens for the history of a session: timeline, branches, comparison, restoring files."""

@@ -1,4 +1,4 @@
-"""The branches of the session: which there are, what was said on each, and going on with another."""
+"""The branches of the session: a list with the messages on each, from which the person can switch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BranchEntry:
 
 @dataclass(frozen=True, slots=True)
 class BranchRequest:
-    """What a person wants with a branch."""
+    """What to do with which branch."""
 
     act: Literal["switch", "rename", "compare"]
     branch: str
@@ -46,7 +46,7 @@ class BranchRequest:
 
 
 class BranchRows(RowList):
-    """A row a branch, the one in use first."""
+    """One row per branch, the one in use first."""
 
     def __init__(self, branches: Sequence[BranchEntry], now: Callable[[], float]) -> None:
         super().__init__(self._row, search_text=lambda at: f"{branches[at].name} {branches[at].last}")
@@ -64,7 +64,7 @@ class BranchRows(RowList):
 
 
 class BranchesScreen(Page[BranchRequest | None]):
-    """Ends with what should be done, or None."""
+    """The list of branches. Its result is a request, or None."""
 
     heading = "Branches of this session"
     keys = "⏎ switch · c compare with the one in use · R rename · / filter · ? help · esc back"
@@ -74,7 +74,7 @@ class BranchesScreen(Page[BranchRequest | None]):
     ]
 
     def __init__(self, branches: Sequence[BranchEntry], now: Callable[[], float] = time.time) -> None:
-        """`branches` begin with the one in use."""
+        """`branches` starts with the one in use."""
         self._branches = branches
         super().__init__(BranchRows(branches, now))
 
@@ -113,7 +113,7 @@ class BranchesScreen(Page[BranchRequest | None]):
 
 
 def branch_entries(heads: Sequence[BranchHead], rows: Sequence[OutlineRow]) -> list[BranchEntry]:
-    """The branches with what was said on them, in the order of `heads`. Pure."""
+    """Return the branches with their last message and message count, in the order of `heads`. Pure."""
     known = {row.id: row for row in rows}
     found: list[BranchEntry] = []
     for head in heads:

@@ -1,4 +1,4 @@
-"""Two branches side by side: where they part, what was said on each, the files that differ."""
+"""Two branches side by side: their fork, the messages on each, the files that differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME_FILES = "Both branches have the same files."
 
 @dataclass(frozen=True, slots=True)
 class CompareTitle:
-    """The head of a part."""
+    """The title of a section."""
 
     text: str
     right: str = ""
@@ -40,14 +40,14 @@ class CompareTitle:
 
 @dataclass(frozen=True, slots=True)
 class CompareSentence:
-    """Words about both branches."""
+    """A sentence about both branches."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class WordPair:
-    """Words of the left branch and of the right one."""
+    """Text about the left branch and about the right one."""
 
     left: str
     right: str
@@ -56,7 +56,7 @@ class WordPair:
 
 @dataclass(frozen=True, slots=True)
 class CompareMessages:
-    """A message of each branch; None where one has no more."""
+    """One message of each branch; None if a branch has no more."""
 
     left: Item | None
     right: Item | None
@@ -66,7 +66,7 @@ Row = CompareTitle | CompareSentence | WordPair | CompareMessages | FileDifferen
 
 
 class CompareRows(RowList):
-    """One column a branch; files go over both."""
+    """The rows of a comparison: one column per branch; files span both."""
 
     def __init__(self) -> None:
         super().__init__(self._draw_row, search_text=self._plain, empty="Comparing …")
@@ -136,7 +136,7 @@ class CompareRows(RowList):
 
 
 def words_of(item: Item | None) -> str:
-    """An item in one line."""
+    """Return an item as one line."""
     match item:
         case UserItem(text=text) | AnswerItem(text=text) | NoticeItem(text=text):
             return one_line(first_line(text))
@@ -152,7 +152,7 @@ def rows_of(
     right: Sequence[Item],
     files: Sequence[FileDifferenceRow],
 ) -> Iterator[Row]:
-    """All rows, top to bottom. `left` and `right` are what was said and done on each branch alone."""
+    """Yield all rows, top to bottom. `left` and `right` are the items that only one branch has."""
     parting = compared.parting
     words = clean(first_line(parting.content)) if parting is not None else ""
     yield CompareSentence(
@@ -194,7 +194,7 @@ def _check_figures(side: BranchSide) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CompareServices:
-    """What the screen asks for; each raises `HermesError`."""
+    """The functions that the screen calls; each raises `HermesError`."""
 
     compare: Callable[[], Awaitable[tuple[BranchComparison, Sequence[Item], Sequence[Item]]]]
     """The comparison, and what was said and done on each branch alone."""
@@ -205,7 +205,7 @@ class CompareServices:
 
 
 class CompareScreen(Page[None]):
-    """Reads only; nothing changes by looking."""
+    """A read-only comparison of two branches."""
 
     heading = "Two branches"
     keys = "⏎ open · ↑↓ move · / filter · n next match · y copy · ? help · esc back"
