@@ -1,4 +1,4 @@
-"""The screen of what failed and what worked: read, search, add, reword, confirm and delete."""
+"""The screen of learnings: read, search, add, reword, confirm and delete them."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ WRITTEN = {"agent": "Written by the agent", "person": "Written by you", "observe
 
 
 class LearningSource(NamedTuple):
-    """The message at which something was learned, which the person wants to see."""
+    """The message from which something was learned, to be opened for the person."""
 
     session: str
     node: int | None
 
 
 class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
-    """Ends with the message whose session should be opened, or None."""
+    """The list of learnings. Its result is a message whose session should be opened, or None."""
 
     heading = "Learnings"
     keys = (
@@ -65,7 +65,7 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
     ]
 
     def __init__(self, book: LearningBook, now: Callable[[], float] = time.time, at: str = "") -> None:
-        """`at`: the pattern of the learning it begins with."""
+        """`at` is the pattern of the learning that is selected first."""
         self._first = at
         super().__init__(LearningRows(now))
         self._book = book
@@ -111,7 +111,7 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
         self.dismiss(LearningSource(learning.session, learning.node))
 
     def action_status(self) -> None:
-        """All states, then each by itself."""
+        """Show the next filter: all statuses, then each alone."""
         order = (None, *ORDER)
         self._status = order[(order.index(self._status) + 1) % len(order)]
         self._show()
@@ -169,7 +169,7 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
 
 
 class LearningRows(EntryRows["Learning"]):
-    """A row for each: how it stands, what fails and what works, how often it held, its age."""
+    """One row per learning: status, what fails and what works, confirmations, age."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(key=lambda learning: learning.id, words=_words, empty=EMPTY)
@@ -190,24 +190,24 @@ def _words(learning: Learning) -> str:
 
 
 def counts(learning: Learning) -> str:
-    """How often it was confirmed and refuted, such as `✓3 ✗1`. Pure."""
+    """Return how often a learning was confirmed and refuted, such as `✓3 ✗1`. Pure."""
     marks = (("✓", learning.confirmed), ("✗", learning.refuted))
     return " ".join(f"{mark}{count}" for mark, count in marks if count)
 
 
 def status_name(status: Status) -> str:
-    """What a state is called at the head. Pure."""
+    """Return the name of a status for the title. Pure."""
     return "in force" if status == "learning" else status
 
 
 def status_counts(learnings: Sequence[Learning]) -> str:
-    """How many there are of each state, such as `4 in force · 2 candidate`. Pure."""
+    """Return the number of learnings per status, such as `4 in force · 2 candidate`. Pure."""
     found: dict[Status, int] = {status: sum(each.status == status for each in learnings) for status in ORDER}
     return " · ".join(f"{count} {status_name(status)}" for status, count in found.items() if count)
 
 
 def about(learning: Learning, now: float) -> Content:
-    """One in full: what fails, what works, how sure that is and where it came from. Pure."""
+    """Return one learning in full: what fails, what works, its certainty and its origin. Pure."""
     how = standing(learning)
     seen = [
         (word, one_line(learning.evidence.get(name, ""), 2_000))

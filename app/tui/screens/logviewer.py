@@ -1,4 +1,4 @@
-"""The log of the program itself: its last lines, as they come."""
+"""The program's own log, followed live from its last lines."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RECORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line. What follows a record without being one (a traceback) has its level and no time."""
+    """One line of the log. A line after a record, as in a traceback, has the record's level and no time."""
 
     text: str
     """The whole line, as it may be shown."""
@@ -52,14 +52,14 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class LogUpdate:
-    """What was read. `anew` says that it takes the place of everything read before."""
+    """The lines that were read. If `anew` is true, they replace all lines read before."""
 
     lines: tuple[LogLine, ...] = ()
     anew: bool = False
 
 
 class UnreadableLogError(HermesError):
-    """There is nothing to read; the message is a sentence for the person."""
+    """The log cannot be read; the message is a sentence for the person."""
 
 
 class LogTail:
@@ -72,7 +72,7 @@ class LogTail:
         self._forget()
 
     def read(self) -> LogUpdate:
-        """The lines that came since the last time. Raises `UnreadableLogError`."""
+        """Return the lines added since the last call. Raises `UnreadableLogError`."""
         try:
             with os.fdopen(open_file(self._path.resolve(strict=True)), "rb") as file:
                 return self._read(file.fileno())
@@ -144,7 +144,7 @@ GLYPHS = ((logging.ERROR, "✗", "error"), (logging.WARNING, "◆", "warning"), 
 
 
 class LogScreen(Page[None]):
-    """Follows the file until it is closed."""
+    """The screen that follows the log file until it is closed."""
 
     heading = "Log"
     keys = "e errors · w warnings · a all · ⏎ in full · / filter · ? help · esc back"
@@ -194,7 +194,7 @@ class LogScreen(Page[None]):
 
 
 class LogRows(RowList):
-    """The lines of one level and above, a row each; the newest stays in view."""
+    """One row for each line of at least the chosen level; the newest stays visible."""
 
     def __init__(self) -> None:
         super().__init__(self._draw_line, search_text=self.text, empty="Reading …", follow=True)
@@ -203,11 +203,11 @@ class LogRows(RowList):
         self._level = logging.NOTSET
 
     def text(self, index: int) -> str:
-        """The whole line."""
+        """Return the complete line."""
         return self._rows[index].text
 
     def take(self, lines: tuple[LogLine, ...], *, anew: bool) -> None:
-        """More lines; `anew` when they take the place of the others."""
+        """Add lines; with `anew` they replace the others."""
         if anew:
             self._all, self._rows = [], []
         self._all = [*self._all, *lines][-KEPT:] if lines else self._all
@@ -234,7 +234,7 @@ class LogRows(RowList):
             self.move_to(len(self._rows) - 1)
 
     def explain(self, sentence: str) -> None:
-        """There is nothing to show, and why."""
+        """Show why there are no lines."""
         self._all, self._rows = [], []
         self.empty = sentence
         self.reset(0)

@@ -42,7 +42,7 @@ HOLDS = {
 
 
 class MemorySource(NamedTuple):
-    """The message at which an entry was written, which the person wants to see."""
+    """The message at which an entry was written, to be opened for the person."""
 
     session: str
     node: int | None
@@ -61,7 +61,7 @@ class MemoryRow:
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """All scopes as they are now."""
+    """The current entries of all scopes."""
 
     rows: tuple[MemoryRow, ...]
     room: tuple[str, ...]
@@ -70,7 +70,7 @@ class MemoryState:
 
 
 def read_memory(files: MemoryFiles) -> MemoryState:
-    """Every entry of every scope; a file that cannot be read is a problem, and the others are read."""
+    """Read every entry of every scope; an unreadable file becomes a problem in the result."""
     rows: list[MemoryRow] = []
     room: list[str] = []
     problems: list[str] = []
@@ -94,7 +94,7 @@ def _rows(scope: Scope, memory: MemoryContents) -> list[MemoryRow]:
 
 
 class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
-    """Ends with the message whose session should be opened, or None."""
+    """The list of notes. Its result is a message whose session should be opened, or None."""
 
     heading = "Memory"
     keys = (
@@ -110,7 +110,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
     ]
 
     def __init__(self, files: MemoryFiles, now: Callable[[], float] = time.time, at: str = "") -> None:
-        """`at`: the text of the entry it begins with."""
+        """`at` is the text of the entry that is selected first."""
         self._first = at
         super().__init__(MemoryRows(now))
         self._files = files
@@ -148,7 +148,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         self.dismiss(MemorySource(row.origin.session, row.origin.node))
 
     def action_scope(self) -> None:
-        """All scopes, then each by itself."""
+        """Show the next filter: all scopes, then each alone."""
         order = (None, *SCOPES)
         self._scope = order[(order.index(self._scope) + 1) % len(order)]
         self._show()
@@ -217,7 +217,7 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
 
 
 class MemoryRows(EntryRows[MemoryRow]):
-    """A row for each entry: its scope, its text, its age."""
+    """One row per entry: scope, text, age."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(
@@ -235,7 +235,7 @@ class MemoryRows(EntryRows[MemoryRow]):
 
 
 def inverse(operation: MemoryOperation) -> MemoryOperation:
-    """What takes an operation back. Pure."""
+    """Return the operation that undoes `operation`. Pure."""
     match operation.action:
         case "add":
             return MemoryOperation("remove", old_text=operation.content)
@@ -246,7 +246,7 @@ def inverse(operation: MemoryOperation) -> MemoryOperation:
 
 
 def about(row: MemoryRow, now: float) -> Content:
-    """An entry in full, and where it came from. Pure."""
+    """Return an entry in full, with its origin. Pure."""
     text = clean(row.text)
     more = f"\n… {len(text) - MOST_SHOWN:,} more characters" if len(text) > MOST_SHOWN else ""
     held = (
@@ -264,7 +264,7 @@ def about(row: MemoryRow, now: float) -> Content:
 
 
 def origin_words(origin: Origin | None, now: float) -> str:
-    """Who wrote an entry, when and where. Pure."""
+    """Return who wrote an entry, when and where. Pure."""
     if origin is None:
         return "Nobody knows where it came from."
     who = {"agent": "Written by the agent", "person": "Written by you"}.get(origin.by, "Found in the file")

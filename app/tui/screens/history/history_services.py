@@ -1,4 +1,4 @@
-"""The services of the screens for rewinding and comparing, over the session that is open."""
+"""The services of the screens for rewinding and comparing, backed by the open session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def restore_services(client: SessionClient) -> RestoreServices:
-    """For the look at a restore."""
+    """Return the services of the restore preview."""
     history = client.history
     files = FileChanges(history.contents)
 
@@ -34,7 +34,7 @@ def restore_services(client: SessionClient) -> RestoreServices:
 def rewind_services(
     said: Callable[[], Awaitable[Sequence[SaidMessage]]], client: SessionClient
 ) -> RewindServices:
-    """For the list of messages."""
+    """Return the services of the list of messages."""
     history = client.history
     files = FileChanges(history.contents)
 
@@ -46,7 +46,7 @@ def rewind_services(
 
 
 def compare_services(client: SessionClient, left: str, right: str) -> CompareServices:
-    """For two branches, given by their names."""
+    """Return the services for comparing two branches, given by name."""
     from tools.registry import registry
 
     files = FileChanges(client.history.contents)

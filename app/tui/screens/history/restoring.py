@@ -1,4 +1,4 @@
-"""The preview of a restore; conflicts are decided here, path by path."""
+"""The preview of a restore, where the person decides conflicts path by path."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class PlanWords:
-    """What the screen calls what can be chosen and what then happens."""
+    """The terms that the screen uses for the choices and their effects."""
 
     chosen: Mapping[Way, str]
     goes: str
@@ -82,17 +82,17 @@ MERGE = PlanWords(
 
 
 def wants_a_look(plan: RestorePlan) -> bool:
-    """Whether a plan is shown before it is carried out."""
+    """Return whether the person must see a plan before it is carried out."""
     return len(plan.shown_items) > FEW or len(plan.having("change")) < len(plan.items)
 
 
 def back(item: PlanItem) -> PathChange:
-    """What a restore makes of a path: from what stands there to what stood there."""
+    """Return the change that a restore makes at a path: from the current entry to the earlier one."""
     return PathChange(item.path, item.now, item.target)
 
 
 def tally(plan: RestorePlan) -> str:
-    """`4 files · 2 in conflict · 1 stays`."""
+    """Return the counts of a plan: `4 files · 2 in conflict · 1 stays`."""
     states = [item.state for item in plan.shown_items]
     conflicts, lost = states.count("conflict"), states.count("lost")
     parts = [plural(len(states), "file")]
@@ -104,19 +104,19 @@ def tally(plan: RestorePlan) -> str:
 
 
 def merge_text(merged: Merged | None) -> str:
-    """The result of a merge."""
+    """Return the result of a merge in words."""
     if merged is None:
         return "cannot be merged"
     return "merge · " + (plural(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
 
 
 def some_hunks(taken: int, of: int, words: PlanWords = RESTORE) -> str:
-    """How many of the hunks of a file were chosen."""
+    """Return how many hunks of a file were chosen, in words."""
     return f"{taken:,} of {plural(of, 'hunk')} {words.taken}"
 
 
 def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) -> Content:
-    """The files of a plan, conflicts first, in at most so many lines."""
+    """Return the files of a plan, conflicts first, in at most `most` lines."""
     if not plan.items:
         return Content.assemble(("Going back changes no file.", "$text-muted"))
     pairs = list(zip(plan.shown_items, changes, strict=True))
@@ -139,7 +139,7 @@ def _row(item: PlanItem, change: FileDifferenceRow) -> Content:
 
 
 class HunkScreen(FileScreen):
-    """Hunks are taken and left here; `chosen` hears of each choice at once."""
+    """The hunks of a file, each to be taken or left; `chosen` is called after each choice."""
 
     keys: ClassVar[str] = (
         "space take or leave · ] [ next hunk · t take all · x leave all · ? help · w wrap · "
@@ -179,7 +179,7 @@ class HunkScreen(FileScreen):
 
 @dataclass(frozen=True, slots=True)
 class RestoreServices:
-    """What the screen asks for; each raises `HermesError`."""
+    """The functions that the screen calls; each raises `HermesError`."""
 
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
     """Changes with their lines counted."""
@@ -192,7 +192,7 @@ class RestoreServices:
 
 
 class PlanRows(PointedRows):
-    """A row a path: what would happen to it, and what was chosen where somebody else changed it."""
+    """One row per path: its change, and the choice if the path was changed elsewhere."""
 
     def __init__(self, items: Sequence[PlanItem], choices: Mapping[str, Choice], words: PlanWords) -> None:
         super().__init__(
@@ -209,23 +209,25 @@ class PlanRows(PointedRows):
         self.reset(len(items))
 
     def learn(self, changes: Sequence[FileDifferenceRow]) -> None:
-        """The lines that would come and go."""
+        """Add the counts of lines to the changes."""
         self._changes = dict(enumerate(changes))
         self.repaint()
 
     def choice(self, item: PlanItem) -> Choice:
-        """What happens to a path: a conflict stays and others go back, unless something else was chosen."""
+        """Return the choice for a path; by default a conflict stays, and other paths are restored."""
         return self.choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
 
     def way(self, item: PlanItem) -> Way:
-        """The same, whichever hunks were chosen."""
+        """Return the choice for a path without its hunks."""
         choice = self.choice(item)
         if isinstance(choice, PartialRestore):
             return "merge" if choice.merging else "checkpoint"
         return choice
 
     def shut_out(self, item: PlanItem) -> str:
-        """The folder a path would stand in, where that is not made because it was left; else empty."""
+        """Return the folder that would contain the path but is not created because of the choices; else
+        empty.
+        """
         if item.target is None or item.state == "lost" or self.choice(item) == "mine":
             return ""
         for above in PurePosixPath(item.path).parents:
@@ -268,13 +270,13 @@ class PlanRows(PointedRows):
 
 
 def _makes_folder(item: PlanItem) -> bool:
-    """Whether a folder comes where none stands."""
+    """Return whether the item creates a folder."""
     stands = item.now is not None and item.now.kind is PathKind.FOLDER
     return item.target is not None and item.target.kind is PathKind.FOLDER and not stands
 
 
 class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
-    """Ends with what should happen to the files, or None: then nothing is done."""
+    """The preview of a restore. Its result is the choice for each file, or None to do nothing."""
 
     heading = "Before files are changed"
     words: ClassVar[PlanWords] = RESTORE
@@ -293,7 +295,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     def __init__(
         self, plan: RestorePlan, services: RestoreServices, choices: Mapping[str, Choice] | None = None
     ) -> None:
-        """`choices` are those made before, when the files have changed under this screen."""
+        """`choices` are earlier ones, if the files changed while this screen was open."""
         order = {"conflict": 0, "lost": 1, "change": 2}
         self._plan = plan
         self._list = PlanRows(
@@ -326,7 +328,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
     @property
     def choices(self) -> dict[str, Choice]:
-        """What was chosen: for each conflict, and for other files where they do not simply go back."""
+        """Return the choices for all conflicts, and for other files that are not simply restored."""
         chosen = dict(self._list.choices)
         chosen.update((item.path, self._list.choice(item)) for item in self._having("conflict"))
         return chosen
@@ -358,7 +360,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         self._diff.show(diff, nothing)
 
     async def _difference(self, item: PlanItem) -> tuple[str, str]:
-        """What would happen to a path, as a diff; else why there is none, if that is not said above."""
+        """Return a path's change as a diff; without one, the reason unless it is shown above."""
         if item.state == "lost":
             return "", ""
         change = FileDifferenceRow(item.path)
@@ -380,7 +382,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         return await asyncio.to_thread(diff_of, change, sides)
 
     async def _load_hunks(self, item: PlanItem) -> Parted:
-        """The hunks of a file, as far as it has some. Raises `HermesError`."""
+        """Return the hunks of a file. Raises `HermesError`."""
         merging = self._list.way(item) == "merge"
         known = self._list.parts.get(item.path)
         if known is None or known.merging != merging:
@@ -395,7 +397,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         return self._list.merges[item.path]
 
     def _about(self, item: PlanItem) -> Content:
-        """What is shown below it, and why."""
+        """Return what the diff below shows, and why."""
         if item.state == "lost":
             return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
         if folder := self._list.shut_out(item):
@@ -493,14 +495,14 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         )
 
     def _hunks_to_restore(self, item: PlanItem, parted: Parted) -> Collection[int]:
-        """The hunks of a file that go back."""
+        """Return the numbers of the hunks to restore."""
         choice = self._list.choice(item)
         if isinstance(choice, PartialRestore):
             return choice.hunks
         return () if choice == "mine" else range(1, len(parted.hunks) + 1)
 
     def _take(self, item: PlanItem, parted: Parted, taken: frozenset[int]) -> None:
-        """These hunks go back, and no others."""
+        """Choose exactly these hunks to restore."""
         choice: Choice = "mine"
         if len(taken) == len(parted.hunks):
             choice = "merge" if parted.merging else "checkpoint"

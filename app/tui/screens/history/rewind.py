@@ -1,4 +1,4 @@
-"""Going back to before a message: which one, and what that would do to the files."""
+"""The screen for going back to before a message, with the effect on files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from widgets.rows.row_text import fit, one_line, spread
 
 @dataclass(frozen=True, slots=True)
 class SaidMessage:
-    """A message of the person, which can be taken back."""
+    """A message of the person that can be taken back."""
 
     node: int
     text: str
@@ -46,7 +46,7 @@ class SaidMessage:
 
 @dataclass(frozen=True, slots=True)
 class RewindTarget:
-    """Where a person wants to go back to, and with what."""
+    """The point to go back to, and what goes back: conversation, files or both."""
 
     node: int
     step: int
@@ -57,12 +57,12 @@ class RewindTarget:
 
 
 def back_with(node: int, step: int, what: str) -> RewindTarget:
-    """Where to go back to, with `both`, the `conversation`, the `files` or only `some` of these."""
+    """Return the target that restores `both`, the `conversation`, the `files` or only `some` of these."""
     return RewindTarget(node, step, what != "conversation", what in ("both", "conversation"), what == "some")
 
 
 def user_messages(path: Sequence[Node], steps: Sequence[Step]) -> list[SaidMessage]:
-    """The messages of the person on a path, newest first."""
+    """Return the person's messages on a path, newest first."""
     places: list[tuple[Node, int]] = []
     position = 0
     for node in path:
@@ -78,9 +78,9 @@ def user_messages(path: Sequence[Node], steps: Sequence[Step]) -> list[SaidMessa
 
 
 class _Since:
-    """How many paths differ from an ever earlier position; each step is looked at once.
+    """Counts the paths changed since ever earlier positions, visiting each step once.
 
-    Positions only grow along a path, as its nodes do.
+    Positions grow along a path with its nodes.
     """
 
     def __init__(self, steps: Sequence[Step]) -> None:
@@ -117,7 +117,7 @@ COUNTED_ROWS = 40
 
 @dataclass(frozen=True, slots=True)
 class RewindServices:
-    """What the screen asks for; each raises `HermesError`."""
+    """The functions that the screen calls; each raises `HermesError`."""
 
     said: Callable[[], Awaitable[Sequence[SaidMessage]]]
     """The messages of the person on the branch in use, newest first."""
@@ -130,7 +130,7 @@ class RewindServices:
 
 
 class SaidRows(PointedRows):
-    """A row a message: its first line, the files that changed since, and when it was sent."""
+    """One row per message: its first line, the number of files changed since, and its time."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(
@@ -141,13 +141,13 @@ class SaidRows(PointedRows):
         self._now = now
 
     def show(self, said: Sequence[SaidMessage]) -> None:
-        """List these."""
+        """List the messages."""
         self.said = said
         self.empty = EMPTY
         self.reset(len(said))
 
     def learn(self, index: int, added: int, removed: int) -> None:
-        """So many lines came and went since a message."""
+        """Add the counts of lines added and removed since a message."""
         self._lines[index] = (added, removed)
         self.changed(index)
 
@@ -165,7 +165,7 @@ class SaidRows(PointedRows):
 
 
 class RewindScreen(SplitPage[RewindTarget | None]):
-    """Ends with what to go back to, or None."""
+    """The list of the person's messages. Its result is the point to go back to, or None."""
 
     heading = "Go back to before …"
     keys = "⏎ choose · ↑↓ move · / filter · y copy · ? help · esc stay here"

@@ -1,4 +1,4 @@
-"""The timeline: the whole tree of a session, what was said and changed at each point, and the way back."""
+"""The timeline: the tree of a session with messages and file changes, where the person can go back."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ NOTHING = "Leave everything as it is"
 
 
 class TimelinePick(Dialog[int | None]):
-    """One of several choices, by its index; None for the last one, which changes nothing."""
+    """A dialog with several choices. Its result is an index; None for the last choice, which changes
+    nothing.
+    """
 
     leaves = "leave everything as it is"
 
@@ -79,7 +81,7 @@ SIGNS = {"added": ("A", "$added"), "changed": ("M", "$accent"), "deleted": ("D",
 
 
 def about(node: Node, branches: Sequence[str], now: float) -> Content:
-    """Who wrote a message, when, and on which branches."""
+    """Return the author of a message, its time and its branches."""
     who = KINDS.get(node.kind) or line(str(node.data.get("tool") or node.kind), 60)
     if node.kind == "user" and node.data.get("origin") == "engine":
         who = "Hermes to the model"
@@ -93,7 +95,7 @@ def about(node: Node, branches: Sequence[str], now: float) -> Content:
 
 
 def message(node: Node) -> str:
-    """The text of a message, or what stands for it where there is none."""
+    """Return the text of a message, or a replacement if it has none."""
     text = clean(node.content[:MOST_CHARS]).strip("\n")
     calls = node.data.get("calls") or ()
     names = [line(str(call.get("name", "?")), 60) for call in calls if isinstance(call, dict)]
@@ -105,7 +107,7 @@ def message(node: Node) -> str:
 
 
 def files(changes: Sequence[FileDifferenceRow], lines: int) -> Content:
-    """The files a message changed, in at most so many lines."""
+    """Return the files that a message changed, in at most `lines` lines."""
     if not changes:
         return Content("")
     shown = changes if len(changes) < lines else changes[: max(lines - 2, 0)]
@@ -117,7 +119,7 @@ def files(changes: Sequence[FileDifferenceRow], lines: int) -> Content:
 
 
 def file_line(change: FileDifferenceRow) -> Content:
-    """`M src/money.py  +6 −3`."""
+    """Return a change as one line: `M src/money.py +6 −3`."""
     sign, color = SIGNS[change.kind]
     return Content.assemble(
         (sign, color),
@@ -129,7 +131,7 @@ def file_line(change: FileDifferenceRow) -> Content:
 
 
 def next_name(names: Sequence[str]) -> str:
-    """A name for a new branch that is not taken."""
+    """Return a free name for a new branch."""
     number = 2
     while f"branch-{number}" in names:
         number += 1
@@ -142,7 +144,7 @@ FILE_LINES_BELOW = 4
 
 
 class Preview(Vertical):
-    """Shows one message at a time."""
+    """A widget that shows one message."""
 
     def __init__(self) -> None:
         super().__init__(id="timeline-preview")
@@ -165,25 +167,25 @@ class Preview(Vertical):
         self._text.read("" if node is None else message(node))
 
     def show_files(self, changes: Sequence[FileDifferenceRow]) -> None:
-        """These files changed with the message."""
+        """Show the files that changed with the message."""
         self._changes = changes
         self._files.set_class(not changes, "none")
         self._files.update(files(changes, self.lines))
 
     def complain(self, text: str) -> None:
-        """The message cannot be had."""
+        """Show why the message cannot be loaded."""
         self._about.update(Content.assemble((text, "$error")))
         self._text.read("")
         self.show_files(())
 
     def fit(self, lines: int) -> None:
-        """The files may take so many lines now."""
+        """Limit the files to `lines` lines."""
         if lines != self.lines:
             self.lines = lines
             self.show_files(self._changes)
 
     def page(self, step: int) -> None:
-        """Scroll the message by a screen."""
+        """Scroll the message by a page."""
         self._text.page(step)
 
 
@@ -204,7 +206,7 @@ WAYS = (
 
 
 class TimelineScreen(Page[None]):
-    """Opens with what is nearest and adds the rest of the tree when it is laid out."""
+    """The screen of the timeline. It opens with the nearest nodes and adds the rest of the tree later."""
 
     CSS_PATH: ClassVar = [PAGE_STYLE, "timeline.tcss"]
     AUTO_FOCUS = "Timeline"
@@ -228,7 +230,7 @@ class TimelineScreen(Page[None]):
     def __init__(
         self, services: TimelineServices, *, at: int | None = None, now: Callable[[], float] = time.time
     ) -> None:
-        """`at` is the id of the node the cursor goes to; without it, to the end of the branch in use."""
+        """`at` is the id of the first node under the cursor; without it, the end of the branch in use."""
         self._minimap = Minimap()
         self.timeline = Timeline(self._minimap, now)
         super().__init__(self.timeline)
@@ -268,7 +270,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="load")
     async def _load(self, at: int | None) -> None:
-        """Read the tree; at first what is nearest to `at` is shown alone."""
+        """Read the tree; until it is complete, show only nodes near `at`."""
         services = self._services
         try:
             heads = await services.heads()
@@ -374,7 +376,7 @@ class TimelineScreen(Page[None]):
             self.notify("Nothing of that was said in this session.", markup=False)
 
     def _nearest(self) -> int:
-        """What was found at the cursor or after it, else the first."""
+        """Return the first match at or after the cursor, else the first of all."""
         tree, at = self.timeline.nodes, self.timeline.index
         ahead = (node for node in self.timeline.found if at is not None and tree.rank[node] >= tree.rank[at])
         return next(ahead, self.timeline.found[0])
@@ -450,7 +452,7 @@ class TimelineScreen(Page[None]):
             await self._do(lambda: self._services.rename(head, name.strip()))
 
     async def _branch(self, question: str, leave_out: str = "") -> str | None:
-        """The branch the node under the cursor is on; asks where there are several."""
+        """Return the branch of the node under the cursor; ask if there are several."""
         at = self.timeline.index
         if at is None:
             return None
@@ -531,7 +533,7 @@ def grow(
     look: TimelineFilter,
     labels: Mapping[int, str] | None = None,
 ) -> Drawing:
-    """The tree of a session, laid out. Pure."""
+    """Lay out the tree of a session. Pure."""
     tips = [BranchTip(head.name, head.node) for head in heads]
     tags = [BranchTag(mark.node, mark.label, mark.bookmarked) for mark in marks]
     return lay_out(plant(rows, tips, heads[0].name if heads else "", tags, paths, labels), look)

@@ -1,4 +1,4 @@
-"""The timeline over the session that is open."""
+"""The services of the timeline, backed by the open session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EngineTimeline:
-    """What `TimelineServices` asks for."""
+    """Implements `TimelineServices`."""
 
     def __init__(self, client: SessionClient, history_actions: HistoryActions) -> None:
         self._client = client
@@ -108,7 +108,7 @@ class EngineTimeline:
         return await self._history_actions.rename(head, name)
 
     async def export(self, node: int) -> str:
-        """Write the conversation up to a node as a page that can be read anywhere."""
+        """Write the conversation up to a node as a self-contained HTML page."""
         file = await self._client.export(node)
         return f"Written to {file}; it shows everything up to here, secrets masked."
 

@@ -1,4 +1,4 @@
-"""The files that differ between two points, and what happened to each."""
+"""The files that differ between two points, and the change of each."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MOST_CHARS = 4_000_000
 
 
 class FileRows(RowList):
-    """The files that differ, with the lines that came and went."""
+    """The files that differ, with counts of lines added and removed."""
 
     def __init__(self) -> None:
         super().__init__(self._row, search_text=lambda at: shown_path(self.files[at].path), empty="Reading …")
         self.files: Sequence[FileDifferenceRow] = ()
 
     def show(self, files: Sequence[FileDifferenceRow]) -> None:
-        """List these."""
+        """List the files."""
         self.files = files
         self.empty = SAME
         self.reset(len(files))
@@ -58,7 +58,7 @@ class FileRows(RowList):
 
 
 class FilesScreen(Page[None]):
-    """The files that differ between two points."""
+    """The screen of files that differ between two points."""
 
     CSS_PATH: ClassVar = [PAGE_STYLE, "timeline_files.tcss"]
     heading = "Files between two points"
@@ -120,7 +120,7 @@ class FilesScreen(Page[None]):
 
 
 class FileScreen(ClosableModal[None]):
-    """What happened to one file: side by side on wide screens, one column on others."""
+    """The diff of one file: two columns on wide screens, one on others."""
 
     CSS_PATH: ClassVar = PAGE_STYLE
     AUTO_FOCUS = "DiffRows"
@@ -128,7 +128,7 @@ class FileScreen(ClosableModal[None]):
     keys: ClassVar[str] = "↑↓←→ move · w wrap · / filter · y copy · ? help · esc back"
 
     def __init__(self, change: FileDifferenceRow, note: str = "", rows: DiffRows | None = None) -> None:
-        """`note` stands behind what happened to the file."""
+        """`note` follows the summary of the change in the title."""
         super().__init__()
         self._change = change
         self._note = note
@@ -141,24 +141,24 @@ class FileScreen(ClosableModal[None]):
         yield KeyLine(self.keys)
 
     def title_note(self, happened: str) -> str:
-        """What stands at the right end of the title, given what happened to the file."""
+        """Return the text at the right end of the title; `happened` summarizes the change."""
         return " · ".join(filter(None, (happened, self._note)))
 
     def on_mount(self) -> None:
         self.rows.use(palette_of(self.app))
 
     def show(self, diff: str, nothing: str) -> None:
-        """Show the diff, or why there is none."""
+        """Show the diff, or the reason why there is none."""
         if self.is_attached:
             self.rows.show(diff, nothing)
 
     def complain(self, text: str) -> None:
-        """The file cannot be had."""
+        """Show why the file cannot be loaded."""
         self.show("", line(text))
 
 
 def figures(change: FileDifferenceRow) -> str:
-    """`+6 −3 · mode 644 → 755`. Pure."""
+    """Return a summary of the change: `+6 −3 · mode 644 → 755`. Pure."""
     lines = " ".join(
         f"{sign}{lines:,}" for sign, lines in (("+", change.added), ("−", change.removed)) if lines
     )
@@ -166,7 +166,7 @@ def figures(change: FileDifferenceRow) -> str:
 
 
 def diff_of(change: FileDifferenceRow, sides: Sides) -> tuple[str, str]:
-    """The unified diff of a file, and what to say where it has no lines. Pure; may take long."""
+    """Return the unified diff of a file, and a sentence if it has no lines. Pure; may take long."""
     if sides.note:
         return "", sides.note
     before, after = sides.before, sides.after
@@ -193,19 +193,19 @@ Read = Callable[[str], Awaitable[bytes]]
 
 
 class FileChanges:
-    """Describes changes. What was counted once is kept, as older points share most of their files."""
+    """Describes changes. Counts are cached, as older points share most of their files."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._known: dict[tuple[PathEntry | None, PathEntry | None], tuple[int, int] | str] = {}
 
     async def describe_all(self, changes: Sequence[PathChange]) -> list[FileDifferenceRow]:
-        """Each change with the lines that came and went, as far as they can be counted."""
+        """Return each change with its counts of lines, as far as they can be counted."""
         found = [await self._describe(change) for change in changes[:COUNTED]]
         return [*found, *(_plain(change) for change in changes[COUNTED:])]
 
     async def sides(self, change: PathChange) -> Sides:
-        """Both sides of a change."""
+        """Return the texts before and after a change."""
         try:
             before, after = await self._text(change.before), await self._text(change.after)
         except HermesError as error:
@@ -229,7 +229,7 @@ class FileChanges:
         return FileDifferenceRow(plain.path, plain.kind, *known, note=plain.note)
 
     async def _text(self, entry: PathEntry | None) -> Sides:
-        """What stood at a path as text, in `after`."""
+        """Return the text of an entry, in `after`."""
         if entry is None:
             return Sides(None, None)
         if entry.kind is PathKind.LINK:
@@ -249,17 +249,17 @@ class FileChanges:
 
 
 def _plain(change: PathChange) -> FileDifferenceRow:
-    """A change without its lines. Pure."""
+    """Return a change without counts of lines. Pure."""
     return FileDifferenceRow(change.path, kind_of(change.before, change.after), note=note_of(change))
 
 
 def kind_of(before: PathEntry | None, after: PathEntry | None) -> Literal["added", "changed", "deleted"]:
-    """What happened to a path. Pure."""
+    """Return the kind of a change. Pure."""
     return "added" if before is None else "deleted" if after is None else "changed"
 
 
 def note_of(change: PathChange) -> str:
-    """What lines do not tell: another kind of entry, another mode. Pure."""
+    """Return changes that a diff does not show: another kind of entry, another mode. Pure."""
     before, after = change.before, change.after
     one = after or before
     if one is None:

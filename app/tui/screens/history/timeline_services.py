@@ -1,4 +1,4 @@
-"""The services the timeline needs: the tree, its files, and what can be done there."""
+"""The interface of the timeline to the session: the tree, its files, and the actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ What = Literal["both", "conversation", "files", "some"]
 
 @dataclass(frozen=True, slots=True)
 class FileDifferenceRow:
-    """How a file differs between two points. Lines are None where they cannot be counted."""
+    """The change of a file between two points. Counts of lines are None if they cannot be counted."""
 
     path: str
     kind: Literal["added", "changed", "deleted"] = "changed"
@@ -28,7 +28,7 @@ class FileDifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A file at two points; None where it was not there, or is not text that can be shown."""
+    """A file's text at two points; None if the file is missing or not text that can be shown."""
 
     before: str | None
     after: str | None
@@ -37,78 +37,81 @@ class Sides:
 
 
 class TimelineServices(Protocol):
-    """Every method raises `HermesError` with a sentence for the person. Nodes are named by their ids."""
+    """The services that the timeline calls. Each raises `HermesError` with a sentence; nodes are given by
+    id.
+    """
 
     async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
-        """At most `count` rows around the node `at`, or before the end of the branch in use.
+        """Return at most `count` rows around the node `at`, or before the end of the branch in use.
 
-        This is painted while the whole tree is read, so it must be quick. May be empty.
+        They are painted while the whole tree is read, so this must be quick. May be empty.
         """
         ...
 
     async def outline(self) -> Sequence[OutlineRow]:
-        """The whole tree."""
+        """Return the whole tree."""
         ...
 
     async def heads(self) -> Sequence[BranchHead]:
-        """The branches; the one in use comes first."""
+        """Return the branches, the one in use first."""
         ...
 
     async def marks(self) -> Sequence[NodeMark]:
-        """Labels and bookmarks."""
+        """Return labels and bookmarks."""
         ...
 
     async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> object:
-        """Label a node (empty takes the label away) or bookmark it; None leaves that part as it is."""
+        """Label a node (an empty label removes it) or bookmark it; None changes nothing."""
         ...
 
     async def node(self, node: int) -> Node:
-        """A message in full."""
+        """Return a complete node."""
         ...
 
     async def steps(self) -> Mapping[int, Sequence[str]]:
-        """The files that each step of the session touched, by the number of the step."""
+        """Return the files that each step of the session changed, by the step's number."""
         ...
 
     async def labels(self) -> Mapping[int, str]:
-        """What made each step, such as `write src/app.py`, by the number of the step."""
+        """Return the cause of each step, such as `write src/app.py`, by the step's number."""
         ...
 
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
-        """Lines that each step added and removed; steps without text are left out."""
+        """Return the lines added and removed by each step; steps without text are left out."""
         ...
 
     async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
-        """What these steps, oldest first, did to files in all."""
+        """Return the combined file changes of these steps, which are given oldest first."""
         ...
 
     async def difference(self, one: int, other: int) -> Sequence[FileDifferenceRow]:
-        """What leads from the files at one node to those at another, in order of the paths."""
+        """Return the file changes from one node to another, ordered by path."""
         ...
 
     async def sides(self, one: int, other: int, path: str) -> Sides:
-        """A file as it was at two nodes."""
+        """Return a file's text at two nodes."""
         ...
 
     async def restore(self, node: int, what: What) -> str:
-        """Go back to a node, with a preview that can be declined. What happened, in a sentence, or empty."""
+        """Go back to a node after a preview; return a sentence about it, empty if the person declined."""
         ...
 
     async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
-        """Begin a branch at a node and go on there. What happened, in a sentence, or empty.
+        """Start a branch at a node and switch to it; return a sentence about it, or empty.
 
-        With `carry_over` it begins with a note for the model of what was done on the branch in use since.
+        With `carry_over`, it starts with a note that tells the model what was done on the old branch since
+        then.
         """
         ...
 
     async def switch(self, head: str) -> str:
-        """Go on with another branch. What happened, in a sentence, or empty."""
+        """Switch to another branch; return a sentence about it, or empty."""
         ...
 
     async def rename(self, head: str, name: str) -> str:
-        """Give a branch another name. What happened, in a sentence, or empty."""
+        """Rename a branch; return a sentence about it, or empty."""
         ...
 
     async def export(self, node: int) -> str:
-        """Export the branch up to a node. What happened, in a sentence, or empty."""
+        """Export the branch up to a node; return a sentence about it, or empty."""
         ...

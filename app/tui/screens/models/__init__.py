@@ -1,1 +1,1 @@
-"""Models: choosing one, and getting what it misses."""
+"""Screens for choosing a model, and for getting its key or weights."""

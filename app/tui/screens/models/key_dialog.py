@@ -1,4 +1,4 @@
-"""The dialogs that take a key for a provider: which one, the key, and what its models are."""
+"""The dialogs that set up a provider: choosing it, entering the key, fetching local weights."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SERVER = "Its models and the form of its requests are found out by asking it. Ta
 
 
 class KeyKeeper(Protocol):
-    """Checking and keeping a key; `app.tui.screens.models.model_menu.ModelMenu` is the real one."""
+    """Checks and stores keys; `ModelMenu` implements it."""
 
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck: ...
 
@@ -47,7 +47,7 @@ class KeyKeeper(Protocol):
 
 
 class ProviderDialog(Dialog[KeyProvider | None]):
-    """Asks whose key it is."""
+    """Asks for the provider of the key."""
 
     at_once = True
 
@@ -73,7 +73,7 @@ def _title(provider: KeyProvider) -> str:
 
 
 class KeyDialog(Dialog[KeyCheck | None]):
-    """Takes a key, which is never shown; ends once the provider took it and it is kept."""
+    """Asks for a key, which is never shown; ends once the provider accepted the key and it is stored."""
 
     at_once = True
     enters = "check and keep it"
@@ -131,7 +131,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
 
 
 class ServerDialog(Dialog[ServerCheck | None]):
-    """Takes the address of a server and the key it may want; ends once it is kept as a provider."""
+    """Asks for the address of a server and its key, if any; ends once the server is stored as a provider."""
 
     at_once = True
     enters = "ask it"
@@ -190,18 +190,20 @@ SAID = {"fetch": "fetching", "verify": "checking that it is the original"}
 
 
 class Fetcher(Protocol):
-    """Where weights come from; `app.tui.screens.models.model_menu.ModelMenu` is the real one."""
+    """The source of weights; `ModelMenu` implements it."""
 
     def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None: ...
 
 
 class FetchDialog(Dialog[bool]):
-    """Ends with True once the model is here. Esc stops; what came so far is kept for the next time."""
+    """Fetches a local model and returns True once it is complete. Esc stops; the partial download is kept."""
 
     at_once = True
 
     def __init__(self, weights: Weights, fetcher: Fetcher, hold: Callable[[str], None] | None = None) -> None:
-        """`hold` takes a message that waits for the model; without it none can be said meanwhile."""
+        """`hold` takes a message that waits for the model; without it, no message can be typed during the
+        download.
+        """
         super().__init__(self._take if hold is not None else None)
         self._weights = weights
         self._fetcher = fetcher
@@ -254,11 +256,11 @@ class FetchDialog(Dialog[bool]):
         self.dismiss(True)
 
     def _set_progress(self, progress: Progress) -> None:
-        """Called in the thread that fetches."""
+        """Store the progress. Called in the thread that fetches."""
         self._progress = progress
 
     def _show(self) -> None:
-        """How far it is, or why it is not."""
+        """Show the progress, or why the download failed."""
         shown = f"✗ {self._failed}" if self._failed else self._how_far()
         self.query_one("#progress", Static).update(Content(line(shown)))
 
@@ -285,7 +287,7 @@ class FetchDialog(Dialog[bool]):
             self.key_enter()
 
     def key_enter(self) -> None:
-        """Begin again what has failed."""
+        """Retry a failed download."""
         if self._failed:
             self._fetch()
 
@@ -303,7 +305,7 @@ class FetchDialog(Dialog[bool]):
 
     @work(exclusive=True, group="leave")
     async def _stop_and_leave(self) -> None:
-        """Stop, and leave once the file is nobody's any more."""
+        """Stop the download, and close the dialog once the thread has released the file."""
         self._stop.set()
         end = time.monotonic() + GRACE
         while any(each.group == "fetch" and each.is_running for each in self.workers):
@@ -317,14 +319,14 @@ class FetchDialog(Dialog[bool]):
 
 
 class Pace:
-    """How fast bytes come, over the last seconds."""
+    """The download speed over the last seconds."""
 
     def __init__(self) -> None:
         self._seen: list[tuple[float, int]] = []
         self._stage = ""
 
     def estimate(self, progress: Progress, now: float) -> list[str]:
-        """Speed and time left, as far as they are known."""
+        """Return speed and remaining time, as far as they are known."""
         if progress.stage != self._stage:
             self._stage, self._seen = progress.stage, []
         self._seen = [*self._seen[-50:], (now, progress.done)]
@@ -336,25 +338,25 @@ class Pace:
 
 
 def gigabytes(size: int) -> str:
-    """`1.1 GB`. Pure."""
+    """Return a size as `1.1 GB`. Pure."""
     return f"{size / 1e9:.1f} GB"
 
 
 def megabytes(size: int) -> str:
-    """`470 MB`, `1.12 GB`. Pure."""
+    """Return a size as `470 MB` or `1.12 GB`. Pure."""
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
 class Setup(KeyKeeper, Fetcher, Protocol):
-    """What it takes; `app.tui.screens.models.model_menu.ModelMenu` is the real one."""
+    """The services that set up a model; `ModelMenu` implements it."""
 
     async def keep(self, name: str) -> str: ...
 
 
 async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup: Setup) -> str | None:
-    """The name of a model once it can be used.
+    """Get what a model lacks; return the name of the model that can be used then.
 
-    Empty if the person changed their mind, or must name one yet; None if nothing here helps.
+    Empty if the person cancelled, or must still choose a model; None if nothing here helps.
     """
     if choice.missing_key:
         provider = next((each for each in offers.providers if each.variable == choice.missing_key), None)

@@ -1,4 +1,4 @@
-"""Files, environment and network behind the model picker. Everything here may block or wait."""
+"""Files, environment and network access for the model picker. Everything here may block or wait."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AGAIN = "⏎ goes on where it stopped."
 
 @dataclass(frozen=True, slots=True)
 class Offers:
-    """What a person without a model can get right away."""
+    """The models and keys that a person without a model can get at once."""
 
     providers: tuple[KeyProvider, ...] = ()
     """Those that take a key."""
@@ -42,7 +42,7 @@ class Offers:
 
 
 class ModelMenu:
-    """Reads what can be chosen in one workspace, and keeps a choice."""
+    """Reads the available models of one workspace, and stores a choice."""
 
     def __init__(self, workspace: Path, environ: Mapping[str, str] = os.environ) -> None:
         self._workspace = workspace
@@ -50,11 +50,11 @@ class ModelMenu:
         self._home = Home.locate(self._environ)
 
     async def list_choices(self) -> list[ModelChoice]:
-        """What settings, providers and this machine offer, without asking anybody."""
+        """Return the models of settings, providers and this machine, without network access."""
         return await asyncio.to_thread(self._list)
 
     async def detect_choices(self) -> list[ModelChoice]:
-        """The models of servers that run on this machine; takes up to a third of a second."""
+        """Return the models of servers that run on this machine; takes up to a third of a second."""
         from agent.model.detect import detect
         from agent.model.model_choices import ports, served
 
@@ -63,7 +63,7 @@ class ModelMenu:
         return await asyncio.to_thread(served, loaded.settings, loaded.environ, self._home, servers)
 
     async def keep(self, name: str) -> str:
-        """Make a model the default of new sessions; returns what to tell. Raises `ConfigError`."""
+        """Make a model the default of new sessions; return a notice. Raises `ConfigError`."""
         from agent.core.config.edit import set_setting
         from agent.model.providers import MODEL
 
@@ -74,17 +74,17 @@ class ModelMenu:
         return f"New sessions begin with {name}."
 
     async def offers(self) -> Offers:
-        """What can be had that is not there yet."""
+        """Return the models and keys that are missing but available."""
         return await asyncio.to_thread(self._offers)
 
     async def check(self, provider: KeyProvider, key: str) -> KeyCheck:
-        """Ask the provider whether it takes the key."""
+        """Ask the provider whether it accepts the key."""
         from agent.model.key_check import check_key
 
         return await check_key(provider, key)
 
     async def keep_key(self, provider: KeyProvider, key: str) -> None:
-        """Keep a key for every session to come, this one too. Raises `ConfigError`."""
+        """Store a key for this session and all later ones. Raises `ConfigError`."""
         await asyncio.to_thread(self._keep_key, provider, key)
 
     def _keep_key(self, provider: KeyProvider, key: str) -> None:
@@ -98,7 +98,7 @@ class ModelMenu:
             set_setting(self._home, f"providers.{provider.name}.api_key_env", provider.variable)
 
     async def problem_of(self, model: str) -> str:
-        """Why a model with this name cannot be used, as far as that is known without asking anybody."""
+        """Return why a model cannot be used, as far as that is known without network access; else empty."""
         return await asyncio.to_thread(self._problem_of, model)
 
     def _problem_of(self, model: str) -> str:
@@ -112,7 +112,7 @@ class ModelMenu:
         return ""
 
     async def server(self, address: str, key: str) -> ServerCheck:
-        """Ask the server at an address, and keep it as a provider if it answers. Raises `ConfigError`."""
+        """Query the server at an address, and store it as a provider if it answers. Raises `ConfigError`."""
         from agent.model.key_check import check_server
 
         loaded = await asyncio.to_thread(self._load)
@@ -141,7 +141,7 @@ class ModelMenu:
         pull(weights, self._home.models, listener, stop=stop, again=AGAIN)
 
     async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
-        """The models of one provider: those with these names, those known of it, or those it tells."""
+        """Return the models of a provider: those in `names`, the known ones, or those it reports."""
         from agent.model.key_check import check_key, key_providers
 
         found = await asyncio.to_thread(self._of_provider, provider, names)
@@ -200,5 +200,5 @@ class ModelMenu:
 
 
 def can_run_local() -> bool:
-    """Whether the package that runs a local model is installed."""
+    """Return whether the package that runs a local model is installed."""
     return find_spec("xllamacpp") is not None

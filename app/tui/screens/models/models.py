@@ -1,4 +1,4 @@
-"""The model picker: what can be chosen, what it costs, and why something cannot be."""
+"""The model picker: available models, their prices, and reasons why some cannot be used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BUSY = "A turn is running; stop it (esc) before another model goes on."
 
 
 class ModelsSource(Protocol):
-    """Where the models come from; `app.tui.screens.models.model_menu.ModelMenu` is the real one."""
+    """The source of the models; `ModelMenu` implements it."""
 
     async def list_choices(self) -> list[ModelChoice]: ...
 
@@ -46,7 +46,7 @@ class ModelsSource(Protocol):
 
 
 class ModelsScreen(Page[str | None]):
-    """Ends with the name of a model, or None. Whatever takes time comes in later."""
+    """The model picker. Its result is the name of a model, or None. Slow sources are added later."""
 
     heading = "Models"
     keys = "⏎ use · d by default · e new key · / filter, or name another · ? help · esc back"
@@ -63,7 +63,7 @@ class ModelsScreen(Page[str | None]):
         *,
         setup: Setup | None = None,
     ) -> None:
-        """`current` is the label of the model that answers now; `setup` gets what a model misses."""
+        """`current` is the label of the model in use; `setup` gets what a model lacks."""
         self._list = ModelRows(current)
         super().__init__(self._list)
         self._menu = menu
@@ -78,7 +78,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="list")
     async def _fill(self) -> None:
-        """The list first; what runs on this machine joins it when it has answered."""
+        """Show the list first, then add models of servers on this machine when they answer."""
         self.state("looking for servers on this machine …")
         for source in (self._menu.list_choices, self._menu.detect_choices):
             if not await self._add(source):
@@ -111,7 +111,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="get")
     async def _get(self, choice: ModelChoice) -> None:
-        """Get what a model misses: a key, or its weights."""
+        """Get what a model lacks: a key, or its weights."""
         assert self._setup is not None
         name = await obtain_model(self.app, choice, await self._menu.offers(), self._setup)
         if name:
@@ -121,7 +121,7 @@ class ModelsScreen(Page[str | None]):
 
     @work(exclusive=True, group="get")
     async def action_new_key(self) -> None:
-        """Replace the key of a provider, which may have been refused, and go on with the model."""
+        """Replace the key of a provider, for example after it was refused, and use the model."""
         name = choice.name if (choice := self._list.pointed) is not None else ""
         found = [each for each in (await self._menu.offers()).providers if name.startswith(f"{each.name}/")]
         if not found or self._setup is None:
@@ -146,7 +146,7 @@ class ModelsScreen(Page[str | None]):
         self._list.make_default(name)
 
     def _usable_name(self) -> str:
-        """The name under the cursor; empty, and said why, if it cannot be used."""
+        """Return the name under the cursor; if it cannot be used, show why and return empty."""
         choice = self._list.pointed
         if choice is None:
             name = self._list.needle.strip()
@@ -160,10 +160,10 @@ class ModelsScreen(Page[str | None]):
 
 
 class ModelRows(RowList):
-    """A row for each model, and a last one for a name that is on no list."""
+    """One row per model, and a last one for a name that is not listed."""
 
     class Pointed(Message):
-        """The cursor is on another model; None is the row for a name that is typed."""
+        """Sent when the cursor moves to another model; None for the row of a typed name."""
 
         def __init__(self, choice: ModelChoice | None) -> None:
             super().__init__()
@@ -183,7 +183,7 @@ class ModelRows(RowList):
         return self._choices[row] if row is not None and row < len(self._choices) else None
 
     def add(self, more: list[ModelChoice]) -> None:
-        """More models; the cursor stays on its model, at first it is on the current one."""
+        """Add models; the cursor stays on its model, which is at first the current one."""
         before, first = self.pointed, not self._choices
         self._choices = merged([*self._choices, *more])
         self.reset(len(self._choices) + 1)
@@ -248,7 +248,7 @@ class ModelRows(RowList):
 
 
 def note_of(choice: ModelChoice, current: bool) -> str:
-    """A word or two on the state of a model. Pure."""
+    """Return the state of a model in a word or two. Pure."""
     words = []
     if current:
         words.append("current")
@@ -264,7 +264,7 @@ def note_of(choice: ModelChoice, current: bool) -> str:
 
 
 def price(info: ModelInfo) -> str:
-    """Dollars per million tokens, in and out: `$3 / $15`; unknown is `–`. Pure."""
+    """Return dollars per million tokens, in and out: `$3 / $15`; `–` if unknown. Pure."""
     if info.input_price is None and info.output_price is None:
         return UNKNOWN
     if not info.input_price and not info.output_price:
@@ -273,7 +273,7 @@ def price(info: ModelInfo) -> str:
 
 
 def dollars(amount: float | None) -> str:
-    """`$3`, `$0.25`, `$0.0028`; unknown is `–`. Pure."""
+    """Return an amount as `$3`, `$0.25` or `$0.0028`; `–` if unknown. Pure."""
     if amount is None:
         return UNKNOWN
     shown = f"{amount:.4f}".rstrip("0").rstrip(".")
@@ -282,7 +282,7 @@ def dollars(amount: float | None) -> str:
 
 
 def about(choice: ModelChoice) -> str:
-    """All that is known of a model, in a line or two. Pure."""
+    """Return everything known about a model, in a line or two. Pure."""
     if choice.problem:
         return choice.problem
     info = choice.info
@@ -310,7 +310,7 @@ class _Source(Protocol):
 
 
 class ProviderModels:
-    """A `Menu` of the picker. `names` are those that the provider told; empty: what is known of it."""
+    """A source of one provider's models: those in `names`, or if that is empty, the known ones."""
 
     def __init__(self, provider: str, names: Sequence[str], source: _Source) -> None:
         self._provider = provider

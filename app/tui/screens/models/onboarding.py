@@ -1,4 +1,4 @@
-"""The first start: no model is chosen yet, and each way on is gone from here."""
+"""The dialog of the first start, with all ways to get a model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORDS = "What you type meanwhile is kept, and sent when a model is there."
 
 
 class Way(NamedTuple):
-    """One way to a model."""
+    """One way to get a model."""
 
     title: str
     act: Literal["use", "key", "models", "fetch", "name", "server"]
@@ -51,7 +51,9 @@ class Way(NamedTuple):
 
 
 class OnboardingScreen(Dialog[str | None]):
-    """Ends with the name of a model, or None. What was typed meanwhile is kept by the application."""
+    """Offers ways to get a model. Its result is the name of a model, or None. The application keeps typed
+    text.
+    """
 
     leaves = "quit"
     weighs_digits = True
@@ -67,9 +69,9 @@ class OnboardingScreen(Dialog[str | None]):
         draft: Callable[[], str] = str,
         failed: str = "",
     ) -> None:
-        """`hold` takes a message that waits for the model; `draft` gives what is written and not sent.
+        """`hold` takes a message that waits for the model; `draft` returns the text that is not yet sent.
 
-        `failed` says why the model that was chosen before could not be used.
+        `failed` says why the model chosen before could not be used.
         """
         super().__init__(spill)
         self._draft = draft
@@ -83,7 +85,7 @@ class OnboardingScreen(Dialog[str | None]):
 
     @property
     def writes(self) -> bool:
-        """Digits choose only while nothing is written, or once an arrow led back to the choices."""
+        """True if digits belong to the draft: it holds text, and no arrow key has returned to the choices."""
         return (self._to_prompt or not self._chose) and bool(self._draft())
 
     def back_to_choices(self) -> None:
@@ -132,7 +134,7 @@ class OnboardingScreen(Dialog[str | None]):
         self.dismiss(model)
 
     async def _with_key(self, provider: KeyProvider) -> str:
-        """A model of a provider, once it took a key; empty if the person thought better of it."""
+        """Ask for a provider's key; return one of its models, empty if the person cancelled."""
         if self._setup is None:
             return ""
         check = await self.app.push_screen_wait(KeyDialog(provider, self._setup))
@@ -150,7 +152,7 @@ class OnboardingScreen(Dialog[str | None]):
         return await self.app.push_screen_wait(ModelsScreen("", menu)) or ""
 
     async def _keep(self, model: str) -> None:
-        """Begin with it the next time, too."""
+        """Make the model the default of later sessions."""
         if self._setup is None:
             return
         try:
@@ -166,7 +168,7 @@ class OnboardingScreen(Dialog[str | None]):
 
 
 def ways(problem: NoModelError, offers: Offers) -> list[Way]:
-    """The ways on, the surest first. Pure."""
+    """Return the ways to get a model, the most reliable first. Pure."""
     found = [
         Way(f"{server.name}/{model} – runs on this machine", "use", f"{server.name}/{model}", stands=True)
         for server in problem.servers
