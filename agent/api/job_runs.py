@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from agent.api.opening import open_session
 from agent.automation.schedule.book import JobNeeds
-from agent.automation.schedule.delivery import JobDelivery, Permit, foreseen
+from agent.automation.schedule.delivery import JobDelivery, Permit, foresee_refusals
 from agent.automation.schedule.heartbeat import Heartbeats, last_session
-from agent.automation.schedule.job import Job, JobRun, checked
-from agent.automation.schedule.job_table import delivered, runs_of
+from agent.automation.schedule.job import Job, JobRun, check_new_intent
 from agent.automation.schedule.job_table import job as stored_job
+from agent.automation.schedule.job_table import note_delivery, runs_of
 from agent.automation.schedule.job_table import run as stored_run
 from agent.automation.schedule.runner import JobOutcome, JobRunner, Note
 from agent.automation.schedule.zones import ScheduleError
@@ -67,7 +67,7 @@ def commands_of(home: Home) -> UnattendedCommands:
 
 async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
     """What a job will be refused as things stand, a sentence each."""
-    found = await foreseen(commands_of(home), job.intent)
+    found = await foresee_refusals(commands_of(home), job.intent)
     kind, _, target = job.intent.deliver.partition(":")
     if kind != "message":
         return found
@@ -111,12 +111,12 @@ async def _send(
             if stored_run(connection, run.id).delivery != "waiting":
                 return ()
             rows = put(connection)
-            delivered(connection, run.id, time.time(), "")
+            note_delivery(connection, run.id, time.time(), "")
             return rows
 
         return await database.write(both)
 
-    return await messenger.put(target, text, title, permit, once)
+    return await messenger.queue_message(target, text, title, permit, once)
 
 
 async def work(
@@ -136,10 +136,10 @@ async def work(
         if ended.refused:
             return JobOutcome("failed", "", ended.refused, {"refused": [f"run {intent.script}"[:200]]})
         state = "done" if ended.code == 0 else "failed"
-        return JobOutcome(state, ended.output, "" if state == "done" else ended.said, {"code": ended.code})
+        return JobOutcome(state, ended.output, "" if state == "done" else ended.summary, {"code": ended.code})
     # Looked at again: what it names may be gone, and the rules may know more than when it was made.
     await JobNeeds(commands.home).require(intent)
-    checked(replace(intent, schedule="every 1h", until=""), int(time.time()))
+    check_new_intent(replace(intent, schedule="every 1h", until=""), int(time.time()))
     resumed = run.session or (await last_session(database, job.id) if run.is_beat else "")
     seen = _Seen()
     options = Options(

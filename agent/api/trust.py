@@ -226,7 +226,7 @@ def _profiles(home: Home) -> Iterator[TrustEntry]:
             why = error.strerror or error
             raise ConfigError(f"Cannot write {home.browser_profiles}: {why}.") from error
 
-    for name in sorted(consent.agreed()):
+    for name in sorted(consent.agreed_names()):
         yield TrustEntry(
             kind="profile",
             words="the browser profile",

@@ -61,7 +61,7 @@ def states() -> list[ExtraState]:
     ]
 
 
-def checked(names: Iterable[str]) -> list[str]:
+def check_names(names: Iterable[str]) -> list[str]:
     """The names as they are spelled. Raises `ConfigError` for one that is not known, with a guess."""
     from difflib import get_close_matches
 
@@ -84,7 +84,7 @@ def adding(names: Sequence[str]) -> ExtrasChange:
         return ExtrasChange()
     if (Path(sys.prefix) / "pipx_metadata.json").exists() and (pipx := shutil.which("pipx")):
         return ExtrasChange((pipx, "inject", NAME, *specs))
-    return _change(("install", *_pinned(wanted, specs)))
+    return _change(("install", *_pin_arguments(wanted, specs)))
 
 
 def removing(names: Sequence[str]) -> ExtrasChange:
@@ -167,7 +167,7 @@ def _is_there(name: str) -> bool:
         return False
 
 
-def _pinned(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ...]:
+def _pin_arguments(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ...]:
     """Arguments that install requirements as this checkout pins them; the requirements elsewhere."""
     pins = ROOT / "constraints" / "dev.txt"
     try:

@@ -386,7 +386,9 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
     """The hooks of the person and of plugins, and what to say of those nobody agreed to."""
-    agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if base.hooks else frozenset()
+    agreed = (
+        await asyncio.to_thread(HookConsent(base.home.hooks).agreed_digests) if base.hooks else frozenset()
+    )
     active = [hook for hook in base.hooks if hook.digest in agreed]
     environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
     all_hooks = [*active, *base.plugins.hooks()]

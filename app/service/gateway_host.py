@@ -123,13 +123,13 @@ class GatewayHost:
         except TurnedAwayError as refusal:
             raise _reason(refusal) from refusal
 
-    async def listed(self) -> Sequence[Mapping[str, Any]]:
+    async def list_sessions(self) -> Sequence[Mapping[str, Any]]:
         try:
             return await self._hub.listed()
         except TurnedAwayError as refusal:
             raise HermesError(str(refusal)) from refusal
 
-    async def transcribed(self, data: bytes, name: str, session: ChatSession) -> str:
+    async def transcribe(self, data: bytes, name: str, session: ChatSession) -> str:
         import os
 
         assert isinstance(session, GatewaySession)
@@ -163,7 +163,7 @@ class Messengers:
         """Start those that are enabled. Raises `StoreError`."""
         store = await Store.open(home.database)
         gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
-        hub.opened = lambda hosted: gateways.opened(GatewaySession(hosted))
+        hub.opened = lambda hosted: gateways.wake_session(GatewaySession(hosted))
         await gateways.start()
         return cls(hub, gateways, store)
 

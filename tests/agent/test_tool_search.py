@@ -13,7 +13,7 @@ import pytest
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.events import Noticed, PrefixBroken, ToolFinished, ToolStarted
-from agent.integrations.mcp.catalog import listed, save_catalog
+from agent.integrations.mcp.catalog import merge_listing, save_catalog
 from agent.integrations.mcp.server_config import declared_servers
 from agent.model.protocol import ToolSpec
 from agent.session.further_tools import divided, size
@@ -53,7 +53,9 @@ def many(at: Bench) -> None:
     settings = load(home, {}, at.workspace).settings
     for number, server in enumerate(declared_servers(settings, home.servers, at.workspace).servers):
         if server.config.name != "box":
-            save_catalog(home.servers, server.config, listed(None, {"tools": offer(number)}, ["tools"]))
+            save_catalog(
+                home.servers, server.config, merge_listing(None, {"tools": offer(number)}, ["tools"])
+            )
 
 
 def names(body: dict[str, Any]) -> set[str]:
@@ -204,7 +206,9 @@ async def test_a_session_that_is_taken_up_again_keeps_its_tools_while_servers_co
             settings = load(home, {}, at.workspace).settings
             for server in declared_servers(settings, home.servers, at.workspace).servers:
                 save_catalog(
-                    home.servers, server.config, listed(None, {"tools": known[server.config.name]}, ["tools"])
+                    home.servers,
+                    server.config,
+                    merge_listing(None, {"tools": known[server.config.name]}, ["tools"]),
                 )
             at.events.clear()
             await at.turn("go", resume_last=turn > 0)

@@ -134,7 +134,7 @@ class _Heard(SessionBrowsers):
 
     def _told(self, refusal: ProxyRefusal) -> None:
         self.heard.append(refusal)
-        super()._told(refusal)
+        super()._note_refusal(refusal)
 
 
 class BrowserStage:

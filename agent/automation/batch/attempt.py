@@ -63,11 +63,11 @@ class BatchJudge:
         # Without a session: what a task may use is for its own agent.
         metering = Metering(spending, BudgetAccount("the judge", Budget()), "", "", {})
 
-        def metered(route: ModelRoute) -> ModelRoute:
+        def with_meter(route: ModelRoute) -> ModelRoute:
             return replace(route, client=metering.client(route.client, route.name, SIDE))
 
         try:
-            async with open_judge(loaded, self.home, self.model, metered) as judge:
+            async with open_judge(loaded, self.home, self.model, with_meter) as judge:
                 return await judge.meets(prompt, rubric, answer)
         except BudgetReachedError:
             raise
@@ -178,10 +178,10 @@ async def attempt(
         evidence = Evidence(
             answer=ended.text,
             folder=folder,
-            calls=_called(path),
+            calls=_called_tools(path),
             prompt=task.prompt,
-            judge=partial(_judged, conditions, shared, task.prompt),
-            run=partial(_checked, conditions, folder),
+            judge=partial(_judge_answer, conditions, shared, task.prompt),
+            run=partial(_run_command_check, conditions, folder),
         )
         try:
             checks = await carry_out(task.checks, evidence)
@@ -204,7 +204,9 @@ async def attempt(
     )
 
 
-async def _checked(conditions: Conditions, folder: Path, command: str, seconds: float) -> tuple[int, str]:
+async def _run_command_check(
+    conditions: Conditions, folder: Path, command: str, seconds: float
+) -> tuple[int, str]:
     """The exit code of a check that is a command, and what it printed, or why it was refused."""
     commands = UnattendedCommands(
         home=Home(conditions.folder.home),
@@ -217,7 +219,7 @@ async def _checked(conditions: Conditions, folder: Path, command: str, seconds: 
     return ended.code, ended.refused or ended.output
 
 
-async def _judged(
+async def _judge_answer(
     conditions: Conditions, shared: SharedStore | None, prompt: str, rubric: Any, answer: str
 ) -> CheckResult:
     """What a model says of an answer."""
@@ -253,7 +255,7 @@ def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> 
 
 
 async def _turn(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
-    turn = asyncio.ensure_future(_begun(engine, assignment, conditions))
+    turn = asyncio.ensure_future(_start_or_resume(engine, assignment, conditions))
     seconds = assignment.task.budget.seconds
     try:
         async with asyncio.timeout(seconds):
@@ -274,7 +276,7 @@ async def _turn(engine: Engine, assignment: AssignedTask, conditions: Conditions
         raise
 
 
-async def _begun(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
+async def _start_or_resume(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
     path = engine.session.path
     if not any(node.kind == "user" for node in path):
         shown = await asyncio.to_thread(_images, assignment.task, conditions)
@@ -293,7 +295,7 @@ def _images(task: BatchTask, conditions: Conditions) -> Sequence[Attachment]:
     return (AttachmentStore(Home(conditions.folder.home).attachments).take(conditions.base / task.image),)
 
 
-def _called(path: Sequence[Node]) -> list[str]:
+def _called_tools(path: Sequence[Node]) -> list[str]:
     return [
         call["name"] for node in path if node.kind == "assistant" for call in node.data.get("calls") or ()
     ]
@@ -301,7 +303,7 @@ def _called(path: Sequence[Node]) -> list[str]:
 
 def _usage(path: Sequence[Node]) -> dict[str, int]:
     counted = [node.data.get("usage") or {} for node in path if node.kind == "assistant"]
-    usage = {"requests": len(counted), "calls": len(_called(path))}
+    usage = {"requests": len(counted), "calls": len(_called_tools(path))}
     for name in ("input", "output", "cached"):
         usage[name] = sum(each.get(name) or 0 for each in counted)
     return usage

@@ -79,7 +79,7 @@ def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> N
     """
     try:
         if not folder.exists():
-            _laid(folder, files, source)
+            _write_files(folder, files, source)
     except shutil.Error as error:
         # All that could not be copied, each with its cause as text; its message is a list in Python.
         path, _, cause = error.args[0][0]
@@ -90,7 +90,7 @@ def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> N
         raise WorkspaceNotLaidError(f"The folder of the task cannot be made: {place}: {cause}.") from error
 
 
-def _laid(folder: Path, files: Mapping[str, str], source: str) -> None:
+def _write_files(folder: Path, files: Mapping[str, str], source: str) -> None:
     private_folder(folder.parent)
     made = folder.with_name(f".{folder.name}")
     shutil.rmtree(made, ignore_errors=True)
@@ -124,11 +124,11 @@ class FolderLock:
         self.of_workers = -1
         """The descriptor that workers inherit."""
         try:
-            if not _taken(self._run):
+            if not _try_lock(self._run):
                 raise FolderBusyError(f"Another run works on {root}; wait for it, or choose another with -o.")
             self.of_workers = _open(root / "workers.lock")
             give_up = time.monotonic() + _PATIENCE
-            while not _taken(self.of_workers):
+            while not _try_lock(self.of_workers):
                 if time.monotonic() > give_up:
                     raise FolderBusyError(
                         f"Workers of a run that was killed still end in {root}; try again in a minute."
@@ -158,5 +158,5 @@ def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
 
 
-def _taken(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
     return lock_file(descriptor, seconds=0)

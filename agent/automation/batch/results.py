@@ -63,11 +63,11 @@ class TaskResult:
         """Raises `KeyError`, `TypeError` or `AttributeError` for what is not a result."""
         checks = tuple(CheckResult(**each) for each in given["checks"])
         result = cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
-        if not result._typed():
+        if not result._has_right_types():
             raise TypeError("a field of a result is of another type")
         return result
 
-    def _typed(self) -> bool:
+    def _has_right_types(self) -> bool:
         texts = [self.id, self.key, self.outcome, self.text, self.session, self.error, *self.toolsets]
         texts += [text for check in self.checks for text in (check.check, check.detail)]
         counts = (self.attempts, *self.usage.values())
@@ -126,13 +126,13 @@ class ResultFolder:
         for path in (self.results, self.journal):
             _end_line(path)
 
-    def ended(self) -> Iterator[TaskResult]:
+    def task_results(self) -> Iterator[TaskResult]:
         """Results so far, in the order of the file; of several of one task the last counts."""
         for _, line in _lines(self.results):
             if (result := _result(line)) is not None:
                 yield result
 
-    def begun(self) -> dict[str, Begun]:
+    def begun_tasks(self) -> dict[str, Begun]:
         """Tasks that have a session, by name."""
         found: dict[str, Begun] = {}
         for _, line in _lines(self.journal):

@@ -15,7 +15,7 @@ from agent.automation.batch.attempt import AssignedTask, Conditions
 from agent.automation.batch.folder import FolderLock, batch_settings, lay_home, variables
 from agent.automation.batch.pools import LocalPool, Pool, WorkerDiedError
 from agent.automation.batch.results import Begun, ResultFolder, TaskResult
-from agent.automation.batch.task import Distribution, NumberedTask, drawn
+from agent.automation.batch.task import Distribution, NumberedTask, draw_toolsets
 from agent.core.config.environment import environment
 from agent.core.config.loader import LoadedSettings, load
 from agent.core.home import Home
@@ -55,11 +55,11 @@ def refuse_unknown_toolsets(tasks: Sequence[NumberedTask], distribution: Distrib
     if not distribution and not any(each.task.toolsets or each.task.distribution for each in tasks):
         return
     discover()
-    if problem := _unknown(distribution):
+    if problem := _no_such_text(distribution):
         raise ConfigError(f"--distribution: {problem}")
     for each in tasks:
-        if problem := _unknown((*each.task.toolsets, *each.task.distribution)):
-            raise ConfigError(f"Task {each.shown}: {problem}")
+        if problem := _no_such_text((*each.task.toolsets, *each.task.distribution)):
+            raise ConfigError(f"Task {each.label}: {problem}")
 
 
 async def refuse_unreachable(
@@ -90,7 +90,7 @@ async def refuse_unreachable(
         raise ConfigError(f"--runner {runner}: {error}") from error
 
 
-def _unknown(names: Iterable[str]) -> str:
+def _no_such_text(names: Iterable[str]) -> str:
     return no_such(name for name in names if not name.startswith("mcp"))
 
 
@@ -171,12 +171,14 @@ class BatchRun:
         self._told = told
         self._progress = BatchProgress(len(tasks), note=note)
         names = {each.name for each in tasks}
-        kept = {each.key: each for each in folder.ended() if each.key in names and each.outcome in _KEPT}
+        kept = {
+            each.key: each for each in folder.task_results() if each.key in names and each.outcome in _KEPT
+        }
         for result in kept.values():
             self._progress = self._progress.with_result(result)
         self._progress = replace(self._progress, resumed=len(kept))
         self._kept = frozenset(kept)
-        self._begun = folder.begun()
+        self._begun = folder.begun_tasks()
         self._running: dict[str, str] = {}
         self._closed = ""
         """Why nothing more is begun: the ceiling of the whole is reached."""
@@ -200,22 +202,22 @@ class BatchRun:
     async def _work(self, waiting: deque[NumberedTask]) -> None:
         while waiting:
             numbered = waiting.popleft()
-            self._running[numbered.name] = numbered.shown
+            self._running[numbered.name] = numbered.label
             self._tell()
             try:
-                result = await self._carried(numbered)
+                result = await self._run_task(numbered)
             finally:
                 del self._running[numbered.name]
             self._folder.note_ended(result)
             self._progress = self._progress.with_result(result)
             self._tell(result)
 
-    async def _carried(self, numbered: NumberedTask) -> TaskResult:
+    async def _run_task(self, numbered: NumberedTask) -> TaskResult:
         """The last of as many attempts as it takes."""
         known = self._begun.pop(numbered.name, Begun("", 0))
         tries = 0
         while True:
-            result = await self._attempted(numbered, known.session, known.attempts + 1)
+            result = await self._run_attempt(numbered, known.session, known.attempts + 1)
             known = Begun(result.session, result.attempts)
             tries += 1
             if (
@@ -227,13 +229,13 @@ class BatchRun:
             pause = min(_FIRST_PAUSE * 2**tries, _LONGEST_PAUSE)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
-    async def _attempted(self, numbered: NumberedTask, session: str, attempt: int) -> TaskResult:
+    async def _run_attempt(self, numbered: NumberedTask, session: str, attempt: int) -> TaskResult:
         if self._closed:
-            return _unasked(numbered, session, attempt - 1, self._closed)
+            return _unasked_result(numbered, session, attempt - 1, self._closed)
         assignment = AssignedTask(
             task=numbered.task,
             name=numbered.name,
-            shown=numbered.shown,
+            shown=numbered.label,
             attempt=attempt,
             session=session,
             source=numbered.source,
@@ -242,8 +244,8 @@ class BatchRun:
         try:
             result = await self._pool.attempt(assignment)
         except WorkerDiedError as error:
-            left = self._folder.begun().get(numbered.name, Begun(session, attempt))
-            return replace(_unasked(numbered, left.session, attempt, str(error)), outcome="failed")
+            left = self._folder.begun_tasks().get(numbered.name, Begun(session, attempt))
+            return replace(_unasked_result(numbered, left.session, attempt, str(error)), outcome="failed")
         if result.outcome == "budget" and "this home" in result.error:
             result = replace(result, error=result.error.replace("this home", "this batch"))
             self._closed = "The ceiling of the batch is reached; raise --max-tokens or --max-cost to go on."
@@ -253,15 +255,15 @@ class BatchRun:
         task = numbered.task
         if task.toolsets:
             return ()
-        return drawn(task.distribution or self._options.distribution, numbered.name)
+        return draw_toolsets(task.distribution or self._options.distribution, numbered.name)
 
     def _tell(self, last: TaskResult | None = None) -> None:
         self._told(replace(self._progress, running=tuple(self._running.values()), last=last))
 
 
-def _unasked(numbered: NumberedTask, session: str, attempts: int, why: str) -> TaskResult:
+def _unasked_result(numbered: NumberedTask, session: str, attempts: int, why: str) -> TaskResult:
     return TaskResult(
-        id=numbered.shown,
+        id=numbered.label,
         key=numbered.name,
         outcome="budget",
         text="",
@@ -293,7 +295,7 @@ async def run_batch(
     loaded = await asyncio.to_thread(load, home, environ, chosen=more)
     models = {each.task.model or options.model for each in tasks}
     await refuse_without_model(models, loaded, environment(home, environ))
-    with await asyncio.to_thread(_prepared, folder, home) as lock:
+    with await asyncio.to_thread(_prepare_folder, folder, home) as lock:
         if options.runner == "docker" or options.runner == "ssh":
             await refuse_unreachable(
                 options.runner, loaded, variables(home, folder.home, environ), folder.root
@@ -337,7 +339,7 @@ async def _pool(conditions: Conditions, options: BatchOptions, lock: FolderLock)
     return await asyncio.to_thread(open_ray, conditions, options.address)
 
 
-def _prepared(folder: ResultFolder, home: Home) -> FolderLock:
+def _prepare_folder(folder: ResultFolder, home: Home) -> FolderLock:
     try:
         folder.prepare()
         lock = FolderLock(folder.root)

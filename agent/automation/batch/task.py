@@ -41,7 +41,7 @@ def distribution_of(given: object) -> dict[str, float]:
     return chances
 
 
-def drawn(distribution: Distribution, name: str) -> tuple[str, ...]:
+def draw_toolsets(distribution: Distribution, name: str) -> tuple[str, ...]:
     """The toolsets on offer to the task `name`, the same in every run. By chance none: the likeliest one."""
     found = tuple(toolset for toolset, chance in distribution.items() if _point(name, toolset) < chance)
     if found or not distribution:
@@ -107,7 +107,7 @@ def task_of(given: object) -> BatchTask:
         raise ConfigError("`toolsets` and `distribution` exclude each other")
     return BatchTask(
         prompt=prompt,
-        key=_hashed(given),
+        key=_require_key(given),
         id=_printable(given, "id"),
         files=_files(given.get("files") or {}),
         image=_text(given, "image"),
@@ -152,7 +152,7 @@ def budget_of(given: object) -> Budget:
     return Budget(**values)
 
 
-def _hashed(given: Mapping[str, Any]) -> str:
+def _require_key(given: Mapping[str, Any]) -> str:
     try:
         return _key(given)
     except TypeError:
@@ -255,7 +255,7 @@ class NumberedTask:
         return self.task.key if self.number == 1 else f"{self.task.key}-{self.number}"
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """What a person calls it."""
         return self.task.id or str(self.place)
 
@@ -284,10 +284,10 @@ def read_tasks(path: Path) -> list[NumberedTask]:
             raise ConfigError(f"{path.name}, {where}: {error}.") from None
         seen[task.key] = seen.get(task.key, 0) + 1
         numbered = NumberedTask(task, len(found) + 1, seen[task.key])
-        first, key = called.setdefault(numbered.shown, (where, task.key))
+        first, key = called.setdefault(numbered.label, (where, task.key))
         if key != task.key:
             raise ConfigError(
-                f"{path.name}, {where}: the id {numbered.shown!r} is taken by another task ({first}); "
+                f"{path.name}, {where}: the id {numbered.label!r} is taken by another task ({first}); "
                 "give each its own."
             )
         found.append(numbered)

@@ -35,7 +35,7 @@ class Check:
     @property
     def name(self) -> str:
         """How a report calls it."""
-        shown = self.given if isinstance(self.given, str) else _shown(self.given)
+        shown = self.given if isinstance(self.given, str) else _given_text(self.given)
         shown = " ".join(str(shown).split())
         return f"{'not ' if self.negated else ''}{self.kind}: {shorten(shown, 60)}"
 
@@ -141,7 +141,7 @@ def _require_text(name: str, kind: str, value: Any) -> None:
             raise ConfigError(f"`{name}` is no regular expression: {error}") from None
 
 
-def _shown(given: Any) -> str:
+def _given_text(given: Any) -> str:
     if isinstance(given, Mapping):
         return ", ".join(f"{key} {value}" for key, value in given.items())
     return str(given)
@@ -155,7 +155,7 @@ class PatternError(Exception):
     """A search could not be ended. The text is a clause with the pattern and why."""
 
 
-def found(pattern: str, text: str, *, by_line: bool = False) -> bool:
+def matches_pattern(pattern: str, text: str, *, by_line: bool = False) -> bool:
     """Whether a pattern occurs in a text; `by_line`: `^` and `$` match at lines. Raises `PatternError`."""
     import regex
 
@@ -195,7 +195,7 @@ def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
     except (ValueError, RecursionError):
         return False, "the answer is no JSON"
     try:
-        kind = _bounded(validator_for(schema))
+        kind = _with_time_limit(validator_for(schema))
         kind.check_schema(schema)
         # With a registry of its own, so that nothing is fetched for a `$ref`.
         fault = best_match(kind(schema, registry=Registry()).iter_errors(value))
@@ -209,7 +209,7 @@ def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
 
 
 @cache
-def _bounded(kind: type[Validator]) -> Any:
+def _with_time_limit(kind: type[Validator]) -> Any:
     """A version of JSON Schema whose patterns are searched for with a time limit."""
     from jsonschema.validators import extend
 
@@ -226,7 +226,7 @@ def _bounded(kind: type[Validator]) -> Any:
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
     from jsonschema import ValidationError
 
-    if isinstance(instance, str) and not found(pattern, instance):
+    if isinstance(instance, str) and not matches_pattern(pattern, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
@@ -236,7 +236,7 @@ def _pattern_properties(
     if isinstance(instance, dict):
         for pattern, within in patterns.items():
             for name, value in instance.items():
-                if found(pattern, name):
+                if matches_pattern(pattern, name):
                     yield from validator.descend(value, within, path=name, schema_path=pattern)
 
 
@@ -247,7 +247,7 @@ def _additional_properties(validator: Any, within: Any, instance: Any, schema: A
         return
     named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for name, value in instance.items():
-        if name in named or any(found(pattern, name) for pattern in patterns):
+        if name in named or any(matches_pattern(pattern, name) for pattern in patterns):
             continue
         if isinstance(within, Mapping):
             yield from validator.descend(value, within, path=name)
@@ -281,16 +281,16 @@ async def carry_out(checks: Sequence[Check], evidence: Evidence) -> tuple[CheckR
 
 
 async def _one(check: Check, evidence: Evidence) -> CheckResult:
-    passed, detail = await _told(check, evidence)
+    passed, detail = await _run_check(check, evidence)
     if passed is not None and check.negated:
         passed = not passed
     return CheckResult(check.name, passed, detail)
 
 
-async def _told(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
+async def _run_check(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
     if check.kind in ("contains", "exact", "regex", "json_schema", "file"):
         try:
-            return await asyncio.to_thread(_looked, check, evidence)
+            return await asyncio.to_thread(_check_content, check, evidence)
         except PatternError as error:
             return None, str(error)
     if check.kind == "tools":
@@ -304,7 +304,7 @@ async def _told(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
     return said.passed, said.detail
 
 
-def _looked(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
+def _check_content(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
     """What answer and files show. Raises `PatternError`."""
     if check.kind == "json_schema":
         return holds(check.given, evidence.answer)
@@ -319,7 +319,7 @@ def _text(kind: str, wanted: str, text: str) -> tuple[bool, str]:
         return wanted.casefold() in text.casefold(), ""
     if kind == "exact":
         return text.strip() == wanted.strip(), ""
-    return found(wanted, text, by_line=True), ""
+    return matches_pattern(wanted, text, by_line=True), ""
 
 
 def _file(given: Mapping[str, Any], folder: Path) -> tuple[bool, str]:

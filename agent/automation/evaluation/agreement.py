@@ -80,7 +80,7 @@ def paired_p(passed: Sequence[tuple[int, int]], first: int, second: int) -> floa
         both = mine + others
         expected += both * first / (first + second)
         if 0 < both < first + second:
-            chances = _convolved(chances, _hypergeometric(both, first, second))
+            chances = _convolve(chances, _hypergeometric(both, first, second))
         else:
             # It falls one way only.
             chances = [0.0] * (both * first // (first + second)) + chances
@@ -94,7 +94,7 @@ def _hypergeometric(passes: int, first: int, second: int) -> list[float]:
     return [math.comb(first, n) * math.comb(second, passes - n) / ways for n in range(min(first, passes) + 1)]
 
 
-def _convolved(first: Sequence[float], second: Sequence[float]) -> list[float]:
+def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
     """The chances of the sums of two counts."""
     sums = [0.0] * (len(first) + len(second) - 1)
     for n, p in enumerate(first):
@@ -354,7 +354,7 @@ async def calibrate(
     chosen = pairs or await asyncio.to_thread(bundled_pairs)
     async with open_judge(loaded, home, model) as judge:
         place = home.judges / f"{_key(judge, chosen)}.json"
-        kept = None if again else await asyncio.to_thread(_kept, place)
+        kept = None if again else await asyncio.to_thread(_read_calibration, place)
         if kept is not None:
             return kept
         heard = partial(told, judge.model)
@@ -372,7 +372,7 @@ def _key(judge: Judge, pairs: CalibrationSet) -> str:
     return sha256(f"{judge.identity} {pairs.name} {pairs.digest}".encode()).hexdigest()[:32]
 
 
-def _kept(place: Path) -> Calibration | None:
+def _read_calibration(place: Path) -> Calibration | None:
     """None where nothing that can be read is kept."""
     try:
         return Calibration.from_json(json.loads(place.read_text("utf-8")))

@@ -41,7 +41,7 @@ class RunFigures:
     error: str = ""
 
     @property
-    def judged(self) -> bool:
+    def is_judged(self) -> bool:
         """Whether a model judged it."""
         return any(_by_judge(check) for check in self.checks)
 
@@ -72,13 +72,13 @@ class SuiteResult:
     memory: bool = False
     judge: Calibration | None = None
 
-    def judged(self) -> frozenset[str]:
+    def judged_tasks(self) -> frozenset[str]:
         """Names of the tasks that a model judged."""
-        return frozenset(each.task for each in self.runs_of_tasks if each.judged)
+        return frozenset(each.task for each in self.runs_of_tasks if each.is_judged)
 
     def doubt(self) -> str:
         """Why scores of the judge do not count, as a sentence; empty where they do, or where none judged."""
-        if not self.judged():
+        if not self.judged_tasks():
             return ""
         if self.judge is None:
             return "Scores of the judge do not count: it was not calibrated; run the suite anew to do so."
@@ -120,7 +120,7 @@ class SuiteResult:
             "format": VERSION,
             **{name: getattr(self, name) for name in (*_OF_ALL, "skills", "memory")},
             "judge": None if self.judge is None else self.judge.to_json(),
-            "judged": sorted(self.judged()),
+            "judged": sorted(self.judged_tasks()),
             "summary": self.summary(),
             "results": [{**asdict(each), "pass": each.passed} for each in self.runs_of_tasks],
         }
@@ -212,7 +212,7 @@ def _by_judge(check: Mapping[str, Any]) -> bool:
     return str(check["check"]).removeprefix("not ").startswith("judge: ")
 
 
-def ordered(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
+def sort_figures(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
     """By task and run."""
     return tuple(sorted(found, key=lambda each: (each.task, each.run)))
 

@@ -25,7 +25,7 @@ _COLUMNS = ("Score", "Calls", "Tokens", "Seconds")
 def page(result: SuiteResult) -> str:
     """The whole page. Outside text is never markup in it."""
     summary = result.summary()
-    judged, grey = result.judged(), bool(result.doubt())
+    judged, grey = result.judged_tasks(), bool(result.doubt())
     low, high = summary["interval"]
     cost = "–" if summary["cost"] is None else f"${summary['cost']:.2f}"
     off = "off" if grey else ""
@@ -76,7 +76,7 @@ def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
 
 def _judge(result: SuiteResult) -> str:
     """How far the model that judges agrees with labelled pairs, and what that means for the scores."""
-    judged = len(result.judged())
+    judged = len(result.judged_tasks())
     if not judged:
         return '<h2>Judge</h2><p class="dim">No judge.</p>'
     parts = ["<h2>Judge</h2>"]
@@ -128,7 +128,7 @@ def _row(name: str, runs: list[RunFigures], *, grey: bool) -> str:
 def _plot(result: SuiteResult) -> str:
     """A bar for each task: the share of its runs that passed."""
     tasks = list(result.by_task().items())
-    unsure = result.judged() if result.doubt() else frozenset[str]()
+    unsure = result.judged_tasks() if result.doubt() else frozenset[str]()
     width, height, gap = 1000, 90, 2
     room = width / len(tasks)
     bar = max(1.0, room - gap)

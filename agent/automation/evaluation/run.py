@@ -16,7 +16,7 @@ from agent.automation.batch.results import ResultFolder, TaskResult
 from agent.automation.batch.run import BatchOptions, BatchProgress, refuse_without_model, run_batch
 from agent.automation.batch.task import NumberedTask
 from agent.automation.evaluation.agreement import Calibration
-from agent.automation.evaluation.figures import RESULT, SuiteResult, figures_of, ordered
+from agent.automation.evaluation.figures import RESULT, SuiteResult, figures_of, sort_figures
 from agent.automation.evaluation.report import page
 from agent.automation.evaluation.suite import Suite
 from agent.core.config.environment import environment
@@ -80,9 +80,9 @@ async def run_suite(
         told=told,
         more=_settings(loaded, skills=skills, memory=memory),
     )
-    ended: dict[str, TaskResult] = {each.key: each for each in results.ended()}
+    ended: dict[str, TaskResult] = {each.key: each for each in results.task_results()}
     found = [figures_of(name, run, ended[task.name]) for name, run, task in tasks]
-    result = SuiteResult(suite.name, times, seed, model, version, ordered(found), skills, memory, judge)
+    result = SuiteResult(suite.name, times, seed, model, version, sort_figures(found), skills, memory, judge)
     await asyncio.to_thread(_write, folder, result)
     return result
 
@@ -147,7 +147,8 @@ def _require_same(folder: Path, kept: Mapping[str, Any], conditions: SuiteCondit
     for name, value in asdict(conditions).items():
         if kept.get(name) != value:
             raise ConfigError(
-                f"{folder} holds runs with {name} {_shown(kept.get(name))}, not {_shown(value)}; "
+                f"{folder} holds runs with {name} {_setting_text(kept.get(name))}, "
+                f"not {_setting_text(value)}; "
                 "choose another folder with -o."
             )
 
@@ -164,7 +165,7 @@ def _conditions_in(path: Path) -> dict[str, Any] | None:
     return given
 
 
-def _shown(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value or "none")

@@ -28,7 +28,7 @@ def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
     Raises `ConfigError` naming file and fault.
     """
     text = bounded_text(path, LARGEST, "put long texts into `workspace` of the task")
-    given = _parsed(path, text)
+    given = _parse_yaml(path, text)
     if given is None:
         given = {}
     if not isinstance(given, dict):
@@ -39,7 +39,7 @@ def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
     return given
 
 
-def _parsed(path: Path, text: str) -> Any:
+def _parse_yaml(path: Path, text: str) -> Any:
     form = YamlForm("a suite", depth=_DEEPEST, values=_MOST_VALUES)
     try:
         node = compose_yaml(text, form)
@@ -107,12 +107,12 @@ class Suite:
     pairs: CalibrationSet | None = None
 
     @property
-    def judged(self) -> bool:
+    def has_judge(self) -> bool:
         """Whether a model judges in any of its tasks."""
         return any(check.kind == "judge" for each in self.tasks for check in each.task.checks)
 
 
-def bundled() -> list[str]:
+def bundled_suites() -> list[str]:
     """Names of the suites that ship with the program."""
     return sorted(path.name for path in _BUNDLED.iterdir() if (path / "suite.yaml").is_file())
 
@@ -120,10 +120,12 @@ def bundled() -> list[str]:
 def read_suite(where: str) -> Suite:
     """A suite by folder, or by the name of one that ships. Raises `ConfigError` naming file and fault."""
     root = Path(where)
-    if not (root / "suite.yaml").is_file() and where in bundled():
+    if not (root / "suite.yaml").is_file() and where in bundled_suites():
         root = _BUNDLED / where
     if not root.is_dir():
-        raise ConfigError(f"{where} is no folder of a suite; there are {', '.join(bundled())}, or a path.")
+        raise ConfigError(
+            f"{where} is no folder of a suite; there are {', '.join(bundled_suites())}, or a path."
+        )
     path = root / "suite.yaml"
     head = read_mapping(path, ("name", "description", "runs", "defaults", "pairs"))
     runs = head.get("runs", 1)

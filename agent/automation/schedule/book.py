@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.automation.schedule import job_table as table
-from agent.automation.schedule.deciding import edited
-from agent.automation.schedule.delivery import foreseen
-from agent.automation.schedule.job import Job, JobIntent, JobRun, checked, iso
+from agent.automation.schedule.deciding import edit_job
+from agent.automation.schedule.delivery import foresee_refusals
+from agent.automation.schedule.job import Job, JobIntent, JobRun, check_new_intent, iso
 from agent.automation.schedule.job_table import lease
 from agent.automation.schedule.zones import ScheduleError, machine_zone
 from agent.automation.unattended.commands import UnattendedCommands
@@ -68,9 +68,11 @@ def _missing_skill(home: Home, settings: Settings, folder: Path, intent: JobInte
         if found.get(name) is None:
             off = next((each.reason for each in found.off if each.skill.name == name), "")
             said = (
-                f"The skill {_shown(name)} is not used: {off}" if off else f"There is no skill {_shown(name)}"
+                f"The skill {_quote_name(name)} is not used: {off}"
+                if off
+                else f"There is no skill {_quote_name(name)}"
             )
-            return f"{said}; there are {_listed(each.name for each in found.skills)}."
+            return f"{said}; there are {_list_text(each.name for each in found.skills)}."
     return ""
 
 
@@ -83,15 +85,16 @@ def _missing_toolset(home: Home, settings: Settings, folder: Path, intent: JobIn
         return ""
     discover()
     unknown = unknown_names(intent.toolsets, registry)
-    brought = _brought(home, settings, folder) if unknown else ()
+    brought = _external_toolsets(home, settings, folder) if unknown else ()
     for name in unknown:
         if name not in brought and not any(name.startswith(f"{each}__") for each in brought if each != "mcp"):
             known = sorted({*BUNDLES, *(entry.toolset for entry in registry.entries()), *brought})
-            return f"There is no toolset {_shown(name)}; there are {_listed(known)}, or the name of a tool."
+            known_text = _list_text(known)
+            return f"There is no toolset {_quote_name(name)}; there are {known_text}, or the name of a tool."
     return ""
 
 
-def _brought(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
+def _external_toolsets(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
     """Toolsets and tools of MCP servers and plugins, which only an open session has in its registry."""
     from agent.integrations.mcp.catalog import PREFIX, plain_name
     from agent.integrations.mcp.server_config import declared_servers
@@ -107,11 +110,11 @@ def _brought(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
     return ("mcp", "plugins", *(f"{PREFIX}{name}" for name in servers), *called, *plugins, *tools)
 
 
-def _shown(name: str) -> str:
+def _quote_name(name: str) -> str:
     return repr(clean(name)[:40])
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_text(names: Iterable[str]) -> str:
     found = list(names)
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     return f"{', '.join(found[:_MOST_NAMED])}{more}" if found else "none"
@@ -157,24 +160,24 @@ class JobBook:
 
     async def add(self, wanted: Mapping[str, Any]) -> Job:
         """Keep a new job, by the fields of `JobIntent`."""
-        intent = intended(JobIntent(schedule="", zone=machine_zone()), wanted)
+        intent = apply_changes(JobIntent(schedule="", zone=machine_zone()), wanted)
         now = self._now()
         await self._require(intent)
-        intent = checked(intent, now)
+        intent = check_new_intent(intent, now)
         return await self._database.write(lambda c: table.add(c, intent, now))
 
     async def edit(self, id: str, changes: Mapping[str, Any]) -> Job:
-        """Change what a job means, see `edited`."""
+        """Change what a job means, see `edit_job`."""
         now = self._now()
         await self._require_own(id)
         if _NAMED & changes.keys():
-            await self._require(intended((await self.job(id)).intent, changes))
+            await self._require(apply_changes((await self.job(id)).intent, changes))
 
         def work(connection: table.Connection) -> Job:
             found = table.job(connection, id)
-            changed = edited(found, intended(found.intent, changes), now, "schedule" in changes)
+            changed = edit_job(found, apply_changes(found.intent, changes), now, "schedule" in changes)
             table.require_free(connection, changed.intent.name, found.id)
-            return table.put(connection, changed)
+            return table.store_job(connection, changed)
 
         return await self._database.write(work)
 
@@ -230,7 +233,7 @@ class JobBook:
         def work(connection: table.Connection) -> list[tuple[Job, JobRun]]:
             found = table.to_deliver(connection, now, "notice")
             for _, run in found:
-                table.delivered(connection, run.id, now, "")
+                table.note_delivery(connection, run.id, now, "")
             return found
 
         if not await self._database.read(lambda c: table.to_deliver(c, now, "notice")):
@@ -242,7 +245,7 @@ class JobBook:
         return await self._database.read(partial(table.waits, now=self._clock()))
 
 
-def intended(before: JobIntent, wanted: Mapping[str, Any]) -> JobIntent:
+def apply_changes(before: JobIntent, wanted: Mapping[str, Any]) -> JobIntent:
     """The intent with what is wanted in place of what was. Raises `ScheduleError`. Pure."""
     values: dict[str, Any] = {}
     for name, value in wanted.items():
@@ -280,7 +283,7 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
         "runs": job.runs,
         **shown,
     }
-    found["text"] = job.explained
+    found["text"] = job.explanation
     if job.problem:
         found["problem"] = job.problem
     if last is not None:
@@ -299,13 +302,13 @@ class SessionJobs:
 
     async def create(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return await self._made(await self._book.add({"cwd": str(self._workspace), **wanted}))
+            return await self._job_result(await self._book.add({"cwd": str(self._workspace), **wanted}))
         except HermesError as error:
             raise ToolError(str(error)) from error
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         try:
-            return await self._made(await self._book.edit(job, changes))
+            return await self._job_result(await self._book.edit(job, changes))
         except HermesError as error:
             raise ToolError(str(error)) from error
 
@@ -314,26 +317,26 @@ class SessionJobs:
             found = [await self._with_last(each) for each in await self._book.jobs()]
         except HermesError as error:
             raise ToolError(str(error)) from error
-        return {"jobs": found, **self._closed()}
+        return {"jobs": found, **self._closed_note()}
 
     async def change(self, job: str, action: str) -> Mapping[str, Any]:
         try:
             if action == "run":
                 run = await self._book.ask_for(job)
-                return {"success": True, "run": run.as_json(), **self._closed()}
+                return {"success": True, "run": run.as_json(), **self._closed_note()}
             changes = {"pause": self._book.pause, "resume": self._book.resume, "remove": self._book.remove}
             return {"success": True, "job": job_json(await changes[action](job))}
         except HermesError as error:
             raise ToolError(str(error)) from error
 
-    async def _made(self, job: Job) -> Mapping[str, Any]:
-        refused = await foreseen(self._commands, job.intent)
+    async def _job_result(self, job: Job) -> Mapping[str, Any]:
+        refused = await foresee_refusals(self._commands, job.intent)
         told = {"refused": list(refused)} if refused else {}
-        return {"success": True, "job": job_json(job), **told, **self._closed()}
+        return {"success": True, "job": job_json(job), **told, **self._closed_note()}
 
     async def _with_last(self, job: Job) -> dict[str, Any]:
         runs = await self._book.runs(job.id, 1)
         return job_json(job, runs[0] if runs else None)
 
-    def _closed(self) -> dict[str, str]:
+    def _closed_note(self) -> dict[str, str]:
         return {} if self._book.is_watched() else {"note": CLOSED}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
-from agent.automation.schedule.job import Job, JobIntent, consistent
+from agent.automation.schedule.job import Job, JobIntent, check_intent
 from agent.automation.schedule.occurrences import due_after
 from agent.automation.schedule.zones import ScheduleError
 
@@ -49,7 +49,7 @@ def instant(seconds: int) -> datetime:
 def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
     """The due times of a job strictly after an instant, up to its end. They begin in their order."""
     last = job.intent.last_instant()
-    found = due_after(job.intent.parsed(), after, instant(job.anchor))
+    found = due_after(job.intent.parse(), after, instant(job.anchor))
     each = next(found, None)
     while each is not None and (last is None or each <= last):
         later = next(found, None)
@@ -77,7 +77,7 @@ def never_due(job: Job) -> ScheduleError:
     return ScheduleError(f"The job {job.title!r} is never due from now on; give it a later schedule or end.")
 
 
-def begun(job: Job, now: int) -> list[DueTime]:
+def newest_due_times(job: Job, now: int) -> list[DueTime]:
     """The newest due times begun since the last look, oldest first; at most one more than are run."""
     looked, end, last = instant(job.looked), instant(now), job.intent.last_instant()
     if last is not None:
@@ -102,7 +102,7 @@ def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
 
     `grace` is in seconds; `busy`: a run of the job is not over.
     """
-    due = begun(job, now)
+    due = newest_due_times(job, now)
     looked = due[-1].due if due else job.looked
     why = {
         each: "missed" if now - each.begins > min(grace, (each.period or 2 * grace) / 2) else "due"
@@ -141,14 +141,14 @@ def delay(job: str, due: int, jitter: int, period: int | None) -> int:
     return crc32(f"{job} {due}".encode()) % (most + 1)
 
 
-def edited(before: Job, intent: JobIntent, now: int, rescheduled: bool) -> Job:
+def edit_job(before: Job, intent: JobIntent, now: int, rescheduled: bool) -> Job:
     """The job with another intent. `rescheduled`: a schedule was given, perhaps the one it has.
 
     It counts from now on where its schedule changed; else what is due and not decided about stays due. A
     paused job stays paused; one that is over is active again only where it is due again. Raises
     `ScheduleError` where a change of its times leaves it never due.
     """
-    intent = consistent(intent)
+    intent = check_intent(intent)
     old = before.intent
     over = before.state == "done"
     moved = (intent.schedule, intent.zone) != (old.schedule, old.zone) or (over and rescheduled)

@@ -46,20 +46,20 @@ class JobDelivery:
         allow, why = job.intent.allow, f"job {job.id}"
         try:
             if kind == "file":
-                path = await asyncio.to_thread(resolved, cwd, target)
-                await self.commands.permit(written(path), cwd, allow=allow, why=why)
+                path = await asyncio.to_thread(resolve_target, cwd, target)
+                await self.commands.permit(write_action(path), cwd, allow=allow, why=why)
                 await asyncio.to_thread(append, path, _section(job, run, text))
             elif kind == "mail":
                 ended = await self.commands.run(
                     target, cwd, MAIL_SECONDS, data=text.encode(), allow=allow, why=why
                 )
                 if ended.refused or ended.code:
-                    return f"Delivery by {target[:60]!r} failed: {ended.said}"
+                    return f"Delivery by {target[:60]!r} failed: {ended.summary}"
             elif kind == "message":
                 permit = partial(self.commands.permit, folder=cwd, allow=allow, why=why)
-                await self.send(run, target, _shortened(text, run), job.title, permit)
+                await self.send(run, target, _shorten(text, run), job.title, permit)
         except DeniedError as error:
-            return f"Delivery to {target[:60]!r}: {self.commands.told(error)}"
+            return f"Delivery to {target[:60]!r}: {self.commands.refusal_text(error)}"
         except ToolError as error:
             return f"Delivery to {target[:60]!r} failed: {error}"
         except HermesError as error:
@@ -75,7 +75,7 @@ def working_folder(cwd: str) -> Path:
     return Path(cwd or Path.home()).resolve()
 
 
-def resolved(cwd: Path, target: str) -> Path:
+def resolve_target(cwd: Path, target: str) -> Path:
     """The file that a delivery names, without links. Looks at the disk. Raises `ScheduleError`."""
     try:
         path = (cwd / Path(target).expanduser()).resolve()
@@ -90,7 +90,7 @@ def resolved(cwd: Path, target: str) -> Path:
     return path
 
 
-def written(path: Path) -> WritePath:
+def write_action(path: Path) -> WritePath:
     """The action of a delivery into a file."""
     return WritePath(tool="write_file", path=path, creates=not path.exists())
 
@@ -113,13 +113,13 @@ def _section(job: Job, run: JobRun, text: str) -> str:
     return f"## {job.title}, {due}\n\n{text.rstrip()}\n\n"
 
 
-def _shortened(text: str, run: JobRun) -> str:
+def _shorten(text: str, run: JobRun) -> str:
     if len(text) <= LONGEST_MESSAGE:
         return text
     return f"{text[:LONGEST_MESSAGE]}…\n(the rest: hermes cron log {run.job})"
 
 
-async def foreseen(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
+async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
     """A sentence for each of its effects without a model that the gate would not let pass as things stand."""
     try:
         actions = await asyncio.to_thread(lambda: list(_effects(intent)))
@@ -143,6 +143,6 @@ def _effects(intent: JobIntent) -> Iterator[tuple[str, Action]]:
     if kind == "mail":
         yield "mail command", RunCommand(tool="terminal", command=target, cwd=folder)
     elif kind == "file":
-        yield "delivery", written(resolved(folder, target))
+        yield "delivery", write_action(resolve_target(folder, target))
     elif kind == "message":
         yield "delivery", SendMessage(tool="send_message", target=target, text="…")

@@ -50,25 +50,25 @@ class CronFields:
     text: str
 
     @cached_property
-    def _simulated(self) -> CronSim:
+    def _simulation(self) -> CronSim:
         from cronsim import CronSim
 
         return CronSim(self.text, _NOON)
 
     @cached_property
-    def fixed(self) -> bool:
+    def has_fixed_times(self) -> bool:
         """Whether it means times of the day, not steps of the clock: no wildcard in minute or hour."""
         minute, hour, *_ = self.text.split()
         return not minute.startswith("*") and not hour.startswith("*")
 
     @cached_property
     def _times(self) -> tuple[time, ...]:
-        minutes = sorted(self._simulated.minutes)
-        return tuple(time(hour, minute) for hour in sorted(self._simulated.hours) for minute in minutes)
+        minutes = sorted(self._simulation.minutes)
+        return tuple(time(hour, minute) for hour in sorted(self._simulation.hours) for minute in minutes)
 
-    def explained(self) -> str:
+    def explain(self) -> str:
         """The expression in words."""
-        return self._simulated.explain()
+        return self._simulation.explain()
 
     def wall_times(self, first: datetime, last: datetime = datetime.max) -> Iterator[datetime]:
         """Its wall times (naive) in order, from the minute of `first` to `last`."""
@@ -79,10 +79,10 @@ class CronFields:
                     yield found
 
     def _days(self, day: date, last: date) -> Iterator[date]:
-        months = self._simulated.months
+        months = self._simulation.months
         while day <= last:
             if day.month in months:
-                if self._simulated.match_day(day):
+                if self._simulation.match_day(day):
                     yield day
                 step = timedelta(days=1)
             else:
@@ -93,7 +93,7 @@ class CronFields:
 
     def never_comes(self) -> bool:
         """Whether no day of any year matches."""
-        simulated = self._simulated
+        simulated = self._simulation
         for year in _LEAP_YEARS + _COMMON_YEARS:
             for month in sorted(simulated.months):
                 days = range(1, calendar.monthrange(year, month)[1] + 1)
@@ -559,14 +559,14 @@ class Schedule:
     single: SingleTime | None = None
     """Once, at a time of the clock that counts from when it was asked."""
 
-    def explained(self) -> str:
+    def explain(self) -> str:
         """The schedule in words: `Every 2 hours`, `At 09:00`, `Once, 30 minutes from now`."""
         if self.every is not None:
             return f"Every {say_duration(self.every)}"
         if self.delay is not None:
             return f"Once, after {say_duration(self.delay)}"
         if self.cron is not None:
-            return self.cron.explained()
+            return self.cron.explain()
         if self.single is not None:
             return self._single_words(self.single)
         at = self.at.astimezone(zone(self.zone)) if self.at is not None else self.local
@@ -576,7 +576,7 @@ class Schedule:
     def _single_words(self, single: SingleTime) -> str:
         clock = f"{single.hour:02}:{single.minute:02}"
         if single.days is None:
-            return f"Once, at the next {parse_cron(single.fields).explained()[3:].removesuffix(' every day')}"
+            return f"Once, at the next {parse_cron(single.fields).explain()[3:].removesuffix(' every day')}"
         day = ("today", "tomorrow", "the day after tomorrow")[single.days]
         return f"Once, {day} at {clock}"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from agent.automation.schedule import job_table as table
 from agent.automation.schedule.expression import parse_moment, say_duration
-from agent.automation.schedule.job import HEARTBEAT, Job, JobIntent, delivered_to, delivery_rule
+from agent.automation.schedule.job import HEARTBEAT, Job, JobIntent, delivery_rule, full_delivery
 from agent.automation.schedule.zones import ScheduleError, machine_zone
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.core.store.connection import Database
@@ -224,14 +224,14 @@ class Heartbeats:
         flaw = _flaw(folder / FILE, text)
         kept = self._home.schedule / f"{id}.json"
         now = self._clock()
-        idle, following = self._planned(await asyncio.to_thread(HeartbeatState.load, kept), flaw, now)
+        idle, following = self._plan(await asyncio.to_thread(HeartbeatState.load, kept), flaw, now)
         lock = SessionLock(self._home.schedule, f"beat-{id}")
         if idle or not lock.acquire():
             return following
         try:
             # Another process may have done it meanwhile.
             state = await asyncio.to_thread(HeartbeatState.load, kept)
-            idle, following = self._planned(state, flaw, now)
+            idle, following = self._plan(state, flaw, now)
             if not idle:
                 seen = await self._beat(folder, id, text, flaw, state, now)
                 await asyncio.to_thread(seen.save, kept)
@@ -239,7 +239,7 @@ class Heartbeats:
             lock.release()
         return following
 
-    def _planned(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
+    def _plan(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
         """Whether nothing needs to be done now, and when the next beat is; None while the file has a flaw."""
         is_active_now = is_active(self._settings.active, datetime.fromtimestamp(now))
         if flaw:
@@ -283,14 +283,14 @@ class Heartbeats:
             return MailSaid(problem=ended.refused)
         if ended.code and ended.output.strip():
             # An error is not a mail: it would wake the model at each beat.
-            return MailSaid(problem=f"The mail command failed: {ended.said}")
+            return MailSaid(problem=f"The mail command failed: {ended.summary}")
         return MailSaid(ended.output)
 
     async def _tell(self, folder: Path, id: str, why: str, problem: str, prompt: str, now: float) -> bool:
         """A notice about a beat, without a model; False while a run is at work: the next beat tells it."""
 
         def work(connection: table.Connection) -> None:
-            table.put(connection, self._kept(connection, folder, id, prompt, now))
+            table.store_job(connection, self._heartbeat_job(connection, folder, id, prompt, now))
             asked = table.ask_for(connection, id, int(now * 1000), why)
             table.begin(connection, asked.id, now)
             table.end(connection, asked.id, "failed", now, "", problem, {}, "waiting")
@@ -301,7 +301,9 @@ class Heartbeats:
             return False
         return True
 
-    def _kept(self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float) -> Job:
+    def _heartbeat_job(
+        self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float
+    ) -> Job:
         """The job that a heartbeat is kept as."""
         intent = JobIntent(
             schedule=f"every {say_duration(timedelta(seconds=int(self._settings.interval)))}",
@@ -310,7 +312,7 @@ class Heartbeats:
             prompt=prompt or f"Look at {FILE}.",
             cwd=str(folder),
             model=self._settings.model,
-            deliver=delivered_to(self._settings.deliver),
+            deliver=full_delivery(self._settings.deliver),
             allow=(rule,) if (rule := delivery_rule(self._settings.deliver)) else (),
         )
         known = next((each for each in table.jobs(connection) if each.id == id), None)
@@ -326,7 +328,7 @@ class Heartbeats:
         """
 
         def work(connection: table.Connection) -> None:
-            unused, is_open = _unused(connection, seen)
+            unused, is_open = _unanswered_reasons(connection, seen)
             wanted = list(dict.fromkeys([*unused, *seen.waiting, *reasons]))
             if not is_open:
                 seen.asked, seen.run = [], 0
@@ -335,7 +337,9 @@ class Heartbeats:
                 return
             if any(each.job == id for each in table.open_runs(connection)):
                 return
-            table.put(connection, self._kept(connection, folder, id, message(text, wanted), now))
+            table.store_job(
+                connection, self._heartbeat_job(connection, folder, id, message(text, wanted), now)
+            )
             seen.run = table.ask_for(connection, id, int(now * 1000), "woken").id
             seen.asked, seen.waiting = wanted, []
 
@@ -354,7 +358,7 @@ def _flaw(file: Path, text: str) -> str:
     return ""
 
 
-def _unused(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:
+def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:
     """Reasons of the last run that the model never answered to, and whether that run is not over."""
     if not seen.asked:
         return [], False

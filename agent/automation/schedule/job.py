@@ -52,7 +52,7 @@ class JobIntent:
     allow: tuple[str, ...] = ()
     """Rules of permissions that allow beside those of the person, for its runs."""
 
-    def parsed(self) -> Schedule:
+    def parse(self) -> Schedule:
         """Its schedule. Raises `ScheduleError`."""
         return parse_schedule(self.schedule, self.zone)
 
@@ -93,7 +93,7 @@ def unreadable(schedule: str, zone: str, until: str) -> str:
     """Why the times of a job cannot be told, without the fix; empty where they can. Slow the first time."""
     intent = JobIntent(schedule=schedule, zone=zone, until=until)
     try:
-        intent.parsed()
+        intent.parse()
         intent.last_instant()
     except ScheduleError as error:
         return str(error).partition("; ")[0].removesuffix(".")
@@ -142,9 +142,9 @@ class Job:
         return "woken by a reason" if self.beats else "never due" if self.problem else self.state
 
     @property
-    def explained(self) -> str:
+    def explanation(self) -> str:
         """Its schedule in words; as it is stored where it no longer parses."""
-        return self.intent.schedule if unreadable(*self.intent.timing) else self.intent.parsed().explained()
+        return self.intent.schedule if unreadable(*self.intent.timing) else self.intent.parse().explain()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,7 +199,7 @@ def iso(seconds: float | None) -> str | None:
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0).isoformat()
 
 
-def delivered_to(deliver: str) -> str:
+def full_delivery(deliver: str) -> str:
     """A way to deliver in full: a messenger may be named alone, `send_message` for `message`. Pure."""
     from agent.core.config.sections import MessengerSettings
 
@@ -210,28 +210,28 @@ def delivered_to(deliver: str) -> str:
 
 def delivery_rule(deliver: str) -> str:
     """The rule that lets a message of a delivery leave; empty where it sends none. Pure."""
-    kind, _, target = delivered_to(deliver).partition(":")
+    kind, _, target = full_delivery(deliver).partition(":")
     return f"message({target.strip()})" if kind == "message" and target.strip() else ""
 
 
-def checked(intent: JobIntent, now: int) -> JobIntent:
+def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
     """The intent of a new job, if it makes sense and is due from now on. Raises `ScheduleError`. Pure."""
     from agent.automation.schedule.occurrences import next_due
 
-    intent = consistent(intent)
+    intent = check_intent(intent)
     last = intent.last_instant()
-    due = next_due(intent.parsed(), datetime.fromtimestamp(now, UTC), 1)
+    due = next_due(intent.parse(), datetime.fromtimestamp(now, UTC), 1)
     if not due or (last is not None and due[0] > last):
         raise ScheduleError(f"{intent.schedule[:40]!r} is never due from now on; give a later time.")
     return intent
 
 
-def consistent(intent: JobIntent) -> JobIntent:
+def check_intent(intent: JobIntent) -> JobIntent:
     """The intent in full, if it makes sense, whenever it is due. Raises `ScheduleError`. Pure."""
     from agent.knowledge.injection import scan_order
 
-    intent = replace(intent, deliver=delivered_to(intent.deliver))
-    schedule = intent.parsed()
+    intent = replace(intent, deliver=full_delivery(intent.deliver))
+    schedule = intent.parse()
     if bool(intent.prompt.strip()) == bool(intent.script.strip()):
         raise ScheduleError("A job has either a prompt or a script; give one of them.")
     if len(intent.prompt) > LONGEST_PROMPT or len(intent.script) > LONGEST_PROMPT:

@@ -79,7 +79,7 @@ def require_free(connection: Connection, name: str, owner: str = "") -> None:
         raise ScheduleError(f"There is a job {name[:40]!r} already; give another name, or edit it.")
 
 
-def put(connection: Connection, changed: Job) -> Job:
+def store_job(connection: Connection, changed: Job) -> Job:
     """Write a job, in place of what was stored of it."""
     connection.execute("REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(changed))
     return changed
@@ -99,7 +99,7 @@ def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job
     soonest = following(found, looked) if state == "active" else None
     if state == "active" and soonest is None:
         raise never_due(found)
-    return put(connection, replace(found, state=state, looked=looked, next=soonest))
+    return store_job(connection, replace(found, state=state, looked=looked, next=soonest))
 
 
 def remove(connection: Connection, id: str) -> Job:
@@ -129,7 +129,7 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
             f"INSERT OR IGNORE INTO job_runs ({_RUN}) VALUES ({', '.join(f':{name}' for name in values)})",
             values,
         )
-    return put(connection, replace(removed, state=state, looked=looked, next=soonest))
+    return store_job(connection, replace(removed, state=state, looked=looked, next=soonest))
 
 
 def decide_due(connection: Connection, now: int, grace: float) -> int:
@@ -176,7 +176,7 @@ def _decide(connection: Connection, due: Job, now: int, grace: float) -> int:
         _claim(connection, due.id, at, why, "waiting", "")
     state: JobState = "active" if decision.next is not None else "done"
     runs = due.runs + len(decision.run)
-    put(connection, replace(due, state=state, looked=decision.looked, next=decision.next, runs=runs))
+    store_job(connection, replace(due, state=state, looked=decision.looked, next=decision.next, runs=runs))
     connection.execute(
         "DELETE FROM job_runs WHERE job = ? AND delivery != 'waiting' "
         "AND state NOT IN ('waiting', 'running') "
@@ -272,13 +272,13 @@ def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
     """Whether a run of the job, perhaps one that was cut off a moment ago, has to be over first."""
     row = connection.execute(
         "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
-        f"AND {_stored('overlap', 'skip')} != 'parallel'",
+        f"AND {_intent_sql('overlap', 'skip')} != 'parallel'",
         (wanted.job,),
     ).fetchone()
     return row is not None
 
 
-def _stored(name: str, default: str) -> str:
+def _intent_sql(name: str, default: str) -> str:
     """SQL for a value of an intent; a text that is not JSON would fail the query for all jobs."""
     return f"coalesce(CASE WHEN json_valid(intent) THEN json_extract(intent, '$.{name}') END, '{default}')"
 
@@ -322,7 +322,7 @@ def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job
     ]
 
 
-def delivered(connection: Connection, id: int, now: float, problem: str) -> None:
+def note_delivery(connection: Connection, id: int, now: float, problem: str) -> None:
     """A delivery was tried; it is tried again later where there was a problem."""
     row = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
@@ -349,7 +349,7 @@ def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
     ).fetchone()
     (retry,) = connection.execute(
         "SELECT min(retry) FROM job_runs, jobs WHERE jobs.id = job AND delivery = 'waiting' "
-        f"AND {_stored('deliver', 'notice')} != 'notice'"
+        f"AND {_intent_sql('deliver', 'notice')} != 'notice'"
     ).fetchone()
     times = [each for each in (soonest, earliest, retry) if each is not None]
     return bool(times), min(times) if times else None

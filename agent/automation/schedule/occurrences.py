@@ -34,7 +34,7 @@ def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = Non
     try:
         if schedule.cron is not None:
             where = zone(schedule.zone)
-            found = _fixed if schedule.cron.fixed else _elapsed
+            found = _wall_occurrences if schedule.cron.has_fixed_times else _elapsed_occurrences
             yield from found(schedule.cron, where, after)
         elif schedule.every is not None:
             yield from _interval(schedule.every, start, after)
@@ -61,7 +61,7 @@ def next_due(
 def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
     """When a single time of the clock is due that was asked for at `start`; None if it never comes."""
     if single.days is None:
-        return next(_fixed(parse_cron(single.fields), where, start), None)
+        return next(_wall_occurrences(parse_cron(single.fields), where, start), None)
     day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
     return first_instant(where, day + single.days * DAY)
 
@@ -77,7 +77,7 @@ def _interval(every: timedelta, start: datetime, after: datetime) -> Iterator[da
         at += every
 
 
-def _fixed(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
+def _wall_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
     last = after
     for local in cron.wall_times(wall(where, after)):
         # Several skipped times are one: the first minute after the gap.
@@ -86,7 +86,7 @@ def _fixed(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datet
             last = at
 
 
-def _elapsed(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
+def _elapsed_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> Iterator[datetime]:
     begin = after
     while begin < END:
         # No offset is as much as a day: before this there is nothing. Years without a match are passed over.
@@ -148,4 +148,4 @@ def ask(question: Question) -> Answer:
     after = parse_moment(question.after, question.zone)
     where = zone(schedule.zone)
     due = tuple(each.astimezone(where) for each in next_due(schedule, after, question.count))
-    return Answer(question.schedule, schedule.kind, due, schedule.explained())
+    return Answer(question.schedule, schedule.kind, due, schedule.explain())

@@ -313,7 +313,7 @@ class JobRunner:
             log.exception("a delivery failed")
             problem = f"Internal error ({type(error).__name__})."
         at = self.clock()
-        await self.database.write(lambda c: table.delivered(c, run.id, at, problem))
+        await self.database.write(lambda c: table.note_delivery(c, run.id, at, problem))
 
 
 def _release(locks: list[SessionLock]) -> None:

@@ -74,8 +74,8 @@ def installation(home: Path, config: Path, systemd: bool | None = None) -> Insta
     if shutil.which("systemctl") is not None if systemd is None else systemd:
         text = (
             "[Unit]\nDescription=Jobs of Hermes\n\n[Service]\n"
-            f'Environment="HERMES_HOME={_escaped(home)}"\n'
-            f"ExecStart={' '.join(_quoted(word) for word in words)}\nRestart=on-failure\nRestartSec=10\n\n"
+            f'Environment="HERMES_HOME={_escape(home)}"\n'
+            f"ExecStart={' '.join(_quote(word) for word in words)}\nRestart=on-failure\nRestartSec=10\n\n"
             "[Install]\nWantedBy=default.target\n"
         )
         control = ("systemctl", "--user")
@@ -88,9 +88,9 @@ def installation(home: Path, config: Path, systemd: bool | None = None) -> Insta
     return Installation("crontab", None, f"{line} >/dev/null 2>&1\n", ())
 
 
-def _escaped(value: object) -> str:
+def _escape(value: object) -> str:
     return str(value).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
 
 
-def _quoted(word: str) -> str:
-    return f'"{_escaped(word).replace("$", "$$")}"'
+def _quote(word: str) -> str:
+    return f'"{_escape(word).replace("$", "$$")}"'

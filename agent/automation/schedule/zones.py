@@ -28,7 +28,7 @@ class ScheduleError(ConfigError):
 
 
 @lru_cache(maxsize=1024)
-def _known(name: str) -> ZoneInfo | str:
+def _find_zone(name: str) -> ZoneInfo | str:
     """The zone, or the sentence that says why there is none. Kept, as suggesting takes milliseconds."""
     if name and len(name) <= LONGEST_NAME and name.isascii() and name.isprintable():
         try:
@@ -53,7 +53,7 @@ def _short(text: str) -> str:
 
 def zone(name: str) -> ZoneInfo:
     """The zone of an IANA name. Raises `ScheduleError` that suggests the nearest one."""
-    found = _known(name)
+    found = _find_zone(name)
     if isinstance(found, str):
         raise ScheduleError(found)
     return found
@@ -72,7 +72,7 @@ def machine_zone() -> str:
         # An empty one is UTC, says POSIX.
         return "UTC"
     names = (name.removeprefix("posix/").removeprefix("right/") for name in candidates)
-    return next((name for name in names if name and isinstance(_known(name), ZoneInfo)), "UTC")
+    return next((name for name in names if name and isinstance(_find_zone(name), ZoneInfo)), "UTC")
 
 
 def offset_at(where: ZoneInfo, instant: datetime) -> timedelta:

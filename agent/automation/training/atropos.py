@@ -67,7 +67,7 @@ class AtroposClient:
         }
         waited = 0.0
         while True:
-            said = await self._asked("POST", "/register-env", body)
+            said = await self._request("POST", "/register-env", body)
             if said.get("status") == "success" and isinstance(said.get("env_id"), int):
                 step = said.get("starting_step")
                 name = str(said.get("wandb_name", name))
@@ -83,7 +83,7 @@ class AtroposClient:
     async def room(self, env_id: int, most: int) -> None:
         """Wait until fewer than `most` groups wait for the trainer."""
         while True:
-            said = await self._asked("GET", "/status-env", {"env_id": env_id})
+            said = await self._request("GET", "/status-env", {"env_id": env_id})
             waiting = said.get("queue_size")
             if not isinstance(waiting, int) or waiting < most:
                 return
@@ -91,13 +91,13 @@ class AtroposClient:
 
     async def hand_in(self, data: dict[str, Any]) -> str:
         """Hand in a group; `received` or `buffered`."""
-        return str((await self._asked("POST", "/scored_data", data)).get("status", ""))
+        return str((await self._request("POST", "/scored_data", data)).get("status", ""))
 
     async def leave(self, env_id: int) -> None:
         """Tell that nothing more will come."""
-        await self._asked("POST", "/disconnect-env", {"env_id": env_id})
+        await self._request("POST", "/disconnect-env", {"env_id": env_id})
 
-    async def _asked(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def _request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
         content, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
         if len(content) >= _COMPRESSED:
             content = await asyncio.to_thread(gzip.compress, content)

@@ -40,7 +40,7 @@ def softmax(preferences: Sequence[float]) -> list[float]:
     return [each / sum(weights) for each in weights]
 
 
-def updated(
+def update_preferences(
     preferences: Sequence[float], arms: Sequence[int], scores: Sequence[float], baseline: float, rate: float
 ) -> list[float]:
     """Preferences after a group, by the gradient of the expected score. Pure."""
@@ -80,26 +80,26 @@ async def train(
         arms = chance.choices(range(len(ways)), softmax(preferences), k=size)
         tried = [ways[arm] for arm in arms]
         if left is not None and left <= 0:
-            raise _used_up(options, made)
+            raise _budget_error(options, made)
         within = replace(options, total=replace(options.total, tokens=left))
-        results = await _rolled_out(task, tried, arms, folder / f"step-{step:04}", within, environ, base)
+        results = await _roll_out(task, tried, arms, folder / f"step-{step:04}", within, environ, base)
         if left is not None:
             left -= sum(each.usage.get("input", 0) + each.usage.get("output", 0) for each in results)
         if any(each.outcome == "budget" for each in results):
-            raise _used_up(options, made)
+            raise _budget_error(options, made)
         _refuse_unanswered(step, results)
         scores = [reward_of(each) or 0.0 for each in results]
         baseline = total / count if count else sum(scores) / len(scores)
-        preferences = updated(preferences, arms, scores, baseline, rate)
+        preferences = update_preferences(preferences, arms, scores, baseline, rate)
         total, count = total + sum(scores), count + len(scores)
-        done = BanditStep(step, task.shown, tuple(arms), tuple(scores), tuple(softmax(preferences)))
+        done = BanditStep(step, task.label, tuple(arms), tuple(scores), tuple(softmax(preferences)))
         made.append(done)
         await asyncio.to_thread(_write, folder / "training.jsonl", made)
         told(done)
     return made
 
 
-def _used_up(options: BatchOptions, made: Sequence[BanditStep]) -> HermesError:
+def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesError:
     """Rollouts that were cut off would count as bad ones, so nothing is learned from their step."""
     return HermesError(
         f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
@@ -116,7 +116,7 @@ def _refuse_unanswered(step: int, results: Sequence[TaskResult]) -> None:
         )
 
 
-async def _rolled_out(
+async def _roll_out(
     task: NumberedTask,
     ways: Sequence[str],
     arms: Sequence[int],
@@ -126,16 +126,16 @@ async def _rolled_out(
     base: Path,
 ) -> list[TaskResult]:
     numbered = [
-        NumberedTask(_put(task, way, f"{task.task.key[:16]}-{arm}"), place, place, task.source)
+        NumberedTask(_with_prefix(task, way, f"{task.task.key[:16]}-{arm}"), place, place, task.source)
         for place, (way, arm) in enumerate(zip(ways, arms, strict=True), 1)
     ]
     results = ResultFolder(folder)
     await run_batch(numbered, results, options, environ, base=base)
-    ended = {each.key: each for each in results.ended()}
+    ended = {each.key: each for each in results.task_results()}
     return [ended[each.name] for each in numbered]
 
 
-def _put(task: NumberedTask, way: str, key: str) -> BatchTask:
+def _with_prefix(task: NumberedTask, way: str, key: str) -> BatchTask:
     prompt = f"{way}\n\n{task.task.prompt}" if way else task.task.prompt
     given = {**task.task.given, "prompt": prompt}
     return replace(task.task, prompt=prompt, key=key, given=given)

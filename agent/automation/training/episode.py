@@ -80,15 +80,15 @@ class Episode:
 
     async def reset(self, given: Mapping[str, Any]) -> Observed:
         """Begin a task: `task` by name, else by `seed`, else the next one. Raises `ActionError`."""
-        task = self._chosen(given)
+        task = self._choose_task(given)
         await self.aclose()
         self._asked, self._open, self._shown = asyncio.Queue(), None, 0
         name = str(given.get("episode_id") or secrets.token_hex(8))[:255]
-        self.state = EpisodeState(episode_id=name, task=task.shown)
+        self.state = EpisodeState(episode_id=name, task=task.label)
         assignment = AssignedTask(
             task=replace(task.task, model=""),
             name=f"{task.task.key[:40]}-{secrets.token_hex(4)}",
-            shown=task.shown,
+            shown=task.label,
             source=task.source,
         )
         self._work = asyncio.create_task(attempt(assignment, self.conditions), name="episode")
@@ -121,11 +121,11 @@ class Episode:
             with suppress(asyncio.CancelledError):
                 await work
 
-    def _chosen(self, given: Mapping[str, Any]) -> NumberedTask:
+    def _choose_task(self, given: Mapping[str, Any]) -> NumberedTask:
         if name := given.get("task"):
-            found = next((each for each in self.tasks if each.shown == str(name)), None)
+            found = next((each for each in self.tasks if each.label == str(name)), None)
             if found is None:
-                known = ", ".join(each.shown for each in self.tasks[:20])
+                known = ", ".join(each.label for each in self.tasks[:20])
                 raise ActionError(f"There is no task {str(name)[:80]!r}; there are {known}.")
             return found
         seed = given.get("seed")
@@ -147,7 +147,7 @@ class Episode:
                 return Observed(self._shown_of(self._open.body))
         finally:
             waiting.cancel()
-        return self._ended(self._work.result())
+        return self._end(self._work.result())
 
     def _shown_of(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """What is new of a request; the tools with the first one."""
@@ -162,7 +162,7 @@ class Episode:
         self._shown = len(messages)
         return observation
 
-    def _ended(self, result: TaskResult) -> Observed:
+    def _end(self, result: TaskResult) -> Observed:
         reward = reward_of(result)
         state = self.state
         state.done, state.reward, state.outcome, state.session = True, reward, result.outcome, result.session
@@ -360,7 +360,7 @@ class Arena:
 
     async def score(self, session: str) -> dict[str, Any]:
         """What a session got, with token ids and masks if actions came with them. Raises `HermesError`."""
-        result = next((each for each in self.folder.ended() if each.session == session), None)
+        result = next((each for each in self.folder.task_results() if each.session == session), None)
         if result is None:
             raise ConfigError(f"There is no session {session[:80]} here, or it has not ended.")
         async with await Store.open(Home(self.folder.home).database) as store:

@@ -54,7 +54,7 @@ class RolloutGroup:
             "tokens": [list(each.tokens) for each in sequences],
             "masks": [list(each.masks) for each in sequences],
             "scores": [each.score for each in self.rollouts],
-            "messages": [[_said(message) for message in each.messages] for each in self.rollouts],
+            "messages": [[_api_message(message) for message in each.messages] for each in self.rollouts],
             "inference_logprobs": [list(each.logprobs or ()) for each in sequences] if told else None,
             "env_id": env_id,
         }
@@ -95,11 +95,11 @@ async def roll_out(
         if len(of_task) == size and not whole:
             groups.put_nowait(place)
 
-    def told(progress: BatchProgress) -> None:
+    def take_progress(progress: BatchProgress) -> None:
         if progress.last is not None:
             take(progress.last)
 
-    for result in await asyncio.to_thread(lambda: list(results.ended())):
+    for result in await asyncio.to_thread(lambda: list(results.task_results())):
         if result.outcome in ("done", "denied"):
             take(result)
 
@@ -107,13 +107,13 @@ async def roll_out(
         while (place := await groups.get()) is not None:
             found = ended[place]
             rollouts = await _rollouts(results, [found[name] for name in sorted(found)])
-            shown = next(task.shown for task in tasks if task.place == place)
+            shown = next(task.label for task in tasks if task.place == place)
             await each(RolloutGroup(shown, rollouts))
 
     handing = asyncio.create_task(hand_on())
     more = settings or ({"model": {"token_ids": True}} if token_ids else {})
     running = asyncio.create_task(
-        run_batch(numbered, results, options, environ, base=base, told=told, more=more)
+        run_batch(numbered, results, options, environ, base=base, told=take_progress, more=more)
     )
     try:
         done, _ = await asyncio.wait({handing, running}, return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +141,7 @@ async def _rollouts(folder: ResultFolder, results: Sequence[TaskResult]) -> tupl
     return tuple(made)
 
 
-def _said(message: Mapping[str, Any]) -> dict[str, Any]:
+def _api_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message as the API wants it: `content` is never missing."""
     return {**message, "content": message.get("content") or ""}
 
@@ -222,7 +222,7 @@ class TinkerWeights:
         except ImportError:
             raise ConfigError(MISSING) from None
 
-        def opened() -> TinkerWeights:
+        def open_client() -> TinkerWeights:
             service = tinker.ServiceClient(display_name="hermes")
             if saved:
                 client = service.create_training_client_from_state_with_optimizer(saved)
@@ -231,7 +231,7 @@ class TinkerWeights:
             client = client.result() if hasattr(client, "result") else client
             return cls(tinker, service, client, client.get_tokenizer())
 
-        found = await _asked(tinker, opened)
+        found = await _call_tinker(tinker, open_client)
         await found.renew()
         return found
 
@@ -241,7 +241,7 @@ class TinkerWeights:
 
     async def renew(self) -> None:
         """Sample from the weights as they are now."""
-        self._sampler = await _asked(
+        self._sampler = await _call_tinker(
             self._tinker, lambda: self._client.save_weights_and_get_sampling_client().result()
         )
 
@@ -251,7 +251,7 @@ class TinkerWeights:
         """The next message of a conversation of plain texts, of at most so many tokens."""
         types, sampler = self._tinker.types, self._sampler
 
-        def sampled() -> Completion:
+        def sample_once() -> Completion:
             prompt = self._prompt(messages)
             wanted = types.SamplingParams(max_tokens=limit, temperature=temperature)
             asked = sampler.sample(types.ModelInput.from_ints(prompt), 1, wanted)
@@ -261,7 +261,7 @@ class TinkerWeights:
             logprobs = tuple(float(each) for each in sequence.logprobs or ())
             return Completion(text, tuple(prompt), output, logprobs, sequence.stop_reason == "stop")
 
-        return await _asked(self._tinker, sampled)
+        return await _call_tinker(self._tinker, sample_once)
 
     def _prompt(self, messages: Sequence[Mapping[str, Any]]) -> list[int]:
         given = [{"role": each["role"], "content": str(each.get("content") or "")} for each in messages]
@@ -274,7 +274,7 @@ class TinkerWeights:
         """Take one step with these data; the figures that the service gives."""
         types, client = self._tinker.types, self._client
 
-        def learned() -> dict[str, float]:
+        def train_once() -> dict[str, float]:
             made = [
                 types.Datum(
                     model_input=types.ModelInput.from_ints(list(each.tokens)),
@@ -292,16 +292,16 @@ class TinkerWeights:
             figures = dict(backward.result().metrics)
             return figures | dict(stepped.result().metrics or {})
 
-        return await _asked(self._tinker, learned)
+        return await _call_tinker(self._tinker, train_once)
 
     async def keep(self, name: str) -> str:
         """Keep weights and optimizer at the service; where they are."""
-        return await _asked(
+        return await _call_tinker(
             self._tinker, lambda: str(self._client.save_state(name, overwrite=True).result().path)
         )
 
 
-async def _asked(tinker: Any, work: Callable[[], _Answer]) -> _Answer:
+async def _call_tinker(tinker: Any, work: Callable[[], _Answer]) -> _Answer:
     try:
         return await asyncio.to_thread(work)
     except tinker.TinkerError as error:

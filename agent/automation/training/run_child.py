@@ -16,12 +16,17 @@ from typing import Any, TextIO
 
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task import NumberedTask
-from agent.automation.evaluation.suite import bundled, read_suite
+from agent.automation.evaluation.suite import bundled_suites, read_suite
 from agent.automation.training.bandit import train
 from agent.automation.training.episode import read_environment
 from agent.automation.training.rollouts import RolloutGroup, TinkerWeights, roll_out
 from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
-from agent.automation.training_runs.records import TrainingConfiguration, TrainingRun, edited, run_lock
+from agent.automation.training_runs.records import (
+    TrainingConfiguration,
+    TrainingRun,
+    edit_configuration,
+    run_lock,
+)
 from agent.errors import HermesError
 from agent.session.spending.budget import Budget
 
@@ -49,7 +54,7 @@ def _environments(order: Mapping[str, Any]) -> dict[str, Any]:
     own = Path(order["folder"])
     found = [
         {"name": name, "tasks": len(suite.tasks), "description": suite.description}
-        for name in bundled()
+        for name in bundled_suites()
         for suite in (read_suite(name),)
     ]
     for path in sorted(own.iterdir()) if own.is_dir() else ():
@@ -65,7 +70,7 @@ def _look(order: Mapping[str, Any]) -> dict[str, Any]:
     where, own = order.get("path"), Path(order["folder"]) / order["name"]
     if where is None and "/" not in order["name"] and own.exists():
         where = str(own)
-    elif where is None and order["name"] in bundled():
+    elif where is None and order["name"] in bundled_suites():
         where = order["name"]
     if where is None:
         return {"unknown": True}
@@ -74,7 +79,7 @@ def _look(order: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "where": where,
         "tasks": len(tasks),
-        "first": [each.shown for each in tasks[:_SHOWN]],
+        "first": [each.label for each in tasks[:_SHOWN]],
     }
     if unchecked:
         found["note"] = f"{unchecked} tasks have no checks, so that nothing is learned from them."
@@ -122,12 +127,12 @@ def _train(order: Mapping[str, Any], answers: TextIO) -> None:
     answers.write("{}\n")
     answers.close()
     try:
-        asyncio.run(_trained(run, configuration_of(order["configuration"])))
+        asyncio.run(_train_until_over(run, configuration_of(order["configuration"])))
     finally:
         lock.release()
 
 
-async def _trained(run: TrainingRun, configuration: TrainingConfiguration) -> None:
+async def _train_until_over(run: TrainingRun, configuration: TrainingConfiguration) -> None:
     """Train until it is over or a signal comes; how it ended is noted."""
     work = asyncio.ensure_future(_result(run, configuration))
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -200,5 +205,5 @@ def configuration_of(given: Mapping[str, Any]) -> TrainingConfiguration:
     """A configuration that was kept. Raises `ConfigError`."""
     found = TrainingConfiguration()
     for name, value in given.items():
-        found = edited(found, name, value)
+        found = edit_configuration(found, name, value)
     return found

@@ -39,15 +39,15 @@ async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
     """Answer requests of this machine that bring the key, until left."""
     key = secrets.token_urlsafe(24)
 
-    async def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-                while await _exchanged(reader, writer, answer, key):
+                while await _answer_request(reader, writer, answer, key):
                     pass
         finally:
             writer.close()
 
-    server = await asyncio.start_server(served, "127.0.0.1", 0, limit=_MOST_HEAD)
+    server = await asyncio.start_server(serve_connection, "127.0.0.1", 0, limit=_MOST_HEAD)
     try:
         port = server.sockets[0].getsockname()[1]
         yield PolicyAddress(f"http://127.0.0.1:{port}/v1", key)
@@ -55,7 +55,7 @@ async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
         server.close()
 
 
-async def _exchanged(
+async def _answer_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, key: str
 ) -> bool:
     """Answer one request; whether the connection stays."""
@@ -176,8 +176,8 @@ async def train_weights(
             few = min(plan.tasks, len(tasks))
             chosen = [tasks[((number - 1) * few + each) % len(tasks)] for each in range(few)]
             place = folder / f"step-{number:04}"
-            groups = await _rolled_out(chosen, place, within, environ, plan.group, address, base)
-            step = await _learned(number, groups, weights, plan)
+            groups = await _roll_out(chosen, place, within, environ, plan.group, address, base)
+            step = await _learn(number, groups, weights, plan)
             made.append(step)
             left = None if left is None else left - step.tokens
             await asyncio.to_thread(_write, folder / STEPS, made)
@@ -185,7 +185,7 @@ async def train_weights(
     return made
 
 
-async def _rolled_out(
+async def _roll_out(
     tasks: Sequence[NumberedTask],
     folder: Path,
     options: BatchOptions,
@@ -216,7 +216,7 @@ async def _rolled_out(
     return groups
 
 
-async def _learned(
+async def _learn(
     number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
     """Take a step with the results of its rollouts. Those that were cut off would count as bad ones."""

@@ -70,7 +70,7 @@ _WITHIN: Mapping[str, tuple[float, float]] = {
 FIELDS = tuple(each.name for each in fields(TrainingConfiguration))
 
 
-def edited(configuration: TrainingConfiguration, name: str, value: Any) -> TrainingConfiguration:
+def edit_configuration(configuration: TrainingConfiguration, name: str, value: Any) -> TrainingConfiguration:
     """The configuration with one field changed. Raises `ConfigError`."""
     if name not in FIELDS:
         raise ConfigError(f"There is no field {name[:40]!r}; there are {', '.join(FIELDS)}.")
@@ -120,7 +120,7 @@ def read_configuration(path: Path) -> TrainingConfiguration:
         given = json.loads(path.read_text("utf-8"))
         configuration = TrainingConfiguration()
         for name, value in given.items():
-            configuration = edited(configuration, name, value)
+            configuration = edit_configuration(configuration, name, value)
     except (OSError, ValueError, AttributeError, ConfigError):
         return TrainingConfiguration()
     return configuration
@@ -193,7 +193,7 @@ class TrainingRun:
                 continue
         return found
 
-    def said(self) -> str:
+    def log_tail(self) -> str:
         """The end of what its process printed."""
         try:
             return (self.folder / LOG).read_text("utf-8", "replace")[-_LOG_TAIL:].strip()
@@ -211,10 +211,10 @@ def find_run(folder: Path, id: str) -> TrainingRun:
 def all_runs(folder: Path) -> list[TrainingRun]:
     """The runs there are, newest first. Blocks."""
     found = [path.parent for path in folder.glob(f"*/{RECORD}")]
-    return [TrainingRun(each) for each in sorted(found, key=_started, reverse=True)]
+    return [TrainingRun(each) for each in sorted(found, key=_start_time, reverse=True)]
 
 
-def _started(folder: Path) -> float:
+def _start_time(folder: Path) -> float:
     try:
         return float(json.loads((folder / RECORD).read_text("utf-8")).get("started") or 0)
     except (OSError, ValueError, AttributeError, TypeError):

@@ -26,7 +26,7 @@ from agent.automation.training_runs.records import (
     TrainingConfiguration,
     TrainingRun,
     all_runs,
-    edited,
+    edit_configuration,
     find_run,
     read_configuration,
     run_lock,
@@ -68,7 +68,7 @@ class SessionTraining:
         order = {"do": "look", "name": name, "folder": str(self._own)}
         found = await self._ask(order)
         if found.pop("unknown", False):
-            path = await asyncio.to_thread(_resolved, self._workspace, name)
+            path = await asyncio.to_thread(_resolve, self._workspace, name)
             await permit(ReadPath(tool="rl_select_environment", path=path))
             found = await self._ask({**order, "path": str(path)})
         configuration = replace(await self._configuration(), environment=found.pop("where"))
@@ -87,7 +87,7 @@ class SessionTraining:
         if field == "environment":
             raise ToolError("The environment is changed with rl_select_environment.")
         try:
-            changed = edited(await self._configuration(), field, value)
+            changed = edit_configuration(await self._configuration(), field, value)
         except HermesError as error:
             raise ToolError(str(error)) from error
         await self._keep(changed)
@@ -95,7 +95,7 @@ class SessionTraining:
 
     async def start(self, run: str, permit: Permit) -> Mapping[str, Any]:
         if run:
-            found = await self._found(run)
+            found = await self._find_run(run)
             record = await asyncio.to_thread(found.record)
             if record["state"] == "running":
                 raise ToolError(f"The run {run} is at work; rl_check_status tells how far it is.")
@@ -114,13 +114,13 @@ class SessionTraining:
         what = f"train on {Path(given['environment']).name}: {of}"
         await permit(TrainModel(tool="rl_start_training", what=what, tokens=given["max_tokens"]))
         await self._begin(found, given)
-        return {"success": True, **await asyncio.to_thread(partial(_told, found))}
+        return {"success": True, **await asyncio.to_thread(partial(_status_json, found))}
 
     async def status(self, run: str) -> Mapping[str, Any]:
-        return await asyncio.to_thread(partial(_told, await self._found(run)))
+        return await asyncio.to_thread(partial(_status_json, await self._find_run(run)))
 
     async def stop(self, run: str) -> Mapping[str, Any]:
-        found = await self._found(run)
+        found = await self._find_run(run)
         lock = run_lock(found.folder)
         if not await asyncio.to_thread(lock.is_held):
             raise ToolError(f"The run {run} is not at work.")
@@ -136,10 +136,10 @@ class SessionTraining:
                 break
             await asyncio.sleep(0.1)
             waited += 0.1
-        return {"success": True, **await asyncio.to_thread(partial(_told, found))}
+        return {"success": True, **await asyncio.to_thread(partial(_status_json, found))}
 
     async def results(self, run: str) -> Mapping[str, Any]:
-        found = await self._found(run)
+        found = await self._find_run(run)
         record, steps = await asyncio.to_thread(lambda: (found.record(), found.steps()))
         return {
             "run": found.id,
@@ -151,7 +151,7 @@ class SessionTraining:
         }
 
     async def runs(self) -> Mapping[str, Any]:
-        return {"runs": await asyncio.to_thread(_listed, self._folder)}
+        return {"runs": await asyncio.to_thread(_list_runs, self._folder)}
 
     async def test(self, tasks: int, group: int, model: str, permit: Permit) -> Mapping[str, Any]:
         configuration = await self._configuration()
@@ -193,7 +193,7 @@ class SessionTraining:
         except OSError as error:
             raise ToolError(f"{self._folder} cannot be written: {error.strerror}.") from error
 
-    async def _found(self, run: str) -> TrainingRun:
+    async def _find_run(self, run: str) -> TrainingRun:
         try:
             return await asyncio.to_thread(find_run, self._folder, run)
         except HermesError as error:
@@ -202,13 +202,13 @@ class SessionTraining:
     async def _begin(self, run: TrainingRun, configuration: Mapping[str, Any]) -> None:
         """Start the process of a run, and wait until it is known to be at work."""
 
-        def prepared() -> int:
+        def prepare() -> int:
             private_folder(run.folder)
             run.note(configuration=dict(configuration), state="running", error="", started=time.time())
             return os.open(run.folder / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE_FILE)
 
         try:
-            log = await asyncio.to_thread(prepared)
+            log = await asyncio.to_thread(prepare)
         except OSError as error:
             raise ToolError(f"{run.folder} cannot be written: {error.strerror}.") from error
         try:
@@ -253,7 +253,7 @@ class SessionTraining:
             raise ToolError(f"The process that trains cannot be started: {error.strerror}.") from error
 
 
-def _resolved(workspace: Path, name: str) -> Path:
+def _resolve(workspace: Path, name: str) -> Path:
     return (workspace / Path(name).expanduser()).resolve()
 
 
@@ -265,7 +265,7 @@ async def _order(process: asyncio.subprocess.Process, order: Mapping[str, Any]) 
     process.stdin.close()
 
 
-def _told(run: TrainingRun) -> dict[str, Any]:
+def _status_json(run: TrainingRun) -> dict[str, Any]:
     """How a run stands. Blocks."""
     record, steps = run.record(), run.steps()
     configuration = record.get("configuration") or {}
@@ -279,12 +279,12 @@ def _told(run: TrainingRun) -> dict[str, Any]:
     }
     if record.get("error"):
         told["problem"] = record["error"]
-    if record["state"] in ("failed", "interrupted") and (said := run.said()):
+    if record["state"] in ("failed", "interrupted") and (said := run.log_tail()):
         told["log"] = said
     return told
 
 
-def _listed(folder: Path) -> list[dict[str, Any]]:
+def _list_runs(folder: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for run in all_runs(folder):
         with suppress(HermesError):

@@ -57,7 +57,7 @@ class CommandEnd:
     """Why it was not started at all, as sentences."""
 
     @property
-    def said(self) -> str:
+    def summary(self) -> str:
         """Its code, the last line it printed, and what it was kept from."""
         if self.refused:
             return self.refused
@@ -79,7 +79,7 @@ class UnattendedCommands:
     approve: ModeName | None = None
     offline: bool = False
 
-    def told(self, error: DeniedError) -> str:
+    def refusal_text(self, error: DeniedError) -> str:
         """What was refused, and where a person can allow it if that can be allowed at all."""
         if error.extra.get("outcome") != "nobody":
             return str(error)
@@ -106,11 +106,11 @@ class UnattendedCommands:
                 gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, why)
                 if boundary.filtered is not None:
                     let_through(boundary.filtered, gate, loaded.settings.sandbox.hosts)
-                action, need = await asyncio.to_thread(_asked, boundary, command, folder)
+                action, need = await asyncio.to_thread(_command_action, boundary, command, folder)
                 await gate.permit(action)
                 return await self._carry_out(loaded, boundary, need, command, folder, seconds, data)
         except DeniedError as error:
-            return CommandEnd(NOT_STARTED, "", refused=self.told(error))
+            return CommandEnd(NOT_STARTED, "", refused=self.refusal_text(error))
         except (ToolError, ConfigError) as error:
             return CommandEnd(NOT_STARTED, "", refused=str(error))
 
@@ -128,7 +128,7 @@ class UnattendedCommands:
         async with self._boundary(loaded, folder) as (boundary, scratch):
             gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, "")
             if isinstance(action, RunCommand):
-                action, _ = await asyncio.to_thread(_asked, boundary, action.command, folder)
+                action, _ = await asyncio.to_thread(_command_action, boundary, action.command, folder)
             verdict = await asyncio.to_thread(gate.decide, action)
         return "" if verdict.kind == "allow" else "; ".join(verdict.reasons) or "it needs a yes"
 
@@ -248,7 +248,7 @@ def _scratch(home: Home) -> Path:
     return Path(tempfile.mkdtemp(prefix="command-", dir=home.scratch)).resolve()
 
 
-def _asked(boundary: SessionBoundary, command: str, folder: Path) -> tuple[RunCommand, Need]:
+def _command_action(boundary: SessionBoundary, command: str, folder: Path) -> tuple[RunCommand, Need]:
     """The action that a command is, and what it needs if it is allowed."""
     network = boundary.asks_for_network(command, folder)
     action = RunCommand(tool="terminal", command=command, cwd=folder, network=network)

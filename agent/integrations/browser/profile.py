@@ -57,7 +57,7 @@ def open_profile(root: Path, name: str = "") -> BrowserProfile:
         private_folder(folder)
     else:
         folder = Path(tempfile.mkdtemp(prefix="session-", dir=root))
-    lock = _taken(folder)
+    lock = _take_lock(folder)
     if lock is None:
         raise ToolError(f"The browser profile {name} is in use by another session; close that one first.")
     for part in ("profile", "tmp", "downloads", "uploads"):
@@ -74,7 +74,7 @@ class ProfileConsent:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def agreed(self) -> frozenset[str]:
+    def agreed_names(self) -> frozenset[str]:
         """The names."""
         try:
             found = json.loads(self._path.read_bytes())
@@ -89,11 +89,11 @@ class ProfileConsent:
 
     def agree(self, name: str) -> None:
         """Note a yes. Raises `OSError`."""
-        self._write(self.agreed() | {name})
+        self._write(self.agreed_names() | {name})
 
     def withdraw(self, name: str) -> bool:
         """Take a yes back; the profile stays. False if there was none. Raises `OSError`."""
-        agreed = self.agreed()
+        agreed = self.agreed_names()
         if name in agreed:
             self._write(agreed - {name})
         return name in agreed
@@ -110,13 +110,13 @@ def remove_abandoned(root: Path) -> None:
         for entry in entries:
             if not entry.name.startswith("session-") or not entry.is_dir(follow_symlinks=False):
                 continue
-            lock = _taken(Path(entry.path))
+            lock = _take_lock(Path(entry.path))
             if lock is not None:
                 shutil.rmtree(entry.path, ignore_errors=True)
                 os.close(lock)
 
 
-def _taken(folder: Path) -> int | None:
+def _take_lock(folder: Path) -> int | None:
     """The lock of a folder; None if another program has it."""
     try:
         lock = open_lock(folder / _LOCK)

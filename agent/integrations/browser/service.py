@@ -77,7 +77,7 @@ class SessionBrowsers:
         if (
             not name
             or self._backend() != "local"
-            or name in ProfileConsent(self._home.browser_profiles).agreed()
+            or name in ProfileConsent(self._home.browser_profiles).agreed_names()
         ):
             return ""
         return name
@@ -99,7 +99,7 @@ class SessionBrowsers:
             return str(error)
         if name := self.secret_in(url):
             return f"The address holds the secret {name}; secrets never leave."
-        if self._lifted().is_lifted(url):
+        if self._lift_origins().is_lifted(url):
             return ""
         why = refused(found)
         return "" if why is None else f"{found.host}:{found.port} is never reached: it {why}."
@@ -116,7 +116,7 @@ class SessionBrowsers:
         return self._scan.find(text.encode("utf-8", "replace")) or ""
 
     def expect(self, url: str) -> None:
-        self._lifted().expect(url)
+        self._lift_origins().expect(url)
 
     def refused(self) -> tuple[str, ...]:
         found = tuple(dict.fromkeys(self._refused))
@@ -139,7 +139,7 @@ class SessionBrowsers:
                 backend = "browserbase" if self._environ.get("BROWSERBASE_API_KEY") else "local"
         return backend
 
-    def _lifted(self) -> Lifting:
+    def _lift_origins(self) -> Lifting:
         """The origins that the rules lift now."""
         from agent.integrations.browser.profile import Lifting, lifted_origins
 
@@ -174,10 +174,10 @@ class SessionBrowsers:
                 BrowserNetwork,
                 sandbox.path if isinstance(sandbox, Bubblewrap) else "",
                 self._decide,
-                self._lifted(),
+                self._lift_origins(),
                 self._secrets,
                 self._environ,
-                self._told,
+                self._note_refusal,
             )
         except BaseException:
             profile.close()
@@ -206,7 +206,7 @@ class SessionBrowsers:
         why = await asyncio.to_thread(partial(self.denied, "browser_navigate", url))
         return f"is not reached: {why}" if why else None
 
-    def _told(self, refusal: ProxyRefusal) -> None:
+    def _note_refusal(self, refusal: ProxyRefusal) -> None:
         # Connections that the browser opens ahead and never uses are not worth telling.
         if refusal.kind in ("address", "host", "secret"):
             self._refused.append(refusal.sentence)
@@ -272,7 +272,7 @@ async def open_running(url: str) -> OpenedBrowser:
                 f"No browser answers at browser.cdp_url ({clean(url)[:200]}): {error} Start it with "
                 "--remote-debugging-port=9222."
             ) from error
-    transport = await _connected(address, "browser.cdp_url")
+    transport = await _connect(address, "browser.cdp_url")
     return OpenedBrowser(
         backend="cdp", transport=transport, folder=None, close=transport.close, title="a running browser"
     )
@@ -290,7 +290,7 @@ async def open_browserbase(environ: Mapping[str, str], base: str = BROWSERBASE) 
         raise ToolError("Browserbase gave no browser: its answer cannot be read.") from None
     release = {"status": "REQUEST_RELEASE"} | ({"projectId": project} if project else {})
     try:
-        transport = await _connected(address, "Browserbase")
+        transport = await _connect(address, "Browserbase")
     except ToolError:
         await _browserbase(base, f"/v1/sessions/{id}", key, release)
         raise
@@ -328,7 +328,7 @@ async def _browserbase(base: str, path: str, key: str, body: Mapping[str, Any]) 
         return {}
 
 
-async def _connected(address: str, source: str) -> SocketTransport:
+async def _connect(address: str, source: str) -> SocketTransport:
     from websockets.asyncio.client import connect
     from websockets.exceptions import WebSocketException
 

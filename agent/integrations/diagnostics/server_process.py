@@ -32,7 +32,7 @@ class FramingError(Exception):
     """What came is not a message; the text says why, as a clause."""
 
 
-def packed(message: Mapping[str, Any]) -> bytes:
+def pack_message(message: Mapping[str, Any]) -> bytes:
     """A message as bytes."""
     data = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     return b"Content-Length: %d\r\n\r\n" % len(data) + data
@@ -256,7 +256,7 @@ def language_of(path: Path) -> Language | None:
     return _BY_ENDING.get(path.suffix.lower())
 
 
-def installed(
+def find_server(
     language: Language, commands: Mapping[str, str], find: Callable[[str], str | None]
 ) -> ServerKind | None:
     """The server to use: that of the settings, else the first that is there, with its program in full.
@@ -392,7 +392,7 @@ class ServerProcess:
         """
         if self._pulls:
             pulled = await self._pull(uri)
-            more = self.published(uri) if self._kind.publishes_too else ()
+            more = self.published_findings(uri) if self._kind.publishes_too else ()
             return tuple(dict.fromkeys((*pulled, *more)))
         while True:
             self._news.clear()
@@ -408,7 +408,7 @@ class ServerProcess:
                 continue
             await self._news.wait()
 
-    def published(self, uri: str) -> tuple[Finding, ...]:
+    def published_findings(self, uri: str) -> tuple[Finding, ...]:
         """What it said of a document last, unasked."""
         return self._published.get(uri, (0, None, ()))[2]
 
@@ -458,7 +458,7 @@ class ServerProcess:
     def _send(self, message: Mapping[str, Any]) -> None:
         self._check()
         assert self._process.stdin is not None
-        self._process.stdin.write(packed(message))
+        self._process.stdin.write(pack_message(message))
 
     def _check(self) -> None:
         if self.fault:
@@ -578,7 +578,7 @@ class Documents:
             return []
         document = self._open.pop(edit.path, None)
         if document is None:
-            document = self._opened(edit.path, edit.after if edit.before is None else edit.before)
+            document = self._open_document(edit.path, edit.after if edit.before is None else edit.before)
             document.known = () if edit.before is None else None
         self._open[edit.path] = document  # the newest last
         if document.known is None and not await self._learn(uri, document, deadline):
@@ -606,10 +606,10 @@ class Documents:
         except TimeoutError:
             if not self._silent_when_same or document.known is None:
                 return False
-            document.known = self._server.published(uri)
+            document.known = self._server.published_findings(uri)
         return True
 
-    def _opened(self, path: Path, text: str) -> _Document:
+    def _open_document(self, path: Path, text: str) -> _Document:
         document = _Document(text, 1, self._server.mark(), None)
         item = {
             "uri": path.as_uri(),

@@ -23,7 +23,7 @@ from agent.integrations.diagnostics.server_process import (
     ServerFault,
     ServerKind,
     ServerProcess,
-    installed,
+    find_server,
     language_of,
     report,
 )
@@ -62,7 +62,7 @@ class ServerPlace:
     def wrap(self, kind: ServerKind) -> Wrapped:
         """The command inside the boundary. Looks at the disk. Raises `ServerFault`."""
         from agent.core.home import private_folder
-        from agent.integrations.mcp.host.stdio import wrapped
+        from agent.integrations.mcp.host.stdio import wrap_command
 
         folder = self.folder(kind.name)
         private_folder(folder.parent)
@@ -77,7 +77,7 @@ class ServerPlace:
             environ=self.environ,
         )
         try:
-            return wrapped(kind.command, confinement, folder)
+            return wrap_command(kind.command, confinement, folder)
         except (ToolError, OSError) as error:
             raise ServerFault(f"it cannot be started in the sandbox: {error}") from error
 
@@ -134,7 +134,7 @@ class LanguageServers:
             if language is None or language.name in self._off:
                 continue
             try:
-                fresh = await self._asked(language, edit, begun)
+                fresh = await self._ask_server(language, edit, begun)
             except ServerFault as fault:
                 await self._give_up(language.name, str(fault))
                 continue
@@ -146,7 +146,7 @@ class LanguageServers:
                 name = self._running[language.name].kind.name if language.name in self._running else ""
                 pending.extend([name] if name and name not in pending else [])
             else:
-                found.extend((self._called(edit.path), each) for each in fresh)
+                found.extend((self._short_path(edit.path), each) for each in fresh)
         return report(found, pending)
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class LanguageServers:
             await self._end(name)
         await asyncio.gather(*self._ending, return_exceptions=True)
 
-    async def _asked(self, language: Language, edit: FileEdit, begun: float) -> list[Finding] | None:
+    async def _ask_server(self, language: Language, edit: FileEdit, begun: float) -> list[Finding] | None:
         running = await self._server_for(language)
         if running is None:
             return []
@@ -200,7 +200,7 @@ class LanguageServers:
 
     def _find(self, language: Language) -> ServerKind | None:
         path = self._place.environ.get("PATH", "")
-        kind = installed(language, {**self._settings.commands}, partial(shutil.which, path=path))
+        kind = find_server(language, {**self._settings.commands}, partial(shutil.which, path=path))
         if kind is not None and not self._place.confines():
             log.info("%s is not started, as nothing confines it on this machine", kind.name)
             return None
@@ -258,7 +258,7 @@ class LanguageServers:
         if running.server is not None:
             await running.server.close()
 
-    def _called(self, path: Path) -> str:
+    def _short_path(self, path: Path) -> str:
         try:
             return str(path.relative_to(self._place.workspace))
         except ValueError:

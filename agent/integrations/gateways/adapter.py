@@ -380,7 +380,7 @@ async def talking(title: str) -> AsyncIterator[None]:
         raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
 
 
-async def _received(
+async def _receive(
     client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
 ) -> tuple[httpx2.Response, bytes]:
     """An answer and its body. Raises `beyond` where that has more than `most` bytes."""
@@ -397,11 +397,11 @@ async def _received(
     return response, bytes(data)
 
 
-async def bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
-    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes, and what `checked` raises."""
+async def fetch_bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
+    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes; see also `raise_for_status`."""
     beyond = UndeliverableError(f"The file is larger than {most:,} bytes.")
-    response, data = await _received(client, request, most, title, beyond)
-    checked(response.status_code, response.headers, data, title)
+    response, data = await _receive(client, request, most, title, beyond)
+    raise_for_status(response.status_code, response.headers, data, title)
     return data
 
 
@@ -421,7 +421,9 @@ async def json_call(
     """
     sent = raw if body is None else json.dumps(body, ensure_ascii=False).encode()
     head = {"Content-Type": "application/json", **(headers or {})}
-    data = await bounded(client, client.build_request(method, url, content=sent, headers=head), ANSWER, title)
+    data = await fetch_bounded(
+        client, client.build_request(method, url, content=sent, headers=head), ANSWER, title
+    )
     if not data.strip():
         return None
     try:
@@ -451,11 +453,11 @@ async def answer_of(
     except (httpx2.InvalidURL, ValueError):
         raise ConfigError(f"Address or token of {title} cannot be part of a request.") from None
     beyond = GatewayError(f"{title} answers far too much; check its api_url.")
-    response, data = await _received(client, request, ANSWER, title, beyond)
+    response, data = await _receive(client, request, ANSWER, title, beyond)
     return response.status_code, response.headers, data
 
 
-def checked(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
+def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
     """Raise what a status means, with the platform's own words."""
     if status < 300:
         return

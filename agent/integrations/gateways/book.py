@@ -161,7 +161,7 @@ def hand_over(c: Connection, id: int, session: str, text: str) -> None:
     )
 
 
-def handed(c: Connection, gateway: str, place: Place, session: str) -> list[tuple[int, str]]:
+def handed_messages(c: Connection, gateway: str, place: Place, session: str) -> list[tuple[int, str]]:
     """Row and text of each message that a session got from a place and has not stored."""
     rows = c.execute(
         "SELECT id, text FROM received WHERE gateway = ? AND chat = ? AND thread = ? AND session = ? "
@@ -179,12 +179,12 @@ def wait_again(c: Connection, ids: Sequence[int]) -> None:
     )
 
 
-def done(c: Connection, id: int) -> None:
+def mark_done(c: Connection, id: int) -> None:
     """A message needs no more."""
     c.execute("UPDATE received SET state = 'done' WHERE id = ?", (id,))
 
 
-def taken(c: Connection, gateway: str, session: str) -> bool:
+def has_taken_message(c: Connection, gateway: str, session: str) -> bool:
     """Whether a message of the session has become a node whose turn is not known to be over."""
     row = c.execute(
         "SELECT 1 FROM received WHERE gateway = ? AND session = ? AND state = 'taken' LIMIT 1",
@@ -329,7 +329,7 @@ def tell(
     return True
 
 
-def due(c: Connection, gateway: str, now: float) -> list[Delivery]:
+def due_deliveries(c: Connection, gateway: str, now: float) -> list[Delivery]:
     """The first thing that each place waits for, unless its time has not come."""
     rows = c.execute(
         "SELECT id, chat, thread, kind, body, state, message, session, node, tries, retry FROM deliveries "
@@ -359,7 +359,7 @@ def delivery(c: Connection, id: int) -> Delivery | None:
     return Delivery(id, Place(chat, thread), kind, json.loads(body), *rest)
 
 
-def sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = None) -> None:
+def mark_sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = None) -> None:
     """A receipt: it is there, under this id. What no longer says `body` still waits."""
     told = None if body is None else storable(json.dumps(body))
     c.execute(
@@ -369,7 +369,7 @@ def sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = 
     )
 
 
-def files_owed(c: Connection, gateway: str) -> list[str]:
+def waiting_files(c: Connection, gateway: str) -> list[str]:
     """Paths of the copies of files that wait to be sent."""
     rows = c.execute(
         "SELECT json_extract(body, '$.path') FROM deliveries WHERE gateway = ? AND kind = 'file' "
@@ -389,7 +389,7 @@ def put_off(c: Connection, each: Delivery, now: float, problem: str, wait: float
     if wait is not None:
         c.execute("UPDATE deliveries SET retry = ?, problem = ? WHERE id = ?", (now + wait, problem, each.id))
     elif each.tries >= len(BACKOFF):
-        failed(c, each.id, problem)
+        mark_failed(c, each.id, problem)
     else:
         c.execute(
             "UPDATE deliveries SET retry = ?, tries = tries + 1, problem = ? WHERE id = ?",
@@ -397,7 +397,7 @@ def put_off(c: Connection, each: Delivery, now: float, problem: str, wait: float
         )
 
 
-def failed(c: Connection, id: int, problem: str) -> None:
+def mark_failed(c: Connection, id: int, problem: str) -> None:
     """It will never be delivered."""
     c.execute("UPDATE deliveries SET state = 'failed', problem = ? WHERE id = ?", (problem, id))
 

@@ -28,8 +28,8 @@ from agent.events import (
 from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import Incoming, Place
 from agent.integrations.gateways.book import BoundPlace, ReceivedMessage
-from agent.integrations.gateways.chat_questions import ChatQuestions, quoted
-from agent.integrations.gateways.incoming_files import prepared
+from agent.integrations.gateways.chat_questions import ChatQuestions, quote_text
+from agent.integrations.gateways.incoming_files import prepare_message
 from agent.integrations.gateways.markup import chunks
 from agent.integrations.gateways.outgoing import HERE_WORDS, LiveMessage, move
 from agent.integrations.gateways.people import ChatScope, home_of, may, scope_of
@@ -181,14 +181,14 @@ class ChatActions:
     async def _sessions(self, _rest: str, row: ReceivedMessage) -> None:
         if row.incoming.group:
             raise HermesError("Sessions are listed in a chat of your own, not where others read along.")
-        rows = (await self._head.gateway.host.listed())[:LISTED]
+        rows = (await self._head.gateway.host.list_sessions())[:LISTED]
         lines = [f"`{each['id']}` {each['title'] or 'without a title'}" for each in rows]
         await self._head.say("\n".join(lines) or "There are none yet.")
 
     async def _resume(self, rest: str, row: ReceivedMessage) -> None:
         if row.incoming.group:
             raise HermesError("Other sessions are opened in a chat of your own, not where others read along.")
-        rows = await self._head.gateway.host.listed()
+        rows = await self._head.gateway.host.list_sessions()
         found = [each for each in rows if rest and str(each["id"]).startswith(rest)]
         if len(found) != 1:
             raise HermesError("Write /resume and the id of one session; /sessions shows them.")
@@ -228,20 +228,20 @@ class ChatActions:
             )
         end = await _end(session)
 
-        def moved(c: Any) -> None:
+        def rebind(c: Any) -> None:
             book.unbind(c, name, place)
             book.bind(c, target, there, session.id, end, False, _now())
 
         head.detach()
-        await head.write(moved)
+        await head.write(rebind)
         await head.say(f"It goes on at {target}.")
 
-        def told(c: Any) -> None:
+        def announce(c: Any) -> None:
             body = {"text": f"Here goes on: {session.title or session.id}"}
             book.deliver(c, target, there, "text", body, _now())
 
-        await head.write(told)
-        head.gateway.house.moved(target, there)
+        await head.write(announce)
+        head.gateway.house.wake_place(target, there)
 
 
 async def _end(session: ChatSession) -> int:
@@ -322,11 +322,11 @@ class ChatHead:
         limits = self.gateway.adapter.limits
         name, place, now = self.gateway.name, self.place, time.time()
 
-        def put(c: Any) -> None:
+        def store(c: Any) -> None:
             for piece in chunks(text, limits.text, limits.unit):
                 book.deliver(c, name, place, "text", {"text": piece}, now)
 
-        await self.write(put)
+        await self.write(store)
         self.gateway.owe()
 
     # What people wrote
@@ -377,7 +377,7 @@ class ChatHead:
         if session is None or session.client.busy:
             return
         id = session.id
-        unsaved: list[tuple[int, str]] = await self.read(lambda c: book.handed(c, name, place, id))
+        unsaved: list[tuple[int, str]] = await self.read(lambda c: book.handed_messages(c, name, place, id))
         if not unsaved:
             return
         # The turn that has just ended may be about to begin one of them.
@@ -395,19 +395,19 @@ class ChatHead:
     def _look_when_idle(self, session: ChatSession) -> None:
         """Look again when nothing runs in the session, no matter who began that."""
 
-        async def then() -> None:
+        async def wake_when_idle() -> None:
             await session.client.idle()
             self.wake()
 
         if self._until_idle is None or self._until_idle.done():
-            self._until_idle = self._aside(then())
+            self._until_idle = self._aside(wake_when_idle())
 
     async def _at_once(self, row: ReceivedMessage) -> bool:
         """Buttons, answers to questions, and commands that do not wait; whether it was one."""
         incoming = row.incoming
         if incoming.kind == "button":
-            await self.done(row)
-            await self._questions.pressed(incoming)
+            await self.mark_done(row)
+            await self._questions.take_press(incoming)
             return True
         if (found := command_of(incoming.text)) is not None:
             command, rest = found
@@ -418,28 +418,28 @@ class ChatHead:
         if (word := word_of(incoming.text)) is not None:
             # Never the answer to a question: that would reach the model.
             return self.session is not None and await self._is_refused(row, self.session, word[0])
-        return not incoming.files and await self._questions.answered(row)
+        return not incoming.files and await self._questions.take_answer(row)
 
     async def _is_refused(self, row: ReceivedMessage, session: ChatSession, name: str) -> bool:
         """Say so where nothing is called `/name`; whether it was said."""
         if await session.kind_of_word(name):
             return False
-        await self.done(row)
+        await self.mark_done(row)
         await self.say(no_command(clean(name)[:40]))
         return True
 
     async def _carry_out(self, row: ReceivedMessage, name: str, scope: ChatScope, rest: str) -> None:
         if name != "steer":
             # Before it is done: a command that was cut off is not done twice.
-            await self.done(row)
+            await self.mark_done(row)
         if not may(await self.scope_of(row.incoming), scope):
-            await self.done(row)
+            await self.mark_done(row)
             await self.say("You may only look here.")
             return
         try:
             await self._actions.run(name, rest, row)
         except HermesError as error:
-            await self.done(row)
+            await self.mark_done(row)
             await self.say(f"⚠ {error}")
 
     async def _in_order(self, row: ReceivedMessage) -> None:
@@ -448,7 +448,7 @@ class ChatHead:
             await self._carry_out(row, found[0].name, found[0].scope, found[1])
             return
         if not may(await self.scope_of(incoming), "talk"):
-            await self.done(row)
+            await self.mark_done(row)
             await self.say("You may only look here.")
             return
         try:
@@ -457,15 +457,15 @@ class ChatHead:
                 if await self._is_refused(row, session, word[0]):
                     return
                 if await session.kind_of_word(word[0]) == "plugin":
-                    await self.done(row)
+                    await self.mark_done(row)
                     await self.say(await session.run_plugin(*word))
                     return
-            text, attachments = await prepared(self.gateway, session, incoming)
+            text, attachments = await prepare_message(self.gateway, session, incoming)
         except StoreError:
             # It waits until the store can be had.
             raise
         except HermesError as error:
-            await self.done(row)
+            await self.mark_done(row)
             await self.say(f"⚠ {error}")
             return
         await self.hand_over(row, plain(text), attachments)
@@ -480,12 +480,12 @@ class ChatHead:
         try:
             session.message(text, how, attachments, row.id)
         except HermesError as error:
-            await self.done(row)
+            await self.mark_done(row)
             await self.say(f"⚠ {error}")
 
-    async def done(self, row: ReceivedMessage) -> None:
+    async def mark_done(self, row: ReceivedMessage) -> None:
         """A message needs no more."""
-        await self.write(lambda c: book.done(c, row.id))
+        await self.write(lambda c: book.mark_done(c, row.id))
 
     async def scope_of(self, incoming: Incoming) -> ChatScope:
         """What the person may now."""
@@ -549,7 +549,7 @@ class ChatHead:
             self._leave = session.subscribe(lambda event: self._events.put_nowait((id, event)))
             try:
                 await self._tell_missed(session, bound.told)
-                if not session.client.busy and await self.read(lambda c: book.taken(c, name, id)):
+                if not session.client.busy and await self.read(lambda c: book.has_taken_message(c, name, id)):
                     await self._go_on(session)
             except BaseException:
                 # Half of it would keep the next look from telling the rest.
@@ -636,7 +636,7 @@ class ChatHead:
             await self._questions.ask(event)
             return
         if isinstance(event, RequestResolved):
-            await self._questions.resolved(event)
+            await self._questions.show_resolution(event)
             return
         if event.agent != "main":
             return
@@ -650,7 +650,7 @@ class ChatHead:
                 self._heard = max(self._heard, event.node)
                 async with self.gateway.lock(self.place):
                     await self._tell(event.node, event.text)
-                    self._live.taken()
+                    self._live.hand_over()
                 self.gateway.owe()
             case TurnEnded():
                 await self._turn_ended(event)
@@ -673,7 +673,7 @@ class ChatHead:
         """A message that came from elsewhere is shown as a quotation."""
         name, place = self.gateway.name, self.place
         own = await self.read(lambda c: book.is_from(c, name, place, node)) if received != 0 else False
-        await self._tell(node, "" if own else quoted(text), quiet=True)
+        await self._tell(node, "" if own else quote_text(text), quiet=True)
 
     async def _turn_ended(self, event: TurnEnded) -> None:
         self._live.stop()

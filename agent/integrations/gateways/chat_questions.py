@@ -61,7 +61,7 @@ def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
     }
 
 
-def needed(body: Mapping[str, Any]) -> ChatScope:
+def needed_scope(body: Mapping[str, Any]) -> ChatScope:
     """What a person needs to answer."""
     return "approve" if body["scope"] == "approve" else "talk"
 
@@ -98,7 +98,7 @@ def choice_of(value: str) -> tuple[int, int] | None:
     return int(row), int(at)
 
 
-def meant(body: Mapping[str, Any], text: str) -> str | None:
+def match_answer(body: Mapping[str, Any], text: str) -> str | None:
     """The answer that a text is to a question; None if it is not one."""
     said = text.strip()
     options = body["options"]
@@ -120,7 +120,7 @@ def _code(text: str) -> str:
     return f"{fence}\n{shown}\n{fence}"
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """What was said elsewhere, as a quotation."""
     return "\n".join(f"> {line}" for line in text[:2_000].split("\n"))
 
@@ -140,7 +140,7 @@ class ChatQuestions:
         for timer in self._timers.values():
             timer.cancel()
 
-    async def answered(self, row: ReceivedMessage) -> bool:
+    async def take_answer(self, row: ReceivedMessage) -> bool:
         """Whether a text was the answer to a question that is open here."""
         if self._head.session is None:
             return False
@@ -149,15 +149,15 @@ class ChatQuestions:
             return False
         replied = [each for each in asks if each.message and each.message == row.incoming.message]
         ask = (replied or asks)[-1 if replied else 0]
-        answer = meant(ask.body, row.incoming.text)
+        answer = match_answer(ask.body, row.incoming.text)
         if answer is None:
             return False
-        await self._head.done(row)
+        await self._head.mark_done(row)
         if said := await self._decide(ask, answer, row.incoming):
             await self._head.say(said)
         return True
 
-    async def pressed(self, incoming: Incoming) -> None:
+    async def take_press(self, incoming: Incoming) -> None:
         """Take the press of a button, of this place or of none."""
         found = choice_of(incoming.button)
         told = "This is over."
@@ -177,7 +177,7 @@ class ChatQuestions:
     async def _decide(self, ask: Delivery, answer: str, incoming: Incoming) -> str:
         """Answer a question of the session; a sentence if that did not count."""
         scope = await self._head.scope_of(incoming)
-        if not may(scope, needed(ask.body)):
+        if not may(scope, needed_scope(ask.body)):
             return "You may not answer this." if scope else ""
         session = self._head.session
         if session is None or session.id != ask.session:
@@ -214,7 +214,7 @@ class ChatQuestions:
             self._head.gateway.approval_timeout, session.expire, asked.id
         )
 
-    async def resolved(self, event: RequestResolved) -> None:
+    async def show_resolution(self, event: RequestResolved) -> None:
         """Say of a question that it is over, and who decided."""
         if (timer := self._timers.pop(event.id, None)) is not None:
             timer.cancel()

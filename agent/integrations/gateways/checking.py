@@ -17,8 +17,8 @@ from agent.integrations.gateways.adapter import (
     GatewayError,
     GatewayKind,
     answer_of,
-    checked,
     http_client,
+    raise_for_status,
 )
 from tools.extras import missing as needs_extra
 from tools.text.safe_text import clean
@@ -64,7 +64,7 @@ def missing(kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, 
     return (*(name for name in variables if not environ.get(name, "").strip()), *fields)
 
 
-async def tried(
+async def check_gateway(
     kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, str], folder: Path
 ) -> str:
     """Who we are there with these settings, such as `@name`; `folder` is private to the messenger.
@@ -97,7 +97,7 @@ def _base(context: GatewayContext, usual: str) -> str:
 async def _telegram(client: HttpClient, context: GatewayContext, title: str) -> str:
     token = context.secret("token_env")
     url = f"{_base(context, 'https://api.telegram.org')}/bot{token}/getMe"
-    told = await _asked(client, "GET", url, title, wrong=(400, 404))
+    told = await _fetch_json(client, "GET", url, title, wrong=(400, 404))
     me = _mapping(_mapping(told, title).get("result"), title)
     return f"@{me.get('username') or me.get('id')}"
 
@@ -105,7 +105,7 @@ async def _telegram(client: HttpClient, context: GatewayContext, title: str) -> 
 async def _discord(client: HttpClient, context: GatewayContext, title: str) -> str:
     headers = {"Authorization": f"Bot {context.secret('token_env')}"}
     url = f"{_base(context, 'https://discord.com/api/v10')}/users/@me"
-    me = _mapping(await _asked(client, "GET", url, title, headers=headers), title)
+    me = _mapping(await _fetch_json(client, "GET", url, title, headers=headers), title)
     if not me.get("bot", True):
         raise BadCredentialsError("This is the token of a person at Discord; take that of a bot.")
     return f"@{me.get('username') or me.get('id')}"
@@ -115,7 +115,7 @@ async def _slack(client: HttpClient, context: GatewayContext, title: str) -> str
     base, who = _base(context, "https://slack.com/api"), ""
     for field, method in (("bot_token_env", "auth.test"), ("app_token_env", "apps.connections.open")):
         headers = {"Authorization": f"Bearer {context.secret(field)}"}
-        told = _mapping(await _asked(client, "POST", f"{base}/{method}", title, headers=headers), title)
+        told = _mapping(await _fetch_json(client, "POST", f"{base}/{method}", title, headers=headers), title)
         if not told.get("ok"):
             code = str(told.get("error") or "no reason")
             which = "bot token" if field == "bot_token_env" else "app-level token"
@@ -132,7 +132,7 @@ async def _whatsapp(client: HttpClient, context: GatewayContext, title: str) -> 
         context.secret(field)
     headers = {"Authorization": f"Bearer {context.secret('token_env')}"}
     url = f"{_base(context, 'https://graph.facebook.com/v23.0')}/{phone}?fields=display_phone_number"
-    told = _mapping(await _asked(client, "GET", url, title, headers=headers, wrong=(400,)), title)
+    told = _mapping(await _fetch_json(client, "GET", url, title, headers=headers, wrong=(400,)), title)
     return str(told.get("display_phone_number") or phone)
 
 
@@ -140,7 +140,7 @@ async def _signal(client: HttpClient, context: GatewayContext, title: str) -> st
     account = str(getattr(context.settings, "account", ""))
     body = {"jsonrpc": "2.0", "id": 1, "method": "listAccounts"}
     url = f"{_base(context, 'http://127.0.0.1:8080')}/api/v1/rpc"
-    told = _mapping(await _asked(client, "POST", url, "signal-cli", body=body), title)
+    told = _mapping(await _fetch_json(client, "POST", url, "signal-cli", body=body), title)
     listed, refused = told.get("result"), told.get("error")
     if isinstance(refused, Mapping) and refused.get("code") == -32601:
         # A daemon of one account has no list of them.
@@ -160,7 +160,7 @@ async def _matrix(client: HttpClient, context: GatewayContext, title: str) -> st
         raise ConfigError("The address of your homeserver is missing: gateways.matrix.api_url.")
     headers = {"Authorization": f"Bearer {context.secret('token_env')}"}
     url = f"{_base(context, '')}/_matrix/client/v3/account/whoami"
-    me = _mapping(await _asked(client, "GET", url, title, headers=headers), title)
+    me = _mapping(await _fetch_json(client, "GET", url, title, headers=headers), title)
     return str(me.get("user_id"))
 
 
@@ -217,7 +217,7 @@ _CHECKS: dict[str, Callable[[HttpClient, GatewayContext, str], Awaitable[str]]] 
 }
 
 
-async def _asked(
+async def _fetch_json(
     client: HttpClient,
     method: str,
     url: str,
@@ -234,7 +234,7 @@ async def _asked(
     status, answered, data = await answer_of(client, method, url, title, body=body, headers=headers)
     if status in (401, 403, *wrong):
         raise BadCredentialsError(f"{title} does not take this token; copy it again.")
-    checked(status, answered, data, title)
+    raise_for_status(status, answered, data, title)
     try:
         return json.loads(data)
     except (ValueError, RecursionError):

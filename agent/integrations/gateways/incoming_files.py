@@ -28,7 +28,7 @@ TRIES = 3
 _UNSAFE = re.compile(r"[^\w.\-]+")
 
 
-async def prepared(
+async def prepare_message(
     gateway: Gateway, session: ChatSession, incoming: Incoming
 ) -> tuple[str, tuple[Attachment, ...]]:
     """Text and images of a message, after its files were fetched."""
@@ -37,7 +37,7 @@ async def prepared(
     for file in incoming.files[:MOST]:
         name = clean(file.name).replace("\n", " ")[:80] or file.kind
         try:
-            data = await _fetched(gateway, file)
+            data = await _fetch(gateway, file)
         except GatewayError as error:
             said.append(f"[{file.kind} {name}: it could not be fetched: {error}]")
             continue
@@ -49,12 +49,12 @@ async def prepared(
                 said.append(f"[{error}]")
         if file.kind == "voice":
             try:
-                said.append(await gateway.host.transcribed(data, name, session))
+                said.append(await gateway.host.transcribe(data, name, session))
                 continue
             except HermesError as error:
                 said.append(f"[voice message that could not be written down: {error}]")
         try:
-            path = await asyncio.to_thread(_kept, session.client.workspace, name, data)
+            path = await asyncio.to_thread(_store_file, session.client.workspace, name, data)
         except OSError as error:
             said.append(f"[{file.kind} {name}: it could not be kept: {error.strerror}]")
             continue
@@ -63,9 +63,9 @@ async def prepared(
     return text or ("[image]" if images else "[empty message]"), tuple(images)
 
 
-async def _fetched(gateway: Gateway, file: IncomingFile) -> bytes:
+async def _fetch(gateway: Gateway, file: IncomingFile) -> bytes:
     most = gateway.adapter.limits.fetch_file
-    await gateway.known()
+    await gateway.wait_until_known()
     for attempt in range(TRIES):
         try:
             return await gateway.adapter.fetch(file, most)
@@ -81,7 +81,7 @@ def _may_pass(error: GatewayError) -> bool:
     return type(error) is GatewayError
 
 
-def _kept(workspace: Path, name: str, data: bytes) -> str:
+def _store_file(workspace: Path, name: str, data: bytes) -> str:
     """Write a new file below the workspace; its path there. Blocking."""
     folder = workspace / FOLDER
     if folder.is_symlink():

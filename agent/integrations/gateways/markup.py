@@ -38,16 +38,16 @@ class _Form:
     quote: Callable[[str], str]
 
 
-def translated(text: str, form: MarkdownForm) -> str:
+def translate_markdown(text: str, form: MarkdownForm) -> str:
     """A message in the form of its platform."""
     if form == "markdown":
         return text
     if form in ("plain", "signal"):
-        return _rendered(text, _PLAIN)
-    return _rendered(text, _FORMS[form])
+        return _render(text, _PLAIN)
+    return _render(text, _FORMS[form])
 
 
-def escaped_slack(text: str) -> str:
+def escape_slack(text: str) -> str:
     """Text that Slack shows as it is."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -99,12 +99,12 @@ _FORMS: dict[MarkdownForm, _Form] = {
     "telegram": _HTML,
     "html": _HTML,
     "slack": _Form(
-        escape=escaped_slack,
+        escape=escape_slack,
         bold=("*", "*"),
         italic=("_", "_"),
         struck=("~", "~"),
         code=("`", "`"),
-        link=lambda text, url: f"<{escaped_slack(url).replace('|', '%7C')}|{text}>",
+        link=lambda text, url: f"<{escape_slack(url).replace('|', '%7C')}|{text}>",
         fence=lambda code, _language: f"```\n{code}\n```",
         quote=_lines("> "),
     ),
@@ -128,7 +128,7 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
 
 
-def _rendered(text: str, form: _Form) -> str:
+def _render(text: str, form: _Form) -> str:
     tokens = _parser().parse(_with_products(text))
     written, _ = _blocks(tokens, 0, form, "")
     return written.strip("\n")
@@ -298,23 +298,23 @@ def _pieces(block: str, limit: int, unit: Unit) -> Iterator[str]:
     lines = block.splitlines(keepends=True)
     mark = _FENCE.match(lines[0].rstrip("\n"))
     if mark is None:
-        yield from _filled(lines, limit, unit)
+        yield from _fill_chunks(lines, limit, unit)
         return
     opening, closing = lines[0], mark[1]
     is_closed = len(lines) > 1 and lines[-1].strip() == closing
     room = limit - length(opening, unit) - length(closing, unit) - 2
     if room < limit // 4:
         # The line that opens the fence is itself long, so it does not name a language.
-        yield from _filled(lines, limit, unit)
+        yield from _fill_chunks(lines, limit, unit)
         return
-    for piece in _filled(lines[1 : -1 if is_closed else None], room, unit):
+    for piece in _fill_chunks(lines[1 : -1 if is_closed else None], room, unit):
         yield opening + piece.rstrip("\n") + "\n" + closing + "\n"
 
 
-def _filled(lines: list[str], limit: int, unit: Unit) -> Iterator[str]:
+def _fill_chunks(lines: list[str], limit: int, unit: Unit) -> Iterator[str]:
     current = ""
     for line in lines:
-        for part in _cut(line, limit, unit):
+        for part in _cut_line(line, limit, unit):
             if current and length(current + part, unit) > limit:
                 yield current
                 current = ""
@@ -323,7 +323,7 @@ def _filled(lines: list[str], limit: int, unit: Unit) -> Iterator[str]:
         yield current
 
 
-def _cut(line: str, limit: int, unit: Unit) -> Iterator[str]:
+def _cut_line(line: str, limit: int, unit: Unit) -> Iterator[str]:
     """A line that is too long, cut at blanks where there are any."""
     while length(line, unit) > limit:
         end = _fitting(line, limit, unit)

@@ -140,7 +140,7 @@ class OutgoingMessages:
         self._secrets = secrets
 
     @property
-    def enabled(self) -> tuple[str, ...]:
+    def enabled_names(self) -> tuple[str, ...]:
         """The messengers that are set up."""
         return tuple(name for name in type(self._settings).model_fields if self._of(name).enabled)
 
@@ -176,7 +176,7 @@ class OutgoingMessages:
             raise ConfigError(f"{said} to this session; name a messenger instead of `{HERE}`.")
         return found[0]
 
-    def refused(self, to: ChatTarget, files: Sequence[MessageFile]) -> str:
+    def file_refusal(self, to: ChatTarget, files: Sequence[MessageFile]) -> str:
         """Why files cannot go to a chat, in a sentence; empty if they can. Looks through them: blocking."""
         most = limits_of(to.gateway).send_file
         for each in files:
@@ -191,7 +191,7 @@ class OutgoingMessages:
                 return f"{each.path} holds a secret, such as a token or a key; it is not sent."
         return ""
 
-    def put(
+    def queue_message(
         self,
         c: Connection,
         to: ChatTarget,
@@ -271,7 +271,7 @@ class LiveMessage:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self.taken()
+        self.hand_over()
 
     def hear(self, event: Event) -> None:
         """Something that changes what is seen."""
@@ -285,7 +285,7 @@ class LiveMessage:
             case _:
                 pass
 
-    def taken(self) -> None:
+    def hand_over(self) -> None:
         """The message is complete and is delivered in place of what was shown."""
         self._text = self._tool = self._shown = self._message = ""
         self._row = 0
@@ -336,7 +336,7 @@ class LiveMessage:
             row = self._row
             sent = await head.gateway.adapter.send(place, message, f"hermes-{row}-draft")
             self._message = sent
-            await head.write(lambda c: book.sent(c, row, sent))
+            await head.write(lambda c: book.mark_sent(c, row, sent))
         self._shown = shown
 
 

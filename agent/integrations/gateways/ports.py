@@ -102,11 +102,11 @@ class ChatHost(Protocol):
         """An open one with another model; with the one before where this raises `HermesError`."""
         ...
 
-    async def listed(self) -> Sequence[Mapping[str, Any]]:
+    async def list_sessions(self) -> Sequence[Mapping[str, Any]]:
         """Sessions that are stored, those used last first. Raises `HermesError`."""
         ...
 
-    async def transcribed(self, data: bytes, name: str, session: ChatSession) -> str:
+    async def transcribe(self, data: bytes, name: str, session: ChatSession) -> str:
         """What a recording says. Raises `HermesError`."""
         ...
 
@@ -122,7 +122,7 @@ class GatewayHouse(Protocol):
         """The chat that the settings name for one."""
         ...
 
-    def moved(self, gateway: str, place: Place) -> None:
+    def wake_place(self, gateway: str, place: Place) -> None:
         """A session goes on at a place of another one."""
         ...
 
@@ -148,7 +148,7 @@ class Gateway(Protocol):
         """There is something to send."""
         ...
 
-    async def known(self) -> None:
+    async def wait_until_known(self) -> None:
         """Back once the adapter can ask the platform for something."""
         ...
 
@@ -181,7 +181,7 @@ class Head(Protocol):
         """Tell the place something that is not part of the conversation."""
         ...
 
-    async def done(self, row: ReceivedMessage) -> None:
+    async def mark_done(self, row: ReceivedMessage) -> None:
         """A message needs no more."""
         ...
 

@@ -119,7 +119,7 @@ class RunningGateway:
         """Store what came in, or turn the stranger away; back when it is on the disk. Raises `StoreError`."""
         settings, now = self.settings, time.time()
         if incoming.kind == "moved":
-            await self._moved(incoming.place.chat, incoming.moved_to)
+            await self._move_chat(incoming.place.chat, incoming.moved_to)
             return
         if incoming.group and (
             settings.groups == "off" or (settings.groups == "mention" and not incoming.mentioned)
@@ -130,7 +130,7 @@ class RunningGateway:
             log.warning("%s: a message counts for nobody, its sender is not certain", self.name)
             return
 
-        def decided(c: Any) -> tuple[bool, str]:
+        def decide(c: Any) -> tuple[bool, str]:
             scope = people.scope_of(c, self.name, sender.id, settings.allow, settings.approve)
             if incoming.unreadable:
                 if scope and incoming.place not in self._refused:
@@ -147,13 +147,13 @@ class RunningGateway:
                 book.deliver(c, self.name, incoming.place, "text", body, now)
             return False, code
 
-        is_new, code = await self.host.database.write(decided)
+        is_new, code = await self.host.database.write(decide)
         if is_new:
             self.head(incoming.place).wake()
         if code or incoming.unreadable:
             self.owe()
 
-    async def _moved(self, old: str, new: str) -> None:
+    async def _move_chat(self, old: str, new: str) -> None:
         """A chat goes on under another id: so do its sessions."""
         for place, head in self._heads.items():
             if place.chat == old:
@@ -178,14 +178,14 @@ class RunningGateway:
         """There is something to send."""
         self._owed.set()
 
-    async def known(self) -> None:
+    async def wait_until_known(self) -> None:
         """Back once the platform has told the adapter who it is there, which all its requests may need.
 
         What an earlier process owes, or has not fetched, is there before the first connection.
         """
         await self._known.wait()
 
-    async def opened(self, session: ChatSession) -> None:
+    async def wake_session(self, session: ChatSession) -> None:
         """The service opened a session: places that talk to it hear of it."""
         found = await self.host.database.read(lambda c: book.places_of(c, session.id))
         for name, each in found:
@@ -196,7 +196,7 @@ class RunningGateway:
         """Whether the chat still shows a question of the session as open."""
         return bool(
             await self.host.database.read(lambda c: book.open_asks(c, self.name, session))
-        ) or await self.host.database.read(lambda c: book.taken(c, self.name, session))
+        ) or await self.host.database.read(lambda c: book.has_taken_message(c, self.name, session))
 
     # Receiving
 
@@ -240,7 +240,7 @@ class RunningGateway:
 
     async def _send(self) -> None:
         """Places are sent to in parallel: a large file for one does not delay another."""
-        await self.known()
+        await self.wait_until_known()
         under_way: dict[Place, asyncio.Task[None]] = {}
         try:
             while True:
@@ -249,7 +249,7 @@ class RunningGateway:
                 if pause > 0:
                     await asyncio.sleep(min(pause, LONGEST_PAUSE))
                     continue
-                for row in await self._due():
+                for row in await self._due_deliveries():
                     if row.place not in under_way:
                         task = under_way[row.place] = asyncio.create_task(self._hand_on(row))
                         task.add_done_callback(lambda _, place=row.place: self._over(under_way, place))
@@ -263,10 +263,10 @@ class RunningGateway:
                 task.cancel()
             await asyncio.gather(*sending, return_exceptions=True)
 
-    async def _due(self) -> list[Delivery]:
+    async def _due_deliveries(self) -> list[Delivery]:
         try:
             found: list[Delivery] = await self.host.database.read(
-                lambda c: book.due(c, self.name, time.time())
+                lambda c: book.due_deliveries(c, self.name, time.time())
             )
             return found
         except HermesError as error:
@@ -305,14 +305,14 @@ class RunningGateway:
             if each is None or each.state != "waiting":
                 return
             try:
-                message = await self._sent(each)
+                message = await self._send_delivery(each)
             except UndeliverableError as error:
                 if each.message and each.body.get("open", True):
                     # What it was to change is gone there: it is sent again.
                     await write(lambda c: book.send_anew(c, each.id))
                     return
                 problem = str(error)
-                await write(lambda c: book.failed(c, each.id, problem))
+                await write(lambda c: book.mark_failed(c, each.id, problem))
             except RateLimitedError as error:
                 self.pause(error.wait)
                 wait = error.wait
@@ -326,13 +326,13 @@ class RunningGateway:
                 await write(lambda c: book.put_off(c, each, time.time(), problem))
             else:
                 # Without its receipt it would be sent again.
-                await _surely(lambda: write(lambda c: book.sent(c, each.id, message, each.body)))
+                await _surely(lambda: write(lambda c: book.mark_sent(c, each.id, message, each.body)))
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
         self.paused_until = max(self.paused_until, time.monotonic() + seconds)
 
-    async def _sent(self, each: Delivery) -> str:
+    async def _send_delivery(self, each: Delivery) -> str:
         """Do it; the id of the message there."""
         adapter, body = self.adapter, each.body
         key = f"hermes-{each.id}-{each.session[-8:]}"
@@ -425,7 +425,7 @@ class AllGateways:
             return CallAnswer(404)
         return await gateway.adapter.hook(call, gateway.take)
 
-    def opened(self, session: ChatSession) -> None:
+    def wake_session(self, session: ChatSession) -> None:
         """The service opened a session: chats that talk to it hear of it."""
         for gateway in self._running.values():
             task = asyncio.create_task(self._tell_opened(gateway, session))
@@ -436,7 +436,7 @@ class AllGateways:
         settings = getattr(self._settings.gateways, gateway, None)
         return settings.home if settings is not None else ""
 
-    def moved(self, gateway: str, place: Place) -> None:
+    def wake_place(self, gateway: str, place: Place) -> None:
         if (running := self._running.get(gateway)) is not None:
             running.head(place).wake()
             running.owe()
@@ -456,7 +456,7 @@ class AllGateways:
                 running.owe()
         if to is None:
             return "It goes on here; no chat has it any more."
-        self.moved(to.gateway, to.place)
+        self.wake_place(to.gateway, to.place)
         return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
 
     async def destination(self, where: str) -> ChatTarget | None:
@@ -494,7 +494,7 @@ class AllGateways:
 
     async def _tell_opened(self, gateway: RunningGateway, session: ChatSession) -> None:
         try:
-            await gateway.opened(session)
+            await gateway.wake_session(session)
         except HermesError as error:
             log.warning("%s: %s", gateway.name, error)
 
@@ -511,7 +511,7 @@ class AllGateways:
     async def _tidy(self, name: str) -> None:
         """Remove copies of files that were sent, or never put down, when a program ended."""
         try:
-            claimed = await self._host.database.read(lambda c: book.files_owed(c, name))
+            claimed = await self._host.database.read(lambda c: book.waiting_files(c, name))
         except HermesError as error:
             log.warning("%s: %s", name, error)
             return

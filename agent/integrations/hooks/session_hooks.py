@@ -53,7 +53,7 @@ async def run_hook(
     hook: Hook, payload: Mapping[str, Any], workspace: Path, environment: Mapping[str, str]
 ) -> HookAnswer:
     """Run a hook and read its answer. Raises `HookError`, and leave no process of its group."""
-    data = await asyncio.to_thread(_encoded, payload)
+    data = await asyncio.to_thread(_encode, payload)
     async with AsyncExitStack() as streams:
         source = streams.enter_context(tempfile.TemporaryFile(prefix="hermes-hook-"))  # noqa: SIM115
         await asyncio.to_thread(_fill, source, data)
@@ -107,7 +107,7 @@ async def _answer(
     return parse_answer(said)
 
 
-def _encoded(payload: Mapping[str, Any]) -> bytes:
+def _encode(payload: Mapping[str, Any]) -> bytes:
     return json.dumps(payload, ensure_ascii=True, default=str).encode("ascii") + b"\n"
 
 
@@ -254,7 +254,7 @@ class SessionHooks:
             if tool:
                 payload["tool"] = tool
             try:
-                said = await self._said(hook, payload)
+                said = await self._ask_hook(hook, payload)
             except Exception as error:
                 cause = str(error) if isinstance(error, HookError) else f"{type(error).__name__}: {error}"
                 if not isinstance(error, HookError):
@@ -272,7 +272,7 @@ class SessionHooks:
                 fields = {**fields, "result": said.result}
         return answer
 
-    async def _said(self, hook: AnyHook, payload: dict[str, Any]) -> HookAnswer:
+    async def _ask_hook(self, hook: AnyHook, payload: dict[str, Any]) -> HookAnswer:
         """The answer of one hook. Raises `HookError`."""
         if isinstance(hook, Hook):
             return await run_hook(hook, payload, self._workspace, self._environment)
@@ -297,13 +297,13 @@ class HookConsent:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def agreed(self) -> frozenset[str]:
+    def agreed_digests(self) -> frozenset[str]:
         """The digests of all hooks that were agreed to."""
         return frozenset(each for digests in self.by_project().values() for each in digests)
 
     def by_project(self) -> dict[str, frozenset[str]]:
         """The digests by the folder of the project; under the empty text those of the person's settings."""
-        kept = self._kept()
+        kept = self._read()
         projects = kept.get("projects")
         lists = {**(projects if isinstance(projects, dict) else {}), "": kept.get("hooks")}
         return {
@@ -312,7 +312,7 @@ class HookConsent:
             if isinstance(digests, list)
         }
 
-    def _kept(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         """What the file says; nothing where it cannot be trusted."""
         content = read_owned(self._path, LARGEST)
         try:
@@ -334,7 +334,7 @@ class HookConsent:
 
     def withdraw(self, digest: str) -> bool:
         """Agree to a hook no longer; False if there was no consent. Raises `ConfigError`."""
-        if digest not in self.agreed():
+        if digest not in self.agreed_digests():
             return False
         self._write({root: digests - {digest} for root, digests in self.by_project().items()})
         return True

@@ -50,7 +50,7 @@ class ToolDefinition:
     """What in its description reads like an order, empty if nothing does."""
 
     @property
-    def told(self) -> str:
+    def model_text(self) -> str:
         """What the model is told of it, in lines: its description, then its parameters as JSON."""
         schema = json.dumps(self.parameters, indent=2, sort_keys=True, ensure_ascii=False)
         return f"{self.description}\n\nParameters:\n{schema}\n"
@@ -108,7 +108,7 @@ def _fault(name: str, schema: Any) -> str:
 def _definition(name: str, given: Mapping[str, Any]) -> ToolDefinition:
     said = given.get("description") or given.get("title") or ""
     described = clean(said)[:LONGEST_DESCRIPTION] if isinstance(said, str) else ""
-    schema = sound(_cleaned(given["inputSchema"]))
+    schema = sound(_clean_texts(given["inputSchema"]))
     schema.pop("$schema", None)
     schema["properties"] = {
         key: {} if isinstance(each, bool) else each for key, each in schema["properties"].items()
@@ -132,13 +132,13 @@ def _suspicion(texts: Iterable[str]) -> str:
     return "" if found is None else f"{found.rule}: {clean(found.excerpt)}"
 
 
-def _cleaned(value: Any) -> Any:
+def _clean_texts(value: Any) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {clean(str(key)): _cleaned(each) for key, each in value.items()}
+        return {clean(str(key)): _clean_texts(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_cleaned(each) for each in value]
+        return [_clean_texts(each) for each in value]
     return value
 
 
@@ -222,11 +222,11 @@ class ServerCatalog:
         """The tools that may be used."""
         return tuple(tool for tool in self.tools if self.standing(tool) == "ready")
 
-    def parked(self) -> tuple[ToolDefinition, ...]:
+    def parked_tools(self) -> tuple[ToolDefinition, ...]:
         """The tools that wait for a person."""
         return tuple(tool for tool in self.tools if self.standing(tool) != "ready")
 
-    def accepted(self, names: Sequence[str] | None = None) -> ServerCatalog:
+    def accept(self, names: Sequence[str] | None = None) -> ServerCatalog:
         """The catalog after a person agreed to tools as they are now; to all where none are named."""
         now = [tool for tool in self.tools if names is None or tool.name in names]
         agreed = {**self.agreed, **{tool.name: tool.digest for tool in now}}
@@ -234,13 +234,15 @@ class ServerCatalog:
         return replace(self, agreed=agreed, told=told, differences=_differences(agreed, told, self.tools))
 
     @property
-    def seen(self) -> str:
+    def parked_digest(self) -> str:
         """One hash of all that waits for a person, so that a yes counts for exactly what was shown."""
-        parts = "\n".join(sorted(f"{tool.name}\0{tool.digest}" for tool in self.parked()))
+        parts = "\n".join(sorted(f"{tool.name}\0{tool.digest}" for tool in self.parked_tools()))
         return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def listed(before: ServerCatalog | None, given: Mapping[str, Any], able: Sequence[str]) -> ServerCatalog:
+def merge_listing(
+    before: ServerCatalog | None, given: Mapping[str, Any], able: Sequence[str]
+) -> ServerCatalog:
     """The catalog after a server has listed what it offers. Pure."""
     listing = read_tools(given.get("tools") or [])
     agreed = dict(before.agreed) if before is not None else {}
@@ -272,9 +274,9 @@ def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
     if not isinstance(agreed, dict) or not isinstance(given, dict) or not isinstance(able, list):
         return None
     kept = ServerCatalog(
-        agreed={str(key): str(value) for key, value in agreed.items()}, told=_unpacked(data.get("texts"))
+        agreed={str(key): str(value) for key, value in agreed.items()}, told=_unpack(data.get("texts"))
     )
-    found = listed(kept, given, [str(each) for each in able])
+    found = merge_listing(kept, given, [str(each) for each in able])
     # What was not agreed to when it was listed is not agreed to by being read again.
     return replace(
         found,
@@ -290,7 +292,7 @@ def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> 
         "version": 2,
         "listed": catalog.listed,
         "agreed": catalog.agreed,
-        "texts": _packed(catalog.told),
+        "texts": _pack(catalog.told),
         "able": list(catalog.able),
     }
     write_private(catalog_path(folder, config), data)
@@ -306,7 +308,7 @@ def _kept_texts(before: Mapping[str, str], agreed: Iterable[ToolDefinition]) -> 
     texts = dict(before)
     for tool in agreed:
         texts.pop(tool.name, None)
-        if len(told := tool.told) <= LONGEST_TEXT:
+        if len(told := tool.model_text) <= LONGEST_TEXT:
             texts[tool.name] = told
     room = MOST_TEXT
     newest: dict[str, str] = {}
@@ -332,9 +334,9 @@ def _differences(
 
 def _difference(before: str | None, tool: ToolDefinition, room: int) -> str:
     if before is None:
-        lines = "".join(f"  {line}\n" for line in tool.told.splitlines())
+        lines = "".join(f"  {line}\n" for line in tool.model_text.splitlines())
         return shorten_diff(f"What it said when you agreed was not kept. It says now:\n{lines}", room)
-    diff = diff_texts(before, tool.told, f"{tool.name} (agreed)", f"{tool.name} (now)").text
+    diff = diff_texts(before, tool.model_text, f"{tool.name} (agreed)", f"{tool.name} (now)").text
     if not diff:
         return (
             "The change is in what the model is not shown: characters that cannot be seen, or text beyond "
@@ -343,11 +345,11 @@ def _difference(before: str | None, tool: ToolDefinition, room: int) -> str:
     return shorten_diff(diff, room)
 
 
-def _packed(texts: Mapping[str, str]) -> str:
+def _pack(texts: Mapping[str, str]) -> str:
     return base64.b64encode(zlib.compress(json.dumps(texts).encode("ascii"))).decode("ascii")
 
 
-def _unpacked(packed: Any) -> dict[str, str]:
+def _unpack(packed: Any) -> dict[str, str]:
     """The texts that were packed; none where they cannot be read."""
     if not isinstance(packed, str):
         return {}
@@ -392,7 +394,7 @@ ToolKey = tuple[str, str]
 def plain_name(server: str, tool: str) -> str:
     """`mcp__server__tool`, with `_` for what providers do not take, and cut with a hash if too long."""
     name = PREFIX + _FOREIGN.sub("_", server) + "__" + _FOREIGN.sub("_", tool)
-    return name if len(name) <= LONGEST else _marked(name, (server, tool))
+    return name if len(name) <= LONGEST else _hash_name(name, (server, tool))
 
 
 def is_of(name: str, server: str) -> bool:
@@ -404,9 +406,9 @@ def tool_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
     """The name of each tool; those that would be called alike each get a hash of what they are."""
     plain = {key: plain_name(*key) for key in keys}
     count = Counter(plain.values())
-    return {key: name if count[name] == 1 else _marked(name, key) for key, name in plain.items()}
+    return {key: name if count[name] == 1 else _hash_name(name, key) for key, name in plain.items()}
 
 
-def _marked(name: str, key: ToolKey) -> str:
+def _hash_name(name: str, key: ToolKey) -> str:
     mark = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_HASH]
     return f"{name[: LONGEST - _HASH - 1]}_{mark}"

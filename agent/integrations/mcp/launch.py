@@ -103,7 +103,7 @@ LARGEST = 64_000_000
 """Bytes of a frame; the process of a server keeps what is larger in files."""
 
 
-def packed(frame: Mapping[str, Any]) -> bytes:
+def pack_frame(frame: Mapping[str, Any]) -> bytes:
     """A frame as bytes. Raises `LargeFrameError`."""
     data = json.dumps(frame, ensure_ascii=True, separators=(",", ":"), default=str).encode("ascii")
     if len(data) > LARGEST:

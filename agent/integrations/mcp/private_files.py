@@ -70,7 +70,7 @@ class TokenFile:
         return True
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Be the only process that renews; one that hangs delays others by at most `PATIENCE`. Blocks."""
         private_folder(self.path.parent)
         descriptor = open_lock(self.path.with_suffix(".lock"))

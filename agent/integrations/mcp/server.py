@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.errors import ExitCode, HermesError
-from agent.integrations.mcp.launch import ServerLaunch, packed, read_frame
+from agent.integrations.mcp.launch import ServerLaunch, pack_frame, read_frame
 from agent.integrations.mcp.server_state import Health
 from tools.kit.children import FrameError, start_module
 from tools.text.safe_text import clean
@@ -164,7 +164,7 @@ class HostProcess:
         if self.dead or self._writer is None:
             raise HostError({"text": "its process has ended", "gone": True})
         try:
-            self._writer.write(packed(frame))
+            self._writer.write(pack_frame(frame))
         except FrameError as error:
             raise HostError({"text": str(error)}) from error
 
@@ -185,7 +185,7 @@ class HostProcess:
             if future is not None and not future.done():
                 future.set_result(frame)
         elif "ask" in frame:
-            task = asyncio.create_task(self._answered(frame))
+            task = asyncio.create_task(self._reply(frame))
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
         elif frame.get("event") == "progress":
@@ -194,7 +194,7 @@ class HostProcess:
         elif "event" in frame:
             self._hear(frame["event"], frame)
 
-    async def _answered(self, frame: Mapping[str, Any]) -> None:
+    async def _reply(self, frame: Mapping[str, Any]) -> None:
         number = frame["ask"]
         try:
             reply: dict[str, Any] = {
@@ -277,7 +277,7 @@ class Server:
         self._seconds = launch.timeout
         began = time.monotonic()
         self.health = self.health.starting()
-        host = self._host = HostProcess(self._heard, self._asked)
+        host = self._host = HostProcess(self._take_event, self._answer_request)
         try:
             await host.start(self._environ)
             async with self._clocks.running(WARM_UP):
@@ -288,25 +288,27 @@ class Server:
             late = f"it did not start within {launch.connect_timeout:g} s"
             if launch.transport == "stdio":
                 late += "; if it was still being installed, raise its `connect_timeout`"
-            raise await self._failed(late) from None
+            raise await self._note_failure(late) from None
         except HostError as error:
-            raise await self._failed(str(error), sign_in=error.sign_in) from None
+            raise await self._note_failure(str(error), sign_in=error.sign_in) from None
         except OSError as error:
-            raise await self._failed(f"its process cannot be started: {error.strerror or error}") from error
+            raise await self._note_failure(
+                f"its process cannot be started: {error.strerror or error}"
+            ) from error
         except asyncio.CancelledError:
-            self.health = self.health.stopped()
+            self.health = self.health.after_stop()
             await asyncio.shield(self._let_go())
             raise
         finally:
             self._signing.close()
         self.health = self.health.ready(self._about["protocol"], time.monotonic() - began)
 
-    async def _failed(self, clause: str, *, sign_in: bool = False) -> ServerError:
+    async def _note_failure(self, clause: str, *, sign_in: bool = False) -> ServerError:
         """Note a start that failed."""
         if sign_in:
             self.health = self.health.needs_sign_in()
         else:
-            self.health = self.health.failed(clause, time.monotonic())
+            self.health = self.health.after_failure(clause, time.monotonic())
         await self._leave()
         return ServerError(self.name, clause, gone=True, sign_in=sign_in)
 
@@ -325,7 +327,7 @@ class Server:
         try:
             async with self._clocks.running(limit):
                 answer = await host.request(method, arguments, progress)
-            self.health = self.health.answered(time.monotonic() - began)
+            self.health = self.health.after_answer(time.monotonic() - began)
             return answer
         except TimeoutError:
             self._beside(self._look_after(host))
@@ -333,7 +335,7 @@ class Server:
             raise ServerError(self.name, f"it did not answer within {limit:g} s", mend) from None
         except HostError as error:
             if error.gone and self.health.state == "ready":
-                self.health = self.health.failed(str(error), time.monotonic())
+                self.health = self.health.after_failure(str(error), time.monotonic())
             if error.sign_in:
                 self.health = self.health.needs_sign_in()
             raise ServerError(self.name, str(error), gone=error.gone, sign_in=error.sign_in) from None
@@ -344,7 +346,7 @@ class Server:
         """End it. It starts again when it is used again."""
         async with self._starting:
             await self._let_go()
-            self.health = self.health.stopped()
+            self.health = self.health.after_stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _look_after(self, host: HostProcess) -> None:
@@ -355,7 +357,7 @@ class Server:
         except TimeoutError:
             if self._host is host:
                 self._host = None
-                self.health = self.health.failed("it no longer reacts", time.monotonic())
+                self.health = self.health.after_failure("it no longer reacts", time.monotonic())
             await host.close(0.0)
         except HostError:
             pass
@@ -377,18 +379,18 @@ class Server:
         if host is not None:
             await host.close()
 
-    def _heard(self, event: str, fields: Mapping[str, Any]) -> None:
+    def _take_event(self, event: str, fields: Mapping[str, Any]) -> None:
         match event:
             case "gone" if self.health.state != "ready":
                 return  # the caller that starts it hears why it failed
             case "gone":
-                self.health = self.health.failed(str(fields.get("reason", "")), time.monotonic())
+                self.health = self.health.after_failure(str(fields.get("reason", "")), time.monotonic())
             case "log":
                 self.log.append(f"{fields.get('level')}: {clean(str(fields.get('text')))}")
                 del self.log[:-LOG_LINES]
         self._hear(event, fields)
 
-    async def _asked(self, kind: str, params: Any) -> Any:
+    async def _answer_request(self, kind: str, params: Any) -> Any:
         if kind == "sign_in":
             self._signing.enter_context(self._clocks.standing())
         with self._clocks.standing():

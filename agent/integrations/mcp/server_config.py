@@ -282,7 +282,7 @@ class DeclaredServers:
     servers: tuple[DeclaredServer, ...]
     problems: tuple[str, ...] = ()
 
-    def named(self, name: str) -> DeclaredServer:
+    def find_server(self, name: str) -> DeclaredServer:
         """The server of that name. Raises `ConfigError` with those there are."""
         for server in self.servers:
             if server.config.name == name:

@@ -75,9 +75,9 @@ class FormField:
         typed = text.strip()
         match self.kind:
             case "choice":
-                return self._chosen(typed)
+                return self._choice_value(typed)
             case "choices":
-                return [self._chosen(part.strip()) for part in typed.split(",") if part.strip()]
+                return [self._choice_value(part.strip()) for part in typed.split(",") if part.strip()]
             case "yes-no" if typed.lower() in _YES | _NO:
                 return typed.lower() in _YES
             case "number" | "integer":
@@ -86,7 +86,7 @@ class FormField:
                 return typed
         raise ConfigError(f"{self.title} takes yes or no.")
 
-    def _chosen(self, typed: str) -> str:
+    def _choice_value(self, typed: str) -> str:
         for value, label in self.choices:
             if typed in (value, label):
                 return value
@@ -204,7 +204,7 @@ class FormAsker(Asker, Protocol):
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply: ...
 
 
-async def asked_of_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+async def ask_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a person answers: `action` (accept, decline, cancel) and `content`."""
     message = clean(str(params.get("message") or ""))[:LONGEST_REQUEST]
     if params.get("mode") == "url":

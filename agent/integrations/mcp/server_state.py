@@ -45,10 +45,10 @@ class Health:
     def ready(self, protocol: str, took: float) -> Health:
         return replace(self, state="ready", failures=0, retry_at=0.0, reason="", protocol=protocol, took=took)
 
-    def answered(self, took: float) -> Health:
+    def after_answer(self, took: float) -> Health:
         return replace(self, calls=self.calls + 1, answered_in=took)
 
-    def failed(self, reason: str, now: float) -> Health:
+    def after_failure(self, reason: str, now: float) -> Health:
         """One more failure in a row."""
         failures = self.failures + 1
         pause = PAUSES[min(failures, len(PAUSES)) - 1]
@@ -58,7 +58,7 @@ class Health:
     def needs_sign_in(self) -> Health:
         return replace(self, state="sign-in", reason="it asks for a sign-in")
 
-    def stopped(self) -> Health:
+    def after_stop(self) -> Health:
         return replace(self, state="idle", failures=0, retry_at=0.0)
 
 
@@ -122,7 +122,7 @@ def tool_state(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
 
 def waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
     """One sentence on the tools of a server that wait for a person; none where none does."""
-    parked = catalog.parked() if catalog is not None else ()
+    parked = catalog.parked_tools() if catalog is not None else ()
     if not parked or catalog is None:
         return []
     shown = "; ".join(f"{tool.name} {why_parked(catalog, tool)}" for tool in parked[:3])

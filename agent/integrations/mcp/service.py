@@ -17,8 +17,8 @@ from agent.integrations.mcp.catalog import (
     ToolDefinition,
     ToolKey,
     is_of,
-    listed,
     load_catalog,
+    merge_listing,
     save_catalog,
     tool_names,
 )
@@ -63,7 +63,7 @@ class SignIns:
             raise ServerError(name, "somebody is signing in to it already", "end that first")
         patient = replace(config, connect_timeout=max(config.start_time, STARTS_IN))
         self._addresses[name] = ""
-        task = self._tasks[name] = asyncio.create_task(self._connected(patient))
+        task = self._tasks[name] = asyncio.create_task(self._connect(patient))
         try:
             await task
         except asyncio.CancelledError:
@@ -113,7 +113,7 @@ class SignIns:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _connected(self, config: ServerConfig) -> None:
+    async def _connect(self, config: ServerConfig) -> None:
         name, around = config.name, self._around
 
         async def answer(kind: str, params: Mapping[str, Any]) -> Any:
@@ -270,7 +270,7 @@ class McpService:
 
         async def one(kept: _Kept) -> None:
             try:
-                await self._listed(kept)
+                await self._list_if_due(kept)
             except HermesError as error:
                 self._say("warning", str(error))
 
@@ -280,9 +280,9 @@ class McpService:
         """The same without waiting; what is found can be used at once."""
 
         async def learning() -> None:
-            before = {tool.name for tool in self.offered()}
+            before = {tool.name for tool in self.offered_tools()}
             await self.learn()
-            new = [tool for tool in self.offered() if tool.name not in before]
+            new = [tool for tool in self.offered_tools() if tool.name not in before]
             if new:
                 servers = ", ".join(dict.fromkeys(tool.server for tool in new))
                 text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
@@ -298,11 +298,11 @@ class McpService:
         """Whether a tool of that name can be one of a server that may be used, be it not there now."""
         return any(is_of(name, server) for server, kept in self._kept.items() if kept.declared.usable)
 
-    def unknown(self) -> bool:
+    def has_unknown(self) -> bool:
         """Whether there are servers of which nothing is kept."""
         return any(kept.declared.usable and kept.catalog is None for kept in self._kept.values())
 
-    def offered(self) -> tuple[OfferedTool, ...]:
+    def offered_tools(self) -> tuple[OfferedTool, ...]:
         """All tools that can be called now, in an order that does not change."""
         found: dict[ToolKey, ToolDefinition] = {}
         every: list[ToolKey] = []
@@ -346,7 +346,7 @@ class McpService:
     ) -> dict[str, Any]:
         """Call a tool; the result as the model gets it."""
         kept = self._usable(server)
-        await self._listed(kept)
+        await self._list_if_due(kept)
         self._check(server, tool, kept)
         if progress is not None:
             kept.calls.add(progress)
@@ -362,7 +362,7 @@ class McpService:
         """Refuse, before anybody is asked, a tool that a server which runs does not offer (any more)."""
         kept = self._usable(server)
         if kept.server.health.state == "ready":
-            await self._listed(kept)
+            await self._list_if_due(kept)
             self._check(server, tool, kept)
 
     async def read(self, server: str, uri: str) -> dict[str, Any]:
@@ -383,7 +383,7 @@ class McpService:
         """End a server and start it again."""
         kept = self._usable(server)
         await kept.server.close()
-        await self._listed(kept)
+        await self._list_if_due(kept)
 
     async def sign_in(self, server: str) -> None:
         """Sign in to a server and start it again. Ends when the person came back, failed or left it."""
@@ -417,16 +417,16 @@ class McpService:
         if kept is None:
             raise ServerError(server, "there is no such server in this session")
         declared, catalog, folder = kept.declared, kept.catalog, self._around.home.servers
-        if seen and catalog is not None and catalog.seen != seen:
+        if seen and catalog is not None and catalog.parked_digest != seen:
             raise ServerError(server, "its tools changed while you looked", "look at them again, then agree")
         if not declared.agreed and declared.root is not None:
             agreement = ServerAgreement(folder)
             await asyncio.to_thread(agreement.agree, declared.root, declared.config)
             kept.declared = replace(declared, agreed=True)
         if catalog is None:
-            await self._listed(self._usable(server))
-        elif catalog.parked():
-            accepted = await asyncio.to_thread(catalog.accepted)
+            await self._list_if_due(self._usable(server))
+        elif catalog.parked_tools():
+            accepted = await asyncio.to_thread(catalog.accept)
             await asyncio.to_thread(save_catalog, folder, declared.config, accepted)
             kept.catalog = accepted
         self.changed()
@@ -458,8 +458,8 @@ class McpService:
             health=health,
             retry_in=health.waits(time.monotonic()),
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
-            parked=tuple((tool.name, why_parked(catalog, tool)) for tool in catalog.parked()),
-            seen=catalog.seen if catalog.parked() else "",
+            parked=tuple((tool.name, why_parked(catalog, tool)) for tool in catalog.parked_tools()),
+            seen=catalog.parked_digest if catalog.parked_tools() else "",
             offer=tuple(tool_state(catalog, tool) for tool in catalog.tools),
             prompts=tuple(prompt.name for prompt in catalog.prompts),
             problems=catalog.problems,
@@ -491,7 +491,7 @@ class McpService:
             mend = f"a person can look at it and agree with `hermes mcp trust {server}`"
             raise ServerError(server, f"its tool {tool} {why_parked(catalog, found)}", mend)
 
-    async def _listed(self, kept: _Kept) -> None:
+    async def _list_if_due(self, kept: _Kept) -> None:
         """Have it listed once after each start and each change, before anything of it is used."""
         try:
             about = await kept.server.connect()
@@ -507,14 +507,14 @@ class McpService:
         given = await kept.server.request("list", {})
         before = kept.catalog
         config = kept.declared.config
-        catalog = await asyncio.to_thread(listed, before, given, about.get("able") or [])
+        catalog = await asyncio.to_thread(merge_listing, before, given, about.get("able") or [])
         if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
             # What cannot be kept is not used either: later nobody could tell that it changed.
             await asyncio.to_thread(save_catalog, self._around.home.servers, config, catalog)
         kept.catalog, kept.listed_at = catalog, moment
         self.changed()
-        known = {tool.name for tool in before.parked()} if before is not None else set[str]()
-        if any(tool.name not in known for tool in catalog.parked()):
+        known = {tool.name for tool in before.parked_tools()} if before is not None else set[str]()
+        if any(tool.name not in known for tool in catalog.parked_tools()):
             for text in waiting(config.name, catalog):
                 self._say("warning", text)
         for problem in catalog.problems if before is None else ():
@@ -553,7 +553,7 @@ class McpService:
                     return  # its tools are offered, so it is tried at their use
                 await asyncio.sleep(health.waits(time.monotonic()) + _AFTER_PAUSE)
                 with suppress(HermesError):
-                    await self._listed(kept)
+                    await self._list_if_due(kept)
                     self._say("info", f"The MCP server {name} is there; its tools can be used.")
         finally:
             kept.is_probed = False

@@ -60,7 +60,7 @@ class _ServerTools:
 
     def renew(self) -> None:
         """Put what is new into the registry."""
-        offered = self._service.offered()
+        offered = self._service.offered_tools()
         self._offered = frozenset(tool.name for tool in offered)
         for tool in offered:
             if self._registered.get(tool.name) != tool:
@@ -83,7 +83,7 @@ class _ServerTools:
         self._registry.register(
             tool.name,
             toolset=f"{PREFIX}{tool.server}",
-            schema={"description": _described(tool), "parameters": dict(tool.definition.parameters)},
+            schema={"description": _description(tool), "parameters": dict(tool.definition.parameters)},
             handler=_handler(self._service, tool),
             check_fn=lambda: tool.name in self._offered,
             is_async=True,
@@ -95,7 +95,7 @@ class _ServerTools:
         )
 
 
-def _described(tool: OfferedTool) -> str:
+def _description(tool: OfferedTool) -> str:
     return tool.definition.description or f"The tool {tool.definition.name} of the MCP server {tool.server}."
 
 
@@ -163,7 +163,7 @@ def stand_ins(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
             spec.name,
             toolset="mcp",
             schema={"description": spec.description, "parameters": dict(spec.parameters)},
-            handler=_gone(spec.name),
+            handler=_missing_handler(spec.name),
             check_fn=lambda: is_shown,
             is_async=True,
             emoji="⧉",
@@ -176,7 +176,7 @@ def stand_ins(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
         is_shown = False
 
 
-def _gone(name: str) -> Any:
+def _missing_handler(name: str) -> Any:
     async def call(_arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
         raise ToolError(f"The tool {name} is gone: its server does not offer it now.")
 
@@ -200,13 +200,13 @@ def with_prompts(
 ) -> Callable[[str], Awaitable[str]]:
     """What the model is told with a message: also the prompt of a server that it runs."""
 
-    async def told(text: str) -> str:
-        return "\n\n".join(filter(None, [await _prompted(service, text), await meant(text)]))
+    async def expand_text(text: str) -> str:
+        return "\n\n".join(filter(None, [await _prompt_text(service, text), await meant(text)]))
 
-    return told
+    return expand_text
 
 
-async def _prompted(service: McpService, text: str) -> str:
+async def _prompt_text(service: McpService, text: str) -> str:
     match = _CALLED.match(text.strip())
     found = prompt_names(service.prompts()).get(match[1]) if match is not None else None
     if match is None or found is None:

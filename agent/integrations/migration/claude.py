@@ -132,7 +132,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
             at = _add(transcript, line, said, parent, whole)
         if isinstance(uuid := line.get("uuid"), str):
             placed[uuid] = at
-    return transcript.finished()
+    return transcript.build()
 
 
 def _is_said(line: dict[str, Any]) -> bool:
@@ -208,14 +208,14 @@ def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
         for text in sequence(permissions.get(verdict)):
             if not isinstance(text, str):
                 continue
-            if rule := translated(text, verdict):
+            if rule := translate_rule(text, verdict):
                 rules.append(ForeignRule(rule, verdict, text))
             else:
                 left.append(f"The rule {verdict} {short_text(text)} has no counterpart here.")
     return rules, left
 
 
-def translated(text: str, verdict: RuleVerdict) -> str:
+def translate_rule(text: str, verdict: RuleVerdict) -> str:
     """A rule of Claude Code as ours; empty when it has none, or would allow more than it says."""
     found = _RULE.fullmatch(text.strip())
     if found is None:

@@ -88,7 +88,7 @@ def _head(path: Path) -> tuple[str, str, str]:
         kind, item = _item(line)
         if kind == "session_meta":
             workspace, id = str(item.get("cwd") or ""), str(item.get("id") or "")
-        elif item.get("type") == "message" and item.get("role") == "user" and (words := _said(item)):
+        elif item.get("type") == "message" and item.get("role") == "user" and (words := _person_text(item)):
             title = title_of(words)
         if count >= HEAD or (title and workspace):
             break
@@ -114,7 +114,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
             asked = None
         match item.get("type") if kind == "response_item" else "":
             case "message" if item.get("role") == "user":
-                if words := _said(item):
+                if words := _person_text(item):
                     transcript.user(words, created)
                     asked = None
             case "message" if item.get("role") == "assistant":
@@ -134,7 +134,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
                 transcript.result(str(item.get("call_id")), _output(item.get("output")), created)
                 # What follows is another answer of the model.
                 asked = None
-    return transcript.finished()
+    return transcript.build()
 
 
 def _item(line: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -146,7 +146,7 @@ def _item(line: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return ("session_meta", line) if "id" in line and "timestamp" in line else ("", line)
 
 
-def _said(item: dict[str, Any]) -> str:
+def _person_text(item: dict[str, Any]) -> str:
     text = _text(item)
     return "" if text.lstrip().startswith(_OWN) else text
 

@@ -109,7 +109,7 @@ def _read(base: Path, id: str, name: str, title: str, workspace: str, model: str
                 transcript.assistant(text, created, calls=[_call(each) for each in _list(calls)])
             case "tool":
                 transcript.result(str(call), text, created)
-    return transcript.finished()
+    return transcript.build()
 
 
 def _call(each: Any) -> Any:

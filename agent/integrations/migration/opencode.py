@@ -174,7 +174,7 @@ def _record(name: str, title: str, folder: str, said: Iterable[Said]) -> Session
             failed = state.get("status") == "error"
             result = text_of(state.get("error") if failed else state.get("output"))
             transcript.result(call.id, result, created, failed=failed)
-    return transcript.finished()
+    return transcript.build()
 
 
 def _text(part: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ class ForeignFiles:
         self.root = root.resolve()
         self.problems: list[str] = []
 
-    def _named(self, path: Path) -> str:
+    def _short_path(self, path: Path) -> str:
         """A path as it is told: from the folder on."""
         return short_text(
             str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path), 120
@@ -52,10 +52,10 @@ class ForeignFiles:
             if not path.is_file():
                 return None
             if not path.resolve().is_relative_to(self.root):
-                self.problems.append(f"{self._named(path)} leads out of the folder and was left alone.")
+                self.problems.append(f"{self._short_path(path)} leads out of the folder and was left alone.")
                 return None
             if path.stat().st_size > largest:
-                self.problems.append(f"{self._named(path)} is larger than {largest // 1_000_000} MB.")
+                self.problems.append(f"{self._short_path(path)} is larger than {largest // 1_000_000} MB.")
                 return None
             return path.read_bytes().decode("utf-8-sig", "replace").replace("\0", "")
         except OSError as error:
@@ -65,7 +65,7 @@ class ForeignFiles:
     def unreadable(self, path: Path, error: Exception) -> None:
         """Note what cannot be read, and why."""
         reason = getattr(error, "strerror", None) or error
-        self.problems.append(f"{self._named(path)} cannot be read: {short_text(str(reason), 120)}.")
+        self.problems.append(f"{self._short_path(path)} cannot be read: {short_text(str(reason), 120)}.")
 
     def json(self, path: Path) -> dict[str, Any]:
         """A JSON object, comments and trailing commas allowed; empty when there is none."""
@@ -75,7 +75,7 @@ class ForeignFiles:
         try:
             found = json.loads(without_comments(text))
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{self._named(path)} is no JSON ({short_text(str(error))}).")
+            self.problems.append(f"{self._short_path(path)} is no JSON ({short_text(str(error))}).")
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -87,7 +87,7 @@ class ForeignFiles:
         try:
             return tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{self._named(path)} is no TOML ({short_text(str(error))}).")
+            self.problems.append(f"{self._short_path(path)} is no TOML ({short_text(str(error))}).")
             return {}
 
     def files(self, folder: Path, pattern: str) -> list[Path]:
@@ -98,7 +98,7 @@ class ForeignFiles:
                 found.append(path)
                 if len(found) == MOST:
                     self.problems.append(
-                        f"{self._named(folder)} has more than {MOST:,} files; others were left."
+                        f"{self._short_path(folder)} has more than {MOST:,} files; others were left."
                     )
                     break
         except OSError as error:
@@ -244,16 +244,16 @@ def _server(each: Mapping[str, Any]) -> dict[str, Any] | None:
     if isinstance(command := each.get("command"), str) and command.strip():
         return {
             "command": command,
-            **_filled("args", [str(word) for word in sequence(each.get("args"))]),
-            **_filled("env", _texts(each.get("env"))),
-            **_filled("cwd", each.get("cwd") if isinstance(each.get("cwd"), str) else ""),
+            **_optional_field("args", [str(word) for word in sequence(each.get("args"))]),
+            **_optional_field("env", _texts(each.get("env"))),
+            **_optional_field("cwd", each.get("cwd") if isinstance(each.get("cwd"), str) else ""),
             **switched,
         }
     url = each.get("url") or each.get("serverUrl") or each.get("httpUrl")
     if isinstance(url, str) and url.startswith(("http://", "https://")):
         kind = "sse" if (each.get("type") or each.get("transport")) == "sse" else "http"
         headers = _texts(each.get("headers") or each.get("http_headers"))
-        return {"url": url, "transport": kind, **_filled("headers", headers), **switched}
+        return {"url": url, "transport": kind, **_optional_field("headers", headers), **switched}
     return None
 
 
@@ -280,7 +280,7 @@ def _texts(value: Any) -> dict[str, str]:
     }
 
 
-def _filled(name: str, value: Any) -> dict[str, Any]:
+def _optional_field(name: str, value: Any) -> dict[str, Any]:
     return {name: value} if value else {}
 
 
@@ -381,7 +381,7 @@ class TranscriptBuilder:
         self._callers[number], self._ends[caller] = caller, number
         return number
 
-    def finished(self) -> SessionRecord | None:
+    def build(self) -> SessionRecord | None:
         """The session; None when neither person nor model said anything in it."""
         if not any(draft.kind in ("user", "assistant") for draft in self._nodes):
             return None

@@ -57,7 +57,7 @@ class Takeover:
     async def run(self, findings: Findings, parts: Collection[Part]) -> AsyncIterator[Taken]:
         """Take these parts over; what happened to each thing, as it is done."""
         if "sessions" in parts:
-            here = await self.known(findings.sessions)
+            here = await self.known_ids(findings.sessions)
             for session in findings.sessions:
                 yield await self._session(session, session.id in here)
         if "memory" in parts:
@@ -74,7 +74,7 @@ class Takeover:
             for rule in findings.rules:
                 yield await asyncio.to_thread(self._rule, rule.rule, rule.verdict)
 
-    async def known(self, sessions: Collection[ForeignSession]) -> set[str]:
+    async def known_ids(self, sessions: Collection[ForeignSession]) -> set[str]:
         """Ids of those that are here already."""
         records = [importing.SessionRecord(session.id) for session in sessions]
         found = await self.store.database.read(lambda c: importing.known_names(c, records))

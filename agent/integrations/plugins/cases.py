@@ -12,7 +12,7 @@ from agent.core.config.document import UnusableError, decode
 from agent.integrations.plugins.files import OutsideError, PluginError, PluginFailedError, read_part
 from agent.integrations.plugins.package import PluginPackage
 from agent.integrations.plugins.process import HOOK, TOOL, PluginLaunch, PluginProcess
-from agent.integrations.plugins.registrations import Registrations, checked
+from agent.integrations.plugins.registrations import Registrations, check_registrations
 from tools.text.words import brief
 
 FILES = ("cases.yaml", "dev.hermes-tui/cases.yaml")
@@ -50,7 +50,9 @@ def read_cases(root: Path) -> tuple[PluginCase, ...]:
         except (OutsideError, OSError) as error:
             raise PluginError(f"{name} cannot be used: {error}.") from None
         if content is not None:
-            return tuple(_case(number, each, name) for number, each in enumerate(_listed(content, name), 1))
+            return tuple(
+                _case(number, each, name) for number, each in enumerate(_read_list(content, name), 1)
+            )
     raise PluginError(f"The plugin in {brief(root, 300)} brings no cases; write them into {FILES[0]}.")
 
 
@@ -63,7 +65,7 @@ async def run_cases(
     """
     process = PluginProcess(launch)
     try:
-        registered = checked(await process.start(), plugin.capabilities)
+        registered = check_registrations(await process.start(), plugin.capabilities)
         results: list[CaseResult] = []
         for case in cases:
             if not process.is_alive:
@@ -107,7 +109,7 @@ def _differs(expected: Mapping[str, Any], said: Any) -> str:
     return ""
 
 
-def _listed(content: bytes, name: str) -> list[Any]:
+def _read_list(content: bytes, name: str) -> list[Any]:
     from tools.kit.yaml_text import YamlError, YamlForm, load_yaml
 
     try:

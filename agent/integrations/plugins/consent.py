@@ -203,14 +203,14 @@ class ConsentFile:
 
         `files` are kept, so that the lines that change later can be shown.
         """
-        with self._locked():
+        with self._lock():
             if files is not None:
                 self.texts.keep(consent.digest, files)
             self._write(self.read() | {str(folder): consent})
 
     def withdraw(self, folder: Path) -> bool:
         """Agree no longer; False if there was no consent. Raises `ConfigError`."""
-        with self._locked():
+        with self._lock():
             known = self.read()
             if known.pop(str(folder), None) is None:
                 return False
@@ -227,7 +227,7 @@ class ConsentFile:
         self.texts.keep_only(each.digest for each in consents.values())
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock(self) -> Iterator[None]:
         """Held by one process at a time."""
         private_folder(self._path.parent)
         path = self._path.with_name(f".{self._path.name}.lock")

@@ -340,12 +340,12 @@ def capabilities_of(given: Any, origin: str) -> tuple[DeclaredCapabilities, tupl
         paths = None
     paths = paths or {}
     found = DeclaredCapabilities(
-        tools=reader.listed("tools", given.get("tools"), _tool),
-        read=reader.listed("paths.read", paths.get("read"), _path),
-        write=reader.listed("paths.write", paths.get("write"), _path),
-        hosts=reader.listed("hosts", given.get("hosts"), _host),
-        events=cast("tuple[HookEvent, ...]", reader.listed("events", given.get("events"), _event)),
-        env=reader.listed("env", given.get("env"), _variable),
+        tools=reader.read_list("tools", given.get("tools"), _tool),
+        read=reader.read_list("paths.read", paths.get("read"), _path),
+        write=reader.read_list("paths.write", paths.get("write"), _path),
+        hosts=reader.read_list("hosts", given.get("hosts"), _host),
+        events=cast("tuple[HookEvent, ...]", reader.read_list("events", given.get("events"), _event)),
+        env=reader.read_list("env", given.get("env"), _variable),
     )
     for key in given.keys() - {"tools", "paths", "hosts", "events", "env"}:
         reader.skip(brief(key), "there is no such capability")
@@ -362,7 +362,7 @@ class _Reader:
     def skip(self, key: str, reason: str) -> None:
         self.skipped.append(SkippedPart(f"{self._origin}: capabilities.{key}", reason))
 
-    def listed(self, key: str, given: Any, check: Callable[[str], str]) -> tuple[str, ...]:
+    def read_list(self, key: str, given: Any, check: Callable[[str], str]) -> tuple[str, ...]:
         """The entries that pass `check`, which gives a clause on what is wrong."""
         if given is None:
             return ()

@@ -30,7 +30,7 @@ from agent.integrations.plugins.files import (
 )
 from agent.integrations.plugins.package import PluginPackage, read_plugin, read_skill
 from agent.integrations.plugins.process import InProcessPlugin, PluginLaunch, PluginProcess, granted_paths
-from agent.integrations.plugins.registrations import RegisteredProvider, Registrations, checked
+from agent.integrations.plugins.registrations import RegisteredProvider, Registrations, check_registrations
 from agent.integrations.plugins.shelf import ShelvedPlugin, data_folder, find
 from agent.knowledge.skills.skill import SkillFormatError
 from agent.safety.sandbox.opening import SandboxMode, probe
@@ -176,8 +176,8 @@ async def enable(
     registered = Registrations()
     within = plugin.in_process and agreement.in_process
     if plugin.handler is not None:
-        registered = await _registered(plugin, shelved, around, within=within)
-    registered = _without_taken(_found(plugin, registered), taken)
+        registered = await _register(plugin, shelved, around, within=within)
+    registered = _without_taken(_without_missing(plugin, registered), taken)
     if registered.providers and not await agree_to(registered.providers):
         registered = _without_services(registered)
     if shelved.consent is not None:
@@ -202,12 +202,12 @@ def _as_they_are(root: Path) -> tuple[dict[str, str], dict[str, AgreedFile]]:
     """What stands for each file of a plugin, and what is kept of it. Reads each of them once."""
     stands: dict[str, str] = {}
 
-    def noted() -> Iterator[tuple[str, PluginFile]]:
+    def note_digests() -> Iterator[tuple[str, PluginFile]]:
         for name, file in read_files(root):
             stands[name] = file.digest
             yield name, file
 
-    files = dict(agreed_files(noted()))
+    files = dict(agreed_files(note_digests()))
     return stands, files
 
 
@@ -231,13 +231,13 @@ def withdraw(home: Home, folder: Path) -> bool:
     return agreed.withdraw(folder)
 
 
-async def _registered(
+async def _register(
     plugin: PluginPackage, shelved: ShelvedPlugin, around: PluginEnvironment, *, within: bool
 ) -> Registrations:
     launch = around.launch(plugin, shelved.data)
     process = InProcessPlugin(launch) if within else PluginProcess(launch)
     try:
-        return checked(await process.start(), plugin.capabilities)
+        return check_registrations(await process.start(), plugin.capabilities)
     except PluginFailedError as error:
         if not (plugin.skills or plugin.servers or plugin.hooks):
             raise
@@ -247,7 +247,7 @@ async def _registered(
         await process.aclose()
 
 
-def _found(plugin: PluginPackage, registered: Registrations) -> Registrations:
+def _without_missing(plugin: PluginPackage, registered: Registrations) -> Registrations:
     """The same without skills and skins that are not there."""
     skills: list[str] = []
     looks: list[str] = []
@@ -297,7 +297,7 @@ _STAGED = ".new-"
 
 
 @contextmanager
-def staged(home: Home, source: Path) -> Iterator[PluginPackage]:
+def stage_copy(home: Home, source: Path) -> Iterator[PluginPackage]:
     """A copy of a plugin beside those of the home, which is gone afterwards unless it was put in place.
 
     Links within the plugin are followed, those that lead out are left out. Raises `PluginError`.
@@ -311,7 +311,7 @@ def staged(home: Home, source: Path) -> Iterator[PluginPackage]:
     folder = Path(tempfile.mkdtemp(prefix=_STAGED, dir=private_folder(home.plugins)))
     try:
         copy = folder / plugin.name
-        _copied(plugin.root, copy)
+        _copy_tree(plugin.root, copy)
         yield read_plugin(copy, data_folder(home, plugin.name, copy, "home"))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -354,7 +354,7 @@ def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) ->
         ) from error
 
 
-def _copied(root: Path, target: Path) -> None:
+def _copy_tree(root: Path, target: Path) -> None:
     total = 0
     try:
         target.mkdir(mode=PRIVATE_FOLDER)

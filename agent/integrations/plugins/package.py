@@ -66,7 +66,7 @@ class PluginServer:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
-    def expanded(self, root: Path, data: Path) -> PluginServer:
+    def expand(self, root: Path, data: Path) -> PluginServer:
         """The same with all placeholders replaced, once, and both variables set last."""
         if self.kind != "stdio":
             return self

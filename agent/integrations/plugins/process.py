@@ -116,13 +116,13 @@ def granted_paths(
     declared: DeclaredCapabilities, workspace: Path, user: Path, home: Home, environ: Mapping[str, str]
 ) -> GrantedPaths:
     """The declared paths as they lie. Places of secrets, and the home of Hermes, are never granted."""
-    closed = [Path(os.path.realpath(path)) for path in _closed(user, home, environ)]
+    closed = [Path(os.path.realpath(path)) for path in _hidden_paths(user, home, environ)]
     refused: list[SkippedPart] = []
 
     def lying(kind: str, given: Iterable[str]) -> tuple[Path, ...]:
         found: list[Path] = []
         for text in given:
-            path, wrong = _located(text, workspace, user)
+            path, wrong = _resolve_path(text, workspace, user)
             if not wrong and any(path.is_relative_to(each) for each in closed):
                 wrong = "it lies where secrets are kept, which no plugin is shown"
             if wrong:
@@ -154,10 +154,10 @@ def plugin_policy(
         writable=paths.write,
         readable=(root, PROGRAM, *own_files(), *paths.read),
         hidden=(
-            *_undeclared(user, workspace, paths),
-            *dict.fromkeys(Path(os.path.realpath(each)) for each in _closed(user, home, environ)),
+            *_undeclared_paths(user, workspace, paths),
+            *dict.fromkeys(Path(os.path.realpath(each)) for each in _hidden_paths(user, home, environ)),
         ),
-        protected=(root, *_guarded(workspace, paths), *_start_up(user, paths)),
+        protected=(root, *_guarded_paths(workspace, paths), *_start_up(user, paths)),
         space=space,
         dies_with_parent=True,
         limits=LIMITS,
@@ -175,7 +175,7 @@ def gaps(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
         return lambda: None
 
 
-def _guarded(workspace: Path, paths: GrantedPaths) -> Iterable[Path]:
+def _guarded_paths(workspace: Path, paths: GrantedPaths) -> Iterable[Path]:
     """What of the workspace runs programs, which a plugin that may change it does not change."""
     if _changes(workspace, paths):
         places = (*repository_of(workspace).guarded, *found_in([GuardedFinder(workspace)]).read_only)
@@ -193,7 +193,7 @@ def _changes(workspace: Path, paths: GrantedPaths) -> bool:
     return any(each.is_relative_to(workspace) or workspace.is_relative_to(each) for each in paths.write)
 
 
-def _closed(user: Path, home: Home, environ: Mapping[str, str]) -> Iterable[Path]:
+def _hidden_paths(user: Path, home: Home, environ: Mapping[str, str]) -> Iterable[Path]:
     """What no plugin is shown, whatever it declares."""
     yield home.root
     for each in dict.fromkeys((user, Path(environ.get("HOME") or user))):
@@ -202,7 +202,7 @@ def _closed(user: Path, home: Home, environ: Mapping[str, str]) -> Iterable[Path
     yield from secrets.of_system()
 
 
-def _undeclared(user: Path, workspace: Path, paths: GrantedPaths) -> list[Path]:
+def _undeclared_paths(user: Path, workspace: Path, paths: GrantedPaths) -> list[Path]:
     """What is the person's, but for places that are granted or lie in one that is."""
     own = (*_beside_programs(), *filter(Path.is_dir, _HIDDEN_BELOW), user, workspace)
     granted = (*paths.read, *paths.write)
@@ -223,7 +223,7 @@ def _beside_programs() -> list[Path]:
         return []
 
 
-def _located(text: str, workspace: Path, user: Path) -> tuple[Path, str]:
+def _resolve_path(text: str, workspace: Path, user: Path) -> tuple[Path, str]:
     """Where a declared path leads, and what is wrong with it, as a clause."""
     if text == "~" or text.startswith("~/"):
         return Path(os.path.realpath(user / text[2:])), ""
@@ -377,7 +377,7 @@ class PluginProcess:
         if not self.is_alive or self._writer is None:
             raise self._error(self.failed or "has ended")
         number = next(self._numbers)
-        data = await _encoded({"id": number, "do": do, **fields})
+        data = await _encode({"id": number, "do": do, **fields})
         if len(data) > LARGEST_FRAME:
             raise self._error(f"is not given more than {LARGEST_FRAME:,} bytes at once")
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
@@ -612,7 +612,7 @@ def _environment(launch: PluginLaunch, tmp: Path) -> dict[str, str]:
     }
 
 
-async def _encoded(frame: Mapping[str, Any]) -> bytes:
+async def _encode(frame: Mapping[str, Any]) -> bytes:
     def encode() -> bytes:
         return json.dumps(frame, default=str, ensure_ascii=True).encode("ascii")
 

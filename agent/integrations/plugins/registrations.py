@@ -138,7 +138,7 @@ def _plain(entry: Any) -> Any:
     return {each.name: getattr(entry, each.name) for each in fields(entry)}
 
 
-def checked(entries: Any, granted: DeclaredCapabilities) -> Registrations:
+def check_registrations(entries: Any, granted: DeclaredCapabilities) -> Registrations:
     """What a plugin's process says it registered, as far as it is well-formed and declared.
 
     `entries` is outside data: a list of `{"kind": …, …}`. What is not taken is named with a reason.
@@ -213,7 +213,7 @@ class _Reader:
             return _no("the properties of its parameters are no object")
         if len(json.dumps(parameters)) > LARGEST_SCHEMA:
             return _no(f"its parameters have more than {LARGEST_SCHEMA:,} characters")
-        return RegisteredTool(name, _description(entry), cleaned(parameters))
+        return RegisteredTool(name, _description(entry), clean_data(parameters))
 
     def _command(self, name: str, entry: dict[str, Any]) -> RegisteredCommand | SkippedPart:
         if not is_name(name):
@@ -268,14 +268,14 @@ def _description(entry: dict[str, Any]) -> str:
     return clean(text).strip()[:LONGEST_DESCRIPTION] if isinstance(text, str) else ""
 
 
-def cleaned(value: Any) -> Any:
+def clean_data(value: Any) -> Any:
     """Data whose texts steer no terminal."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [cleaned(each) for each in value]
+        return [clean_data(each) for each in value]
     if isinstance(value, dict):
-        return {clean(str(key)): cleaned(each) for key, each in value.items()}
+        return {clean(str(key)): clean_data(each) for key, each in value.items()}
     return value
 
 

@@ -19,7 +19,7 @@ from agent.integrations.plugins.registrations import (
     PromptSection,
     RegisteredProvider,
     RegisteredTool,
-    cleaned,
+    clean_data,
 )
 from agent.integrations.plugins.shelf import ShelvedPlugin, find_agreed, skill_folders
 from tools.context import ToolContext
@@ -114,7 +114,7 @@ class PluginRunner:
                 await self._process.aclose()
                 self._process = None
             await asyncio.to_thread(self._check)
-            process = self._made()
+            process = self._make_process()
             try:
                 await process.start()
             except BaseException as error:
@@ -126,7 +126,7 @@ class PluginRunner:
             self._process = process
             return process
 
-    def _made(self) -> PluginProcess | InProcessPlugin:
+    def _make_process(self) -> PluginProcess | InProcessPlugin:
         consent, plugin = self.shelved.consent, self.shelved.plugin
         assert plugin is not None
         launch = self._around.launch(plugin, self.shelved.data)
@@ -210,7 +210,7 @@ def _handler(tool: RegisteredTool, runner: PluginRunner) -> Handler:
             said = await runner.ask("tool", tool.name, arguments)
         except PluginFailedError as error:
             raise ToolError(str(error)) from error
-        shown = await asyncio.to_thread(cleaned, said)
+        shown = await asyncio.to_thread(clean_data, said)
         return shown if isinstance(shown, dict) else {"result": shown}
 
     return call
@@ -316,7 +316,7 @@ class BroughtServer:
 def brought_servers(shelved: Iterable[ShelvedPlugin]) -> tuple[BroughtServer, ...]:
     """The MCP servers of plugins, ready to be started. Pure."""
     return tuple(
-        BroughtServer(each.name, each.plugin.root, each.data, server.expanded(each.plugin.root, each.data))
+        BroughtServer(each.name, each.plugin.root, each.data, server.expand(each.plugin.root, each.data))
         for each in shelved
         if each.plugin is not None
         for server in each.plugin.servers
@@ -331,7 +331,7 @@ class SessionPlugins:
     ) -> None:
         """`tell` hears sentences about plugins that are left alone."""
         self._shelved = [each for each in shelved if each.is_on]
-        self.problems: list[str] = [_told(each) for each in shelved if each.standing == "changed"]
+        self.problems: list[str] = [_changed_text(each) for each in shelved if each.standing == "changed"]
         """What a person should hear when the session begins, a sentence each."""
         self._runners: dict[str, PluginRunner] = {}
         for each in self._shelved:
@@ -432,7 +432,7 @@ class SessionPlugins:
         return found
 
 
-def _told(shelved: ShelvedPlugin) -> str:
+def _changed_text(shelved: ShelvedPlugin) -> str:
     changed = shelved.difference()
     named = ", ".join(changed[:3]) + (" and more" if len(changed) > 3 else "")
     return f"The plugin {shelved.name} is off: {shelved.reason} ({named})."

@@ -94,20 +94,20 @@ def data_folder(home: Home, name: str, folder: Path, place: PluginPlace) -> Path
     return home.plugin_data / f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
 
 
-def installed() -> Sequence[EntryPoint]:
+def installed_entry_points() -> Sequence[EntryPoint]:
     """The entry points of installed packages. Nothing is imported."""
     return tuple(entry_points(group=GROUP))
 
 
 def find(
-    home: Home, workspace: Path, packages: Callable[[], Sequence[EntryPoint]] = installed
+    home: Home, workspace: Path, packages: Callable[[], Sequence[EntryPoint]] = installed_entry_points
 ) -> tuple[ShelvedPlugin, ...]:
     """All plugins, those of the home first. Reads the disk, also every byte of what was agreed to."""
     agreed = ConsentFile(home.plugin_consent).read()
     found: list[ShelvedPlugin] = []
     names: dict[str, Path] = {}
     for folder, place, refused in _folders(home, workspace, packages):
-        each = _shelved(home, folder, place, agreed.get(str(folder)), refused)
+        each = _make_shelved(home, folder, place, agreed.get(str(folder)), refused)
         if each.plugin is not None and each.name in names:
             reason = f"its name is taken by the plugin in {brief(names[each.name], 300)}"
             each = ShelvedPlugin(
@@ -133,10 +133,10 @@ def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
     own = Path(os.path.realpath(home.plugins))
     # Looking through all installed packages takes longer than anything else here.
     is_elsewhere = any(not folder.is_relative_to(own) for folder in agreed)
-    return find(home, workspace, installed if is_elsewhere else tuple)
+    return find(home, workspace, installed_entry_points if is_elsewhere else tuple)
 
 
-def _shelved(
+def _make_shelved(
     home: Home, folder: Path, place: PluginPlace, consent: PluginConsent | None, refused: str
 ) -> ShelvedPlugin:
     name = brief(folder.name)

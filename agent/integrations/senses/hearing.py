@@ -69,7 +69,7 @@ class Transcriber:
         self, backend: str, data: bytes, name: str, language: str, permit: Permit
     ) -> Mapping[str, Any]:
         """What is said in a recording, by `openai` or `local`. Raises `ToolError`."""
-        ending, language = checked(data, name, language)
+        ending, language = check_recording(data, name, language)
         if backend == "local":
             await permit(UseService(tool=TOOL, kind="hear", service="this machine"))
             said = await _on_this_machine(data, ending, self._settings.model, language)
@@ -97,7 +97,7 @@ class Transcriber:
         return result
 
 
-def checked(data: bytes, name: str, language: str) -> tuple[str, str]:
+def check_recording(data: bytes, name: str, language: str) -> tuple[str, str]:
     """The ending of a recording's name, and its language. Raises `ToolError` for what makes no sense."""
     ending = Path(name).suffix.lower()
     if ending not in _KINDS:
@@ -111,7 +111,7 @@ def checked(data: bytes, name: str, language: str) -> tuple[str, str]:
 
 
 async def _on_this_machine(data: bytes, ending: str, model: str, language: str) -> dict[str, str]:
-    path = await asyncio.to_thread(_kept, data, ending)
+    path = await asyncio.to_thread(_write_temporary, data, ending)
     process = await start_child(
         [*command(_CHILD), path, "base" if model == "whisper-1" else model, language],
         stderr=asyncio.subprocess.PIPE,
@@ -135,7 +135,7 @@ async def _on_this_machine(data: bytes, ending: str, model: str, language: str) 
     return {"text": str(said["text"]), "language": str(said["language"])}
 
 
-def _kept(data: bytes, ending: str) -> str:
+def _write_temporary(data: bytes, ending: str) -> str:
     descriptor, path = tempfile.mkstemp(prefix="hermes-sound-", suffix=ending)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -211,7 +211,7 @@ class Recording:
             await self.discard()
             raise RecordingError(f"The recorder cannot be started: {error.strerror}.") from error
 
-    async def ended(self) -> None:
+    async def wait(self) -> None:
         """Wait until the program ends by itself, as it does without a microphone, or for the longest time."""
         assert self._process is not None
         with suppress(TimeoutError):
@@ -234,7 +234,7 @@ class Recording:
             raise RecordingError(f"The microphone cannot be used: {why.rstrip('.')}.")
         if len(data) < _HEAD + SHORTEST:
             raise RecordingError("Nothing was recorded; say more, or look whether the microphone is on.")
-        return mended(data)
+        return fix_wav_size(data)
 
     async def discard(self) -> None:
         """End it, and forget what was said."""
@@ -261,7 +261,7 @@ class Recording:
             await process.wait()
 
 
-def mended(data: bytes) -> bytes:
+def fix_wav_size(data: bytes) -> bytes:
     """A WAV whose head tells the size it has: a program that was ended may have left zeros there. Pure."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return data

@@ -70,7 +70,7 @@ class BroughtService(Protocol):
         ...
 
 
-async def drawn(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
+async def draw_picture(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
     """A picture. Raises `ToolError`."""
     await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
     given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
@@ -81,7 +81,7 @@ async def drawn(service: BroughtService, order: PictureOrder, permit: Permit) ->
     return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer), seed=_seed(answer))
 
 
-async def spoken(service: BroughtService, text: str, voice: str, permit: Permit) -> Made:
+async def speak_text(service: BroughtService, text: str, voice: str, permit: Permit) -> Made:
     """A text read aloud. Raises `ToolError`."""
     await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
     answer = await service.ask({"text": text, "voice": voice})
@@ -90,7 +90,7 @@ async def spoken(service: BroughtService, text: str, voice: str, permit: Permit)
     return Made(data=answer.data, ending=ending, by=service.name, note=_note(answer))
 
 
-async def heard(
+async def transcribe_sound(
     service: BroughtService, data: bytes, ending: str, language: str, permit: Permit
 ) -> Mapping[str, Any]:
     """What is said in a recording. Raises `ToolError`."""

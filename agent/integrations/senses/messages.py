@@ -157,7 +157,7 @@ class Messenger:
         """The settings of a target that is not a chat, and its address. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
         if settings is None:
-            known = [*sorted(self._targets), *self._chats.outgoing.enabled]
+            known = [*sorted(self._targets), *self._chats.outgoing.enabled_names]
             raise ToolError(f"There is no target {name[:60]!r}; there are: {', '.join(known) or 'none'}.")
         url = self._environ.get(settings.url_env, "") if settings.url_env else settings.url
         if not url:
@@ -167,7 +167,7 @@ class Messenger:
             raise ToolError(f"The address of {name} is missing; set {missing}.")
         return settings, url
 
-    async def put(
+    async def queue_message(
         self,
         name: str,
         text: str,
@@ -179,24 +179,24 @@ class Messenger:
         """Put a message down for a chat; its rows, none where `put` found that it was. Raises `ToolError`."""
         where = await self.find(name)
         outgoing = self._chats.outgoing
-        if refused := await asyncio.to_thread(outgoing.refused, where, files):
+        if refused := await asyncio.to_thread(outgoing.file_refusal, where, files):
             raise ToolError(refused)
         # Rules are about chats: a word that stands for one evades none of them.
         target = f"{where.gateway}:{where.place}" if self.chat_of(name) == HERE else name.strip()
         named = tuple(f"{each.path} ({size_text(len(each.data))})" for each in files)
         said = f"{title}: {text}" if title else text
         await permit(SendMessage(tool=TOOL, target=target, text=said, files=named))
-        copies = await asyncio.to_thread(self._copied, where, files)
+        copies = await asyncio.to_thread(self._copy_files, where, files)
         try:
             return await (put or self._chats.database.write)(
-                lambda c: outgoing.put(c, where, text, title, copies)
+                lambda c: outgoing.queue_message(c, where, text, title, copies)
             )
         except HermesError as error:
             for each in copies:
                 await asyncio.to_thread(drop_copy, each["path"])
             raise ToolError(str(error)) from error
 
-    def _copied(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
+    def _copy_files(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
         """Copies of files, which are sent even if the files change. Blocking. Raises `ToolError`."""
         copies: list[Mapping[str, Any]] = []
         try:
@@ -217,7 +217,7 @@ class Messenger:
         if not (text.strip() or files) or len(text) > LONGEST:
             raise ToolError(f"A message has 1 to {LONGEST:,} characters.")
         if self.chat_of(name):
-            return await self._receipt(name, await self.put(name, text, title, permit, files=files))
+            return await self._receipt(name, await self.queue_message(name, text, title, permit, files=files))
         if settings is not None and files:
             raise ToolError(f"{name.strip()} takes no files; only chats of messengers do.")
         settings, url = self._address(name)
@@ -263,8 +263,8 @@ class HomeDevices:
     async def act(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
         """`list`, `state`, `services` or `call`. Raises `ToolError`."""
         action = str(arguments.get("action"))
-        domain = _named(str(arguments.get("domain") or ""), _DOMAIN, "domain")
-        entity = _named(str(arguments.get("entity") or ""), _ENTITY, "entity")
+        domain = _check_name(str(arguments.get("domain") or ""), _DOMAIN, "domain")
+        entity = _check_name(str(arguments.get("entity") or ""), _ENTITY, "entity")
         if action == "call":
             return await self._call(arguments, entity, permit)
         await permit(UseService(tool=HOME_TOOL, kind="home", service=self._service.host))
@@ -296,7 +296,7 @@ class HomeDevices:
         return {"count": sum(map(len, services.values())), "services": services}
 
     async def _call(self, arguments: Mapping[str, Any], entity: str, permit: Permit) -> Mapping[str, Any]:
-        service = _named(str(arguments.get("service") or ""), _ENTITY, "service")
+        service = _check_name(str(arguments.get("service") or ""), _ENTITY, "service")
         if not service:
             raise ToolError("Which service is to be called? Name one, such as light.turn_on.")
         given = arguments.get("data") or {}
@@ -318,7 +318,7 @@ class HomeDevices:
         return {"called": service, "count": len(found), "changed": found[:MOST]}
 
 
-def _named(text: str, form: re.Pattern[str], what: str) -> str:
+def _check_name(text: str, form: re.Pattern[str], what: str) -> str:
     text = text.strip()
     if text and not form.fullmatch(text):
         raise ToolError(

@@ -56,7 +56,7 @@ class Online:
         async def ask(address: str, _source: str) -> None:
             await permit(Fetch(tool=tool, url=address))
 
-        answer = await self._sent(DoorRequest(url=url, headers={"Accept": "image/*"}), PICTURE, ask)
+        answer = await self._fetch(DoorRequest(url=url, headers={"Accept": "image/*"}), PICTURE, ask)
         if answer.status >= 400:
             raise ToolError(f"{urlsplit(answer.url).netloc} answers {answer.status}; there is no picture.")
         return answer.body
@@ -64,13 +64,13 @@ class Online:
     async def made_picture(self, url: str, action: Fetch, permit: Permit) -> bytes:
         """A picture that a service made and keeps at an address of its own. Raises `ToolError`."""
         await permit(action)
-        return (await self._sent(DoorRequest(url=url, kept=False), PICTURE, _agreed)).body
+        return (await self._fetch(DoorRequest(url=url, kept=False), PICTURE, _allow)).body
 
     async def json_form(
         self, service: ServiceAddress, path: str, parts: Sequence[FormPart], limits: DoorLimits
     ) -> Any:
         """What a service answers to a form, read as JSON. Raises `ToolError`."""
-        return _parsed(service, await self.raw(service, path, parts=parts, limits=limits))
+        return _parse_json(service, await self.raw(service, path, parts=parts, limits=limits))
 
     async def json(
         self,
@@ -82,7 +82,7 @@ class Online:
         limits: DoorLimits | None = None,
     ) -> Any:
         """What a service answers, read as JSON. Raises `ToolError`."""
-        return _parsed(service, await self.raw(service, path, body, method=method, limits=limits))
+        return _parse_json(service, await self.raw(service, path, body, method=method, limits=limits))
 
     async def raw(
         self,
@@ -113,7 +113,7 @@ class Online:
             own=service.base,
             kept=False,
         )
-        answer = await self._sent(request, limits or DoorLimits(), _agreed)
+        answer = await self._fetch(request, limits or DoorLimits(), _allow)
         if answer.status >= 400:
             words = complaint(answer.body)
             said = f": {words}" if words else "; look at its key and its settings"
@@ -122,7 +122,7 @@ class Online:
             raise ToolError(f"{service.name} answers {answer.status}; check its address.")
         return answer
 
-    async def _sent(
+    async def _fetch(
         self, request: DoorRequest, limits: DoorLimits, permit: Callable[[str, str], Awaitable[None]]
     ) -> DoorAnswer:
         try:
@@ -131,14 +131,14 @@ class Online:
             raise ToolError(str(error)) from error
 
 
-def _parsed(service: ServiceAddress, answer: DoorAnswer) -> Any:
+def _parse_json(service: ServiceAddress, answer: DoorAnswer) -> Any:
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):
         raise ToolError(f"{service.name} answers something else than JSON; check its address.") from None
 
 
-async def _agreed(_url: str, _source: str) -> None:
+async def _allow(_url: str, _source: str) -> None:
     """The person named the service, and the gate was asked about what it is to do."""
 
 
@@ -146,20 +146,20 @@ def complaint(body: bytes) -> str:
     """What a service says is wrong, on one line; empty if it says nothing readable."""
     text = body[:20_000].decode("utf-8", "replace")
     try:
-        found = _said(json.loads(body))
+        found = _error_text(json.loads(body))
     except (ValueError, RecursionError):
         found = "" if text.lstrip().startswith("<") else text
     return one_line(found)[:_LONGEST_WORDS]
 
 
-def _said(data: Any) -> str:
+def _error_text(data: Any) -> str:
     if isinstance(data, str):
         return data
     if isinstance(data, list):
-        return "; ".join(filter(None, map(_said, data[:3])))
+        return "; ".join(filter(None, map(_error_text, data[:3])))
     if isinstance(data, Mapping):
         for key in ("error", "message", "detail", "msg", "errors"):
-            if data.get(key) and (words := _said(data[key])):
+            if data.get(key) and (words := _error_text(data[key])):
                 return words
     return ""
 

@@ -102,14 +102,14 @@ async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit
     picture = await fit_apart(data)
     known = _facts(picture, name)
     if eyes.sees():
-        attachment = await asyncio.to_thread(kept, eyes.store, picture, name)
+        attachment = await asyncio.to_thread(keep_picture, eyes.store, picture, name)
         eyes.show(
             f"[The picture {attachment.name} that you asked to see. The question was: {question}]", attachment
         )
         return {**known, "by": "you", "note": "The picture follows this result; look at it yourself."}
     if (side := await eyes.side()) is not None:
         await permit(UseService(tool="vision_analyze", kind="look", service=side.name))
-        return {**known, "by": side.name, "analysis": await asked(side, eyes.meter, picture, question)}
+        return {**known, "by": side.name, "analysis": await ask_model(side, eyes.meter, picture, question)}
     if eyes.ocr:
         lines = await read_text(picture.data)
         note = "This model does not see; this is the text in the picture, read by machine, with its places."
@@ -119,7 +119,7 @@ async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit
     raise ToolError(NO_WAY)
 
 
-def kept(store: AttachmentStore, picture: FitPicture, name: str) -> Attachment:
+def keep_picture(store: AttachmentStore, picture: FitPicture, name: str) -> Attachment:
     """The picture among the attachments. Raises `ToolError`."""
     try:
         return store.keep(picture.data, Path(name).name or "picture")
@@ -127,7 +127,7 @@ def kept(store: AttachmentStore, picture: FitPicture, name: str) -> Attachment:
         raise ToolError(str(error)) from error
 
 
-async def asked(route: ModelRoute, meter: Meter, picture: FitPicture, question: str) -> str:
+async def ask_model(route: ModelRoute, meter: Meter, picture: FitPicture, question: str) -> str:
     """What a model says of a picture. Raises `ToolError`."""
     plain = replace(route, wire=Wire(route.wire.format, codec_for("native")), tools=())
     digest = hashlib.sha256(picture.data).hexdigest()

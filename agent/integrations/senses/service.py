@@ -14,11 +14,11 @@ from agent.integrations.senses.hearing import (
     Recording,
     ServicePayer,
     Transcriber,
-    checked,
+    check_recording,
     recorder,
     whisper_is_installed,
 )
-from agent.integrations.senses.kinds import BroughtService, drawn, heard, spoken
+from agent.integrations.senses.kinds import BroughtService, draw_picture, speak_text, transcribe_sound
 from agent.integrations.senses.messages import Chats, HomeDevices, Messenger
 from agent.integrations.senses.online import Online
 from agent.integrations.senses.pictures import Artist, Eyes, is_installed, look
@@ -88,7 +88,7 @@ def _image(settings: Settings, environ: Mapping[str, str], brought: str) -> Read
         "fal": bool(environ.get(image.fal_key_env)) and "/" in image.model,
         "local": image.backend == "local",
     }
-    by = _chosen(image.backend, brought, ready)
+    by = _choose_backend(image.backend, brought, ready)
     return Readiness(
         tool="image_generate",
         by=by,
@@ -108,7 +108,7 @@ def _speech(settings: Settings, environ: Mapping[str, str], brought: str) -> Rea
         "hibari": hibari_is_installed(),
         "espeak": bool(espeak(environ.get("PATH", ""))),
     }
-    by = _chosen(speech.backend, brought, ready)
+    by = _choose_backend(speech.backend, brought, ready)
     return Readiness(
         tool="text_to_speech",
         by=by,
@@ -120,7 +120,7 @@ def _speech(settings: Settings, environ: Mapping[str, str], brought: str) -> Rea
 
 def _transcribe(settings: Settings, environ: Mapping[str, str], brought: str) -> Readiness:
     transcribe = settings.transcribe
-    by = _chosen(
+    by = _choose_backend(
         transcribe.backend, brought, {"openai": bool(transcribe.base_url), "local": whisper_is_installed()}
     )
     return Readiness(
@@ -159,7 +159,7 @@ def _messages(settings: Settings, environ: Mapping[str, str]) -> Readiness:
     return Readiness(tool="send_message", missing=missing, mend=mend, is_chosen=bool(named))
 
 
-def _chosen(backend: str, brought: str, ready: Mapping[str, bool]) -> str:
+def _choose_backend(backend: str, brought: str, ready: Mapping[str, bool]) -> str:
     """What a tool works by: with `auto` the service of a plugin comes first."""
     if backend == "auto":
         return brought or next((name for name, is_ready in ready.items() if is_ready), "")
@@ -204,23 +204,23 @@ class AgentSenses:
 
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
         by = self._by("image_generate")
-        if (service := self._asked("image_generate", by)) is not None:
+        if (service := self._brought_service("image_generate", by)) is not None:
             progress(f"{service.name} draws")
-            return await drawn(service, drawing, permit)
+            return await draw_picture(service, drawing, permit)
         artist = Artist(self._settings.image, self._environ, self._online, self._account)
         return await artist.draw(by, drawing, permit, progress)
 
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
         by = self._by("text_to_speech")
-        if (service := self._asked("text_to_speech", by)) is not None:
-            return await spoken(service, text, voice or self._settings.speech.voice, permit)
+        if (service := self._brought_service("text_to_speech", by)) is not None:
+            return await speak_text(service, text, voice or self._settings.speech.voice, permit)
         speaker = Speaker(self._settings.speech, self._environ, self._online, self._account)
         return await speaker.speak(by, text, voice, permit)
 
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
         by = self._by("transcribe")
-        if (service := self._asked("transcribe", by)) is not None:
-            return await heard(service, data, *checked(data, name, language), permit)
+        if (service := self._brought_service("transcribe", by)) is not None:
+            return await transcribe_sound(service, data, *check_recording(data, name, language), permit)
         listener = Transcriber(self._settings.transcribe, self._environ, self._online, self._account)
         return await listener.hear(by, data, name, language, permit)
 
@@ -236,7 +236,7 @@ class AgentSenses:
         messenger = Messenger(self._settings.messages.targets, self._environ, self._online, self._chats)
         return await messenger.send(target, text, title, permit, files)
 
-    def _asked(self, tool: str, by: str) -> BroughtService | None:
+    def _brought_service(self, tool: str, by: str) -> BroughtService | None:
         """The service of a plugin, where the tool works by one."""
         service = self._brought.get(tool)
         return service if service is not None and service.name == by else None
@@ -278,15 +278,15 @@ class Dictation:
         path = environ.get("PATH", "")
         self.recording = Recording(recorder(self._settings.recorder, path), path)
 
-    async def written(self, sound: bytes) -> str:
+    async def transcribe(self, sound: bytes) -> str:
         """What is said in a recording. Raises `DictationError`."""
         try:
             if self._brought is not None:
-                said = await heard(self._brought, sound, ".wav", "", _agreed)
+                said = await transcribe_sound(self._brought, sound, ".wav", "", _allow)
             else:
                 online = Online(Door(secrets=known_secrets(self._variables), environ=self._environ))
                 listener = Transcriber(self._settings, self._variables, online, _Unpaid())
-                said = await listener.hear(self._by, sound, "said.wav", "", _agreed)
+                said = await listener.hear(self._by, sound, "said.wav", "", _allow)
         except ToolError as error:
             raise DictationError(str(error)) from error
         return str(said["text"]).strip()
@@ -306,5 +306,5 @@ class _Unpaid:
         yield
 
 
-async def _agreed(_action: object) -> None:
+async def _allow(_action: object) -> None:
     """Who presses the key has said so."""

@@ -231,7 +231,7 @@ class ReadingAloud:
         """Goes up when what waits is no longer wanted."""
         self._voice: HibariProcess | None = None
         self._player: asyncio.subprocess.Process | None = None
-        self._tasks = [asyncio.create_task(self._guarded(work)) for work in (self._make, self._play)]
+        self._tasks = [asyncio.create_task(self._guard(work)) for work in (self._make, self._play)]
 
     def read(self, sentences: Iterable[str]) -> None:
         """Read these after what waits."""
@@ -254,7 +254,7 @@ class ReadingAloud:
         if self._voice is not None:
             await self._voice.close()
 
-    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _guard(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except (ToolError, OSError) as error:
@@ -278,7 +278,7 @@ class ReadingAloud:
             number, sound = await self._sounds.get()
             if number != self._round:
                 continue
-            path = await asyncio.to_thread(_kept, sound)
+            path = await asyncio.to_thread(_write_temporary, sound)
             try:
                 self._player = await start_child(
                     [*self._plays, path], stdout=asyncio.subprocess.DEVNULL, private=True
@@ -288,7 +288,7 @@ class ReadingAloud:
                 await asyncio.to_thread(Path(path).unlink, missing_ok=True)
 
 
-def _kept(sound: bytes) -> str:
+def _write_temporary(sound: bytes) -> str:
     descriptor, path = tempfile.mkstemp(prefix="hermes-voice-", suffix=".wav")
     with os.fdopen(descriptor, "wb") as file:
         file.write(sound)

@@ -47,7 +47,7 @@ async def fetch_page(
     Raises `HermesError` and `DeniedError`.
     """
     permit = gate.further if follows else gate.first
-    answer = await web.door.fetch(DoorRequest(url=url), permit=permit, opened=gate.opened)
+    answer = await web.door.fetch(DoorRequest(url=url), permit=permit, opened=gate.is_opened)
     try:
         page = await web.reader.read(
             answer.body, answer.headers.get("content-type", ""), answer.url, wants_links=wants_links
@@ -66,7 +66,7 @@ async def extract(
     web: WebServices, gate: CallGate, urls: Sequence[str], query: str, char_limit: int, folder: Path
 ) -> dict[str, Any]:
     """The result of the tool. Raises `DeniedError` where its only address was refused."""
-    found = await asyncio.gather(*(_tried(web, gate, url) for url in urls))
+    found = await asyncio.gather(*(_try_fetch(web, gate, url) for url in urls))
     if len(found) == 1 and isinstance(found[0], DeniedError):
         raise found[0]
     read = [each for each in found if isinstance(each, FetchedPage)]
@@ -76,7 +76,7 @@ async def extract(
     for url, each in zip(urls, found, strict=True):
         if isinstance(each, FetchedPage):
             path = await asyncio.to_thread(save, folder, each)
-            shown = await asyncio.to_thread(_shown, each, path, query, next(rooms), room)
+            shown = await asyncio.to_thread(_page_result, each, path, query, next(rooms), room)
             results.append({"url": url, **shown})
         else:
             extra = {"status": "blocked"} if isinstance(each, DeniedError) else {}
@@ -84,7 +84,7 @@ async def extract(
     return {"results": results}
 
 
-async def _tried(web: WebServices, gate: CallGate, url: str) -> FetchedPage | HermesError | DeniedError:
+async def _try_fetch(web: WebServices, gate: CallGate, url: str) -> FetchedPage | HermesError | DeniedError:
     try:
         return await fetch_page(web, gate, url)
     except (HermesError, DeniedError) as error:
@@ -122,7 +122,7 @@ def file_name(url: str, page: ReadPage) -> str:
     return f"{words}-{hashlib.sha256(url.encode()).hexdigest()[:8]}.{ending}"
 
 
-def _shown(found: FetchedPage, path: Path, query: str, limit: int, room: int) -> dict[str, Any]:
+def _page_result(found: FetchedPage, path: Path, query: str, limit: int, room: int) -> dict[str, Any]:
     page, answer = found.page, found.answer
     content = clean(page.content)
     head = [f"Title: {page.title}"] if page.title else []
@@ -204,7 +204,7 @@ async def _one(web: WebServices, gate: CallGate, order: dict[str, Any]) -> dict[
         path = Path(str(order["path"]))
         data, kind = await asyncio.to_thread(_file, path), _TYPES.get(path.suffix.lower(), "")
     elif url:
-        answer = await web.door.fetch(DoorRequest(url=url), permit=gate.first, opened=gate.opened)
+        answer = await web.door.fetch(DoorRequest(url=url), permit=gate.first, opened=gate.is_opened)
         data, kind = answer.body, answer.headers.get("content-type", "")
         if answer.status >= 400:
             return {"error": f"{answer.url} answered with status {answer.status}."}

@@ -95,7 +95,7 @@ class CallGate:
     opens: Callable[[Fetch], bool]
     """Whether the person's own rules open an address that requests never reach otherwise."""
 
-    def opened(self, url: str) -> bool:
+    def is_opened(self, url: str) -> bool:
         return self.opens(Fetch(tool=self.tool, url=url))
 
     async def first(self, url: str, source: str) -> None:

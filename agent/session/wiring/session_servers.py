@@ -12,7 +12,7 @@ from agent.errors import HermesError
 from agent.events import Noticed
 from agent.integrations.mcp.server import RefusedError
 from agent.integrations.mcp.server_config import LaunchEnvironment, declared_servers, given_servers
-from agent.integrations.mcp.server_requests import FormAsker, Sampling, asked_of_person
+from agent.integrations.mcp.server_requests import FormAsker, Sampling, ask_person
 from agent.integrations.mcp.service import McpService
 from agent.integrations.mcp.tools import register_servers
 from agent.integrations.server_events import ServerLogged
@@ -45,7 +45,7 @@ class SessionAnswers:
     async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.asker is None:
             return {"action": "decline"}
-        return await asked_of_person(self.asker, server, params)
+        return await ask_person(self.asker, server, params)
 
     async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.sampling is None:
@@ -94,7 +94,7 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     if servers:
         await asyncio.to_thread(service.load)
     told = [*declared.problems, *problems, *service.notices()]
-    if service.unknown():
+    if service.has_unknown():
         if options.attended:
             learning = service.learn_beside()
             # A caller that hands servers over means to use them at once.

@@ -26,8 +26,8 @@ async def transcribed(
     engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
 ) -> str:
     """What a recording says. Raises `HermesError`."""
-    from agent.integrations.senses.hearing import checked
-    from agent.integrations.senses.kinds import heard as heard_by
+    from agent.integrations.senses.hearing import check_recording
+    from agent.integrations.senses.kinds import transcribe_sound as heard_by
     from agent.integrations.senses.service import readiness
     from agent.session.wiring.plugin_senses import plugin_services
 
@@ -43,7 +43,9 @@ async def transcribed(
     ending = ENDINGS.get(ending, ending)
     try:
         if brought is not None and brought.name == ready.by:
-            heard = await heard_by(brought, data, *checked(data, f"voice{ending}", ""), _sent_for_this)
+            heard = await heard_by(
+                brought, data, *check_recording(data, f"voice{ending}", ""), _sent_for_this
+            )
         else:
             listener = _listener(engine, settings, environ)
             heard = await listener.hear(ready.by, data, f"voice{ending}", "", _sent_for_this)

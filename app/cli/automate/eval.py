@@ -29,7 +29,7 @@ def print_result(result: SuiteResult, report: Path) -> None:
     """A result for a terminal; what rests on a judge that does not count is grey."""
     summary = result.summary()
     low, high = summary["interval"]
-    judged, doubt = result.judged(), result.doubt()
+    judged, doubt = result.judged_tasks(), result.doubt()
     head = f"{result.suite}: {summary['passed']:.1%} passed (95 %: {low:.0%} to {high:.0%})"
     _say(head, grey=bool(doubt))
     for k, value in summary["pass_at"].items():
@@ -74,7 +74,7 @@ def calibration_lines(found: Calibration) -> tuple[str, str]:
 
 
 def _judge_lines(result: SuiteResult) -> tuple[str, ...]:
-    if not result.judged():
+    if not result.judged_tasks():
         return ("no judge",)
     return () if result.judge is None else calibration_lines(result.judge)
 
@@ -168,7 +168,7 @@ def _run(args: argparse.Namespace) -> int:
     async def work() -> SuiteResult:
         environ, judge = dict(os.environ), None
         with_what = {"skills": args.skills, "memory": args.memory}
-        if suite.judged:
+        if suite.has_judge:
             # Before the judge is asked: what it says would be for nothing.
             await require_folder(suite, folder, options, environ, **with_what)
             judge = await calibrate(
@@ -236,9 +236,9 @@ def _judge(args: argparse.Namespace) -> None:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.automation.evaluation.suite import bundled, read_suite
+    from agent.automation.evaluation.suite import bundled_suites, read_suite
 
-    suites = [read_suite(name) for name in bundled()]
+    suites = [read_suite(name) for name in bundled_suites()]
     if args.as_json:
         say_json([{"name": each.name, "tasks": len(each.tasks)} for each in suites])
     else:

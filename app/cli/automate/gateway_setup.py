@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> None:
 def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
     from agent.core.config.edit import set_setting
     from agent.core.config.env_file import keep_key
-    from agent.integrations.gateways.checking import tried
+    from agent.integrations.gateways.checking import check_gateway
 
     settings, environ = _as_they_are(home, kind)
     wanted = _given(kind, args.given)
@@ -80,7 +80,7 @@ def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
     settings = _changed(kind, settings, wanted)
     who = ""
     if not args.unchecked:
-        who = asyncio.run(tried(kind, settings, {**environ, **secrets}, home.gateways / kind.name))
+        who = asyncio.run(check_gateway(kind, settings, {**environ, **secrets}, home.gateways / kind.name))
     for variable, value in secrets.items():
         keep_key(home, variable, value)
     for name, value in wanted.items():

@@ -36,18 +36,18 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_named(args: argparse.Namespace) -> None:
-    from agent.integrations.extras import checked
+    from agent.integrations.extras import check_names
 
-    names = checked(args.names)
+    names = check_names(args.names)
     _add(names, ask=not args.yes)
     if args.as_json:
         _list(args, names)
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.integrations.extras import checked, removing
+    from agent.integrations.extras import check_names, removing
 
-    names = checked(args.names)
+    names = check_names(args.names)
     change = removing(names)
     if change.command:
         _carry_out(change.command, change.obstacle, change.line, 0, ask=not args.yes)

@@ -74,7 +74,7 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
 
 def run_login(home: Home, args: argparse.Namespace) -> None:
     """Sign in again."""
-    declared = servers_of(home).named(args.name)
+    declared = servers_of(home).find_server(args.name)
     if not declared.config.url:
         raise ConfigError(f"{args.name} is started on this machine; only servers with an address sign in.")
 
@@ -87,13 +87,13 @@ def run_login(home: Home, args: argparse.Namespace) -> None:
 
 def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:
     """What a server offers, kept for sessions where it is one of theirs. Raises `HermesError`."""
-    from agent.integrations.mcp.catalog import listed, load_catalog, save_catalog
+    from agent.integrations.mcp.catalog import load_catalog, merge_listing, save_catalog
 
     async def work(server: Server) -> Any:
         return {**await server.connect(), "seconds": server.health.took, **await server.request("list", {})}
 
     found = _with_server(home, declared, args, work)
-    catalog = listed(load_catalog(home.servers, declared.config), found, found["able"])
+    catalog = merge_listing(load_catalog(home.servers, declared.config), found, found["able"])
     if declared in servers_of(home).servers:
         save_catalog(home.servers, declared.config, catalog)
     return {
@@ -122,7 +122,7 @@ def _declared(home: Home, which: str) -> DeclaredServer:
 
     if which.startswith(("http://", "https://")):
         return DeclaredServer(config=address_config(which), origin="settings")
-    declared = servers_of(home).named(which)
+    declared = servers_of(home).find_server(which)
     if not declared.agreed:
         raise ConfigError(f"Nobody agreed to {which} yet; agree with `hermes mcp trust {which}`.")
     return declared

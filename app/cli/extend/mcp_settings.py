@@ -34,7 +34,7 @@ def run_list(home: Home, args: argparse.Namespace) -> None:
         say(problem, sys.stderr)
     for each, catalog in known:
         say(_line(each, catalog))
-        for tool in catalog.parked() if catalog is not None else ():
+        for tool in catalog.parked_tools() if catalog is not None else ():
             say(f"    ▲ {tool.name} waits for `hermes mcp trust {each.config.name}`")
     if not known:
         say("There are no MCP servers; add one with `hermes mcp add NAME -- COMMAND` or `--url URL`.")
@@ -71,7 +71,7 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
     from app.cli.extend.mcp_connection import probed
 
     try:
-        found = probed(home, servers_of(home).named(args.name), args)
+        found = probed(home, servers_of(home).find_server(args.name), args)
     except HermesError as error:
         say(f"Added {args.name}, but: {error}", sys.stderr)
         return int(error.exit_code)
@@ -85,7 +85,7 @@ def run_remove(home: Home, args: argparse.Namespace) -> None:
     from agent.core.config.edit import drop_entry
     from agent.integrations.mcp.catalog import forget_catalog
 
-    server = servers_of(home).named(args.name)
+    server = servers_of(home).find_server(args.name)
     if server.origin == "project":
         raise ConfigError(f"{args.name} comes with this project; take it out of its .mcp.json.")
     if server.origin == "plugin":
@@ -104,9 +104,9 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
     from agent.integrations.mcp.catalog import load_catalog, save_catalog
     from agent.integrations.mcp.server_config import ServerAgreement
 
-    server = servers_of(home).named(args.name)
+    server = servers_of(home).find_server(args.name)
     catalog = load_catalog(home.servers, server.config)
-    parked = catalog.parked() if catalog is not None else ()
+    parked = catalog.parked_tools() if catalog is not None else ()
     if server.agreed and not parked:
         answer(
             args, {"trusted": args.name, "tools": [], "differences": {}}, f"{args.name} waits for nothing."
@@ -120,7 +120,7 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
     if not server.agreed and server.root is not None:
         ServerAgreement(home.servers).agree(server.root, server.config)
     if catalog is not None and parked:
-        save_catalog(home.servers, server.config, catalog.accepted())
+        save_catalog(home.servers, server.config, catalog.accept())
     names = [tool.name for tool in parked]
     changed = dict(catalog.differences) if catalog is not None else {}
     done = f"Agreed to {args.name}" + (f" and {len(names)} of its tools" if names else "")
@@ -134,7 +134,7 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
 
 def run_logout(home: Home, args: argparse.Namespace) -> None:
     """Forget what signing in gave."""
-    forgot = _tokens(home, servers_of(home).named(args.name)).forget()
+    forgot = _tokens(home, servers_of(home).find_server(args.name)).forget()
     text = f"Signed out of {args.name}." if forgot else f"Nobody was signed in to {args.name}."
     answer(args, {"signed_out": forgot}, text)
 
@@ -153,7 +153,7 @@ def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
         say(f"  {clean(config.place)}")
         for term in config.terms:
             say(f"  {clean(term)}")
-    for tool in catalog.parked() if catalog is not None else ():
+    for tool in catalog.parked_tools() if catalog is not None else ():
         why = "changed" if catalog is not None and catalog.standing(tool) == "changed" else tool.suspicion
         say(f"Tool {tool.name} ({why}):")
         for line in _told(tool, catalog):
@@ -164,7 +164,7 @@ def _told(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
     """What changed in a tool, or all that it says. Outside text, with what cannot be seen spelled out."""
     if catalog is not None and (difference := catalog.differences.get(tool.name)):
         return reveal(difference).splitlines()
-    lines = reveal(tool.told).splitlines()
+    lines = reveal(tool.model_text).splitlines()
     cut = [f"… {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
     return [f"  {line}" for line in (*lines[:MOST_LINES], *cut)]
 
@@ -180,7 +180,7 @@ def _as_data(server: DeclaredServer, catalog: ServerCatalog | None) -> dict[str,
         "agreed": server.agreed,
         "known": catalog is not None,
         "tools": [tool.name for tool in catalog.ready() if config.offers(tool.name)] if catalog else [],
-        "parked": {tool.name: catalog.standing(tool) for tool in catalog.parked()} if catalog else {},
+        "parked": {tool.name: catalog.standing(tool) for tool in catalog.parked_tools()} if catalog else {},
         "differences": dict(catalog.differences) if catalog else {},
         "prompts": [prompt.name for prompt in catalog.prompts] if catalog else [],
     }

@@ -143,7 +143,7 @@ def _inspect(args: argparse.Namespace) -> None:
 
 def _install(args: argparse.Namespace) -> None:
     from agent.integrations.plugins.files import PluginError, is_name
-    from agent.integrations.plugins.installing import put_in_place, staged
+    from agent.integrations.plugins.installing import put_in_place, stage_copy
     from agent.integrations.plugins.shelf import find
 
     home = Home.locate()
@@ -157,7 +157,7 @@ def _install(args: argparse.Namespace) -> None:
         if is_name(args.source):
             raise PluginError(f"{reason}; install it with pip beside Hermes, and then run this again.")
         raise PluginError(f"{reason}; give one of the two.")
-    with staged(home, Path(args.source)) as plugin:
+    with stage_copy(home, Path(args.source)) as plugin:
         before = next((each for each in find(home, Path.cwd()) if each.name == plugin.name), None)
         if before is not None and before.place != "home":
             raise PluginError(f"The name {plugin.name} is taken by the plugin in {from_home(before.folder)}.")

@@ -87,10 +87,10 @@ def git(subject: HealthSubject) -> HealthFinding:
 
 def language_servers(subject: HealthSubject) -> HealthFinding:
     """Which language servers are installed; without one edits are not checked by it."""
-    from agent.integrations.diagnostics.server_process import LANGUAGES, installed
+    from agent.integrations.diagnostics.server_process import LANGUAGES, find_server
 
     find = partial(shutil.which, path=subject.environ.get("PATH", ""))
-    kinds = {each.name: installed(each, {}, find) for each in LANGUAGES}
+    kinds = {each.name: find_server(each, {}, find) for each in LANGUAGES}
     found = {language: "" if kind is None else kind.name for language, kind in kinds.items()}
     there = ", ".join(f"{program} ({name})" for name, program in found.items() if program)
     missing = ", ".join(name for name, program in found.items() if not program)

@@ -44,7 +44,7 @@ def _hooks() -> tuple[list[Hook], HookConsent]:
 
 def _list(args: argparse.Namespace) -> None:
     hooks, consent = _hooks()
-    agreed = consent.agreed()
+    agreed = consent.agreed_digests()
     if args.as_json:
         shown = [
             {
@@ -80,7 +80,7 @@ def _trust(args: argparse.Namespace) -> int:
     hooks, consent = _hooks()
     if not hooks:
         raise ConfigError("The settings have no hooks; nothing to agree to.")
-    agreed = consent.agreed()
+    agreed = consent.agreed_digests()
     for hook in hooks:
         say(_line(hook, hook.digest in agreed))
     question = "They run as you, outside of the sandbox. Agree?"

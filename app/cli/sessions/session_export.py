@@ -133,7 +133,7 @@ def _passed(folder: Path) -> frozenset[str]:
     results = ResultFolder(folder)
     if not results.results.is_file():
         raise ConfigError(f"{folder} holds no results of a batch or suite; give the folder of its -o.")
-    latest = {each.key: each for each in results.ended()}
+    latest = {each.key: each for each in results.task_results()}
     return frozenset(each.session for each in latest.values() if each.passed and each.session)
 
 

@@ -46,7 +46,7 @@ async def _dictate(app: AppContext, enough: asyncio.Event) -> str:
     try:
         sound = await _record(app, dictation.recording, enough)
         app.say("Writing down what you said …")
-        return await dictation.written(sound)
+        return await dictation.transcribe(sound)
     finally:
         await dictation.aclose()
 
@@ -57,7 +57,7 @@ async def _record(app: AppContext, recording: Recording, enough: asyncio.Event) 
     try:
         key = app.keys.label("prompt.talk") or "/talk"
         app.say(f"Recording: speak, then {key} again.", timeout=3_600)
-        ends = [asyncio.ensure_future(enough.wait()), asyncio.ensure_future(recording.ended())]
+        ends = [asyncio.ensure_future(enough.wait()), asyncio.ensure_future(recording.wait())]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -198,7 +198,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
     more += [f"repeat: {job.runs} of {intent.repeat}"] if intent.repeat is not None else []
     parts: list[str | tuple[str, str]] = [
         one_line(intent.prompt or intent.script, 2_000),
-        (f"\n\n{one_line(job.explained, 600)} ({one_line(intent.zone, 60)})\n", "$text-muted"),
+        (f"\n\n{one_line(job.explanation, 600)} ({one_line(intent.zone, 60)})\n", "$text-muted"),
         (f"{one_line(job.problem, 600)}\n" if job.problem else "", "$text-error"),
         (one_line(" · ".join(more), 600), "$text-muted"),
         (f"\nallowed: {one_line(', '.join(intent.allow), 600)}" if intent.allow else "", "$text-muted"),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.integrations.extras import adding, checked, removing
+from agent.integrations.extras import adding, check_names, removing
 from app.tui.terminal.pip_progress import PipProgress, with_raw_progress
 from tests.support import command
 from tools.extras import EXTRAS
@@ -31,7 +31,7 @@ def test_an_extra_of_a_checkout_is_installed_with_its_pins_and_hashes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("agent.integrations.extras.is_installed", lambda name: False)
-    change = adding(checked(["serve"]))
+    change = adding(check_names(["serve"]))
     assert "--require-hashes" in change.command
     pins = Path(change.command[-1])
     text = pins.read_text()

@@ -11,7 +11,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.errors import HermesError
-from agent.integrations.senses.hearing import Recording, RecordingError, mended, recorder
+from agent.integrations.senses.hearing import Recording, RecordingError, fix_wav_size, recorder
 from agent.session.wiring.outside_services import begin_dictation
 from tests.app.tui.skin_stage import dressed, running
 from tests.support.services import KEYS, Services
@@ -60,7 +60,7 @@ async def test_without_a_microphone_the_reason_is_told(tmp_path: Path, script: s
     path = program(tmp_path, script)
     recording = Recording(recorder("", path), path)
     await recording.start()
-    await recording.ended()
+    await recording.wait()
     with pytest.raises(RecordingError, match=words):
         await recording.finish()
 
@@ -80,8 +80,8 @@ async def test_a_recording_ends_when_told_and_leaves_nothing_on_the_disk(tmp_pat
 
 def test_a_head_that_was_never_finished_is_mended() -> None:
     whole = sound()
-    assert mended(whole[:4] + b"\0\0\0\0" + whole[8:40] + b"\xff\xff\xff\x7f" + whole[44:]) == whole
-    assert mended(b"ID3 something else") == b"ID3 something else"
+    assert fix_wav_size(whole[:4] + b"\0\0\0\0" + whole[8:40] + b"\xff\xff\xff\x7f" + whole[44:]) == whole
+    assert fix_wav_size(b"ID3 something else") == b"ID3 something else"
 
 
 @pytest.mark.parametrize(

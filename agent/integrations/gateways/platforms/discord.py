@@ -33,7 +33,7 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    bounded,
+    fetch_bounded,
     file_kind,
     http_client,
     require_host,
@@ -100,7 +100,7 @@ class DiscordAdapter:
         # What comes after a gap waits until the gap was read: the place of a channel only moves on.
         caught_up = asyncio.Event()
 
-        async def taken(message: discord.Message) -> None:
+        async def receive(message: discord.Message) -> None:
             incoming = self._incoming(message)
             if incoming is not None:
                 await take(incoming)
@@ -125,7 +125,7 @@ class DiscordAdapter:
         lost: asyncio.TimerHandle | None = None
         is_there(False)
 
-        async def guarded(work: Callable[[], Awaitable[None]]) -> None:
+        async def run_guarded(work: Callable[[], Awaitable[None]]) -> None:
             """What cannot be stored ends the connection; it comes again with the next."""
             try:
                 async with one_by_one:
@@ -136,13 +136,13 @@ class DiscordAdapter:
                 if not failed.done():
                     failed.set_exception(error)
 
-        async def missed() -> None:
+        async def receive_missed() -> None:
             for channel, last in list(self._seen.items()):
                 found = client.get_partial_messageable(int(channel))
                 with suppress(discord.Forbidden, discord.NotFound):
                     after = discord.Object(int(last))
                     async for message in found.history(limit=LOOKED_BACK, after=after, oldest_first=True):
-                        await taken(message)
+                        await receive(message)
 
         @client.event
         async def on_connect() -> None:
@@ -157,26 +157,26 @@ class DiscordAdapter:
         async def on_ready() -> None:
             is_there(True)
             ready(f"@{client.user}")
-            await guarded(missed)
+            await run_guarded(receive_missed)
             caught_up.set()
 
         @client.event
         async def on_resumed() -> None:
             is_there(True)
-            await guarded(missed)
+            await run_guarded(receive_missed)
             caught_up.set()
 
         @client.event
         async def on_message(message: discord.Message) -> None:
             await caught_up.wait()
-            await guarded(partial(taken, message))
+            await run_guarded(partial(receive, message))
 
         @client.event
         async def on_raw_message_edit(payload: discord.RawMessageUpdateEvent) -> None:
             incoming = self._incoming(payload.message, edited=True)
             # Links that are unfolded count as edits there; only a person's own has a time.
             if incoming is not None and payload.message.edited_at is not None:
-                await guarded(partial(take, incoming))
+                await run_guarded(partial(take, incoming))
 
         @client.event
         async def on_interaction(interaction: discord.Interaction) -> None:
@@ -185,7 +185,7 @@ class DiscordAdapter:
                 self._pressed[incoming.id] = interaction
                 while len(self._pressed) > 100:
                     self._pressed.pop(next(iter(self._pressed)))
-                await guarded(partial(take, incoming))
+                await run_guarded(partial(take, incoming))
 
         running = asyncio.create_task(client.start(self._token, reconnect=True))
         try:
@@ -239,7 +239,7 @@ class DiscordAdapter:
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         url = require_host(file.id, ("discordapp.com", "discordapp.net"), self._base)
-        return await bounded(self._files, self._files.build_request("GET", url), most, "Discord")
+        return await fetch_bounded(self._files, self._files.build_request("GET", url), most, "Discord")
 
     async def typing(self, place: Place) -> None:
         async with _faults():

@@ -42,7 +42,7 @@ from agent.integrations.gateways.adapter import (
     UndeliverableError,
     file_kind,
 )
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import translate_markdown
 
 SECONDS = 30.0
 """An answer of a server takes at most."""
@@ -113,7 +113,7 @@ class EmailAdapter:
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
         mail = self._mail(place, message.reply_to, key)
         mail.set_content(message.text)
-        mail.add_alternative(translated(message.text, "html"), subtype="html")
+        mail.add_alternative(translate_markdown(message.text, "html"), subtype="html")
         return await asyncio.to_thread(self._post, mail)
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
@@ -130,11 +130,11 @@ class EmailAdapter:
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         uid, _, number = file.id.partition(".")
 
-        def fetched() -> bytes:
+        def fetch_attachment() -> bytes:
             folder = _ImapFolder(self._imap, self._tls)
             try:
                 folder.open(self._address, self._password)
-                mail = _parsed(folder.read(uid))
+                mail = _parse(folder.read(uid))
             finally:
                 folder.close()
             parts = list(mail.iter_attachments())
@@ -145,7 +145,7 @@ class EmailAdapter:
                 raise UndeliverableError(f"The file is larger than {most:,} bytes.")
             return data
 
-        return await asyncio.to_thread(fetched)
+        return await asyncio.to_thread(fetch_attachment)
 
     async def typing(self, place: Place) -> None:
         """There is none."""
@@ -159,7 +159,7 @@ class EmailAdapter:
     def _incoming(self, uid: str, raw: bytes) -> Incoming | None:
         """What a mail says; None for those of programs, of lists and of our own."""
         try:
-            mail = _parsed(raw)
+            mail = _parse(raw)
             person = parseaddr(str(mail.get("From", "")))
             address = person[1].lower()
             automatic = str(mail.get("Auto-Submitted", "no")).lower() != "no"
@@ -167,7 +167,7 @@ class EmailAdapter:
                 return None
             if str(mail.get("Precedence", "")).lower() in ("bulk", "list", "junk", "auto_reply"):
                 return None
-            known = _verified(mail, address, self._authserv)
+            known = _is_verified(mail, address, self._authserv)
             files = tuple(_files(uid, mail))
             text = _text(mail)
             subject = " ".join(str(mail.get("Subject", "")).split())[:200]
@@ -266,20 +266,20 @@ class _ImapFolder:
                 raise BadCredentialsError(
                     "The mail server does not take the password; set it again."
                 ) from error
-            self._done(self._connection.select("INBOX"))
+            self._require_ok(self._connection.select("INBOX"))
 
     def unseen(self) -> list[str]:
         with _imap_faults():
             # What the server tells from here on may not be among what is found.
-            self._opened.response("EXISTS")
-            found = self._done(self._opened.uid("SEARCH", "UNSEEN"))
+            self._imap.response("EXISTS")
+            found = self._require_ok(self._imap.uid("SEARCH", "UNSEEN"))
             return [each.decode("ascii") for each in (found[0] or b"").split()]
 
     def read(self, uid: str) -> bytes:
         if not uid.isdigit():
             raise UndeliverableError("The mail is no longer there.")
         with _imap_faults():
-            found = self._done(self._opened.uid("FETCH", uid, f"(BODY.PEEK[]<0.{LARGEST}>)"))
+            found = self._require_ok(self._imap.uid("FETCH", uid, f"(BODY.PEEK[]<0.{LARGEST}>)"))
         for each in found:
             if isinstance(each, tuple):
                 return bytes(each[1])
@@ -287,12 +287,12 @@ class _ImapFolder:
 
     def mark(self, uid: str) -> None:
         with _imap_faults():
-            self._done(self._opened.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)"))
+            self._require_ok(self._imap.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)"))
 
     def wait(self, poll: float) -> None:
         """Until there is news, where the server tells (IDLE), else for `poll` seconds; or until stopped."""
         with _imap_faults():
-            connection = self._opened
+            connection = self._imap
             if connection.response("EXISTS")[1] != [None]:
                 # It came with the end of another command, and a server tells it once.
                 return
@@ -301,7 +301,7 @@ class _ImapFolder:
                 while not self._stopped and time.monotonic() < end:
                     time.sleep(min(0.25, poll))
                 if not self._stopped:
-                    self._done(connection.noop())
+                    self._require_ok(connection.noop())
                 return
             connection.send(b"HERMES IDLE\r\n")
             news = self._lines_before(b"+")
@@ -314,7 +314,7 @@ class _ImapFolder:
     def _lines_before(self, start: bytes) -> bool:
         """Read up to a line with this start; whether others came before it."""
         others = False
-        while not (line := self._opened.readline()).startswith(start):
+        while not (line := self._imap.readline()).startswith(start):
             if not line:
                 raise GatewayError("The mail server closed the connection.")
             if line.startswith(b"HERMES "):
@@ -336,13 +336,13 @@ class _ImapFolder:
                 connection.shutdown()
 
     @property
-    def _opened(self) -> _ImapConnection:
+    def _imap(self) -> _ImapConnection:
         if self._connection is None:
             raise GatewayError("The mail server is not connected.")
         return self._connection
 
     @staticmethod
-    def _done(answer: tuple[str, Any]) -> Any:
+    def _require_ok(answer: tuple[str, Any]) -> Any:
         if answer[0] != "OK":
             raise GatewayError(f"The mail server answers {answer[0]}.")
         return answer[1]
@@ -364,7 +364,7 @@ class _ImapConnection(imaplib.IMAP4):
     def read(self, size: int) -> bytes:
         while len(self._held) < size and self._fill():
             pass
-        return self._taken(size)
+        return self._take(size)
 
     def readline(self) -> bytes:
         searched = 0
@@ -373,8 +373,8 @@ class _ImapConnection(imaplib.IMAP4):
             if searched > LONGEST_LINE:
                 raise self.abort("The line is too long.")
             if not self._fill():
-                return self._taken(searched)
-        return self._taken(end + 1)
+                return self._take(searched)
+        return self._take(end + 1)
 
     def has_input(self, seconds: float) -> bool:
         """Whether the server said something, or does within this time; True also if it disconnected."""
@@ -388,7 +388,7 @@ class _ImapConnection(imaplib.IMAP4):
         self._held += data
         return bool(data)
 
-    def _taken(self, size: int) -> bytes:
+    def _take(self, size: int) -> bytes:
         data = bytes(self._held[:size])
         del self._held[:size]
         return data
@@ -407,13 +407,13 @@ def _imap_faults() -> Iterator[None]:
         raise GatewayError(f"The mail server cannot be reached ({type(error).__name__}).") from error
 
 
-def _parsed(raw: bytes) -> EmailMessage:
+def _parse(raw: bytes) -> EmailMessage:
     found = BytesParser(policy=email.policy.default).parsebytes(raw)
     assert isinstance(found, EmailMessage)
     return found
 
 
-def _verified(mail: EmailMessage, address: str, server: str) -> bool:
+def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
     """Whether our own server has found the sender to be who it says.
 
     The topmost header is the one it added; one that a stranger put in stands further below.

@@ -31,11 +31,11 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    bounded,
+    fetch_bounded,
     file_kind,
     http_client,
 )
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import translate_markdown
 from agent.integrations.gateways.people import keep_place, kept_place
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class MatrixAdapter:
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         async with _faults():
-            me = _checked(await self._client.whoami())
+            me = _check_answer(await self._client.whoami())
         self._user = self._client.user_id = me.user_id
         since = await asyncio.to_thread(kept_place, self._place)
         if since:
@@ -94,7 +94,7 @@ class MatrixAdapter:
         while True:
             told = await self._news(since)
             for room, invited in told.get("rooms", {}).get("invite", {}).items():
-                await self._invited(room, invited)
+                await self._accept_invitation(room, invited)
             for room, joined in told.get("rooms", {}).get("join", {}).items():
                 self._learn(room, joined)
                 # Without a place to go on from, what was said before we came is nothing to us.
@@ -110,12 +110,12 @@ class MatrixAdapter:
     async def _news(self, since: str) -> Mapping[str, Any]:
         """One look. By hand: the library gives out events without those it cannot check."""
         query = f"timeout={WAIT if since else 0}" + (f"&since={quote(since, safe='')}" if since else "")
-        told = await self._asked(f"sync?{query}", WAIT / 1_000 + 30)
+        told = await self._get_json(f"sync?{query}", WAIT / 1_000 + 30)
         if "next_batch" not in told:
             raise GatewayError("The homeserver answers without saying where to go on.")
         return told
 
-    async def _asked(self, path: str, seconds: float = 60.0) -> Mapping[str, Any]:
+    async def _get_json(self, path: str, seconds: float = 60.0) -> Mapping[str, Any]:
         """What the homeserver answers to a GET. Raises `GatewayError`."""
         request = self._files.build_request(
             "GET",
@@ -123,7 +123,7 @@ class MatrixAdapter:
             headers={"Authorization": f"Bearer {self._token}"},
             timeout=seconds,
         )
-        data = await bounded(self._files, request, 50_000_000, "Matrix")
+        data = await fetch_bounded(self._files, request, 50_000_000, "Matrix")
         try:
             told = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -144,7 +144,7 @@ class MatrixAdapter:
         for _ in range(PAGES):
             path = f"rooms/{quote(room, safe='')}/messages?dir=b&limit=100&filter={kinds}"
             try:
-                told = await self._asked(f"{path}&from={quote(place, safe='')}&to={quote(since, safe='')}")
+                told = await self._get_json(f"{path}&from={quote(place, safe='')}&to={quote(since, safe='')}")
             except UndeliverableError as error:
                 log.warning("what was said meanwhile in %s cannot be read: %s", room, error)
                 break
@@ -165,7 +165,7 @@ class MatrixAdapter:
                     return before.get("membership") != "join"
         return False
 
-    async def _invited(self, room: str, invited: Mapping[str, Any]) -> None:
+    async def _accept_invitation(self, room: str, invited: Mapping[str, Any]) -> None:
         """Come where a person asks us into a conversation of two, or one who is allowed into any room."""
         for event in invited.get("invite_state", {}).get("events", ()):
             content = event.get("content", {})
@@ -175,7 +175,7 @@ class MatrixAdapter:
                 if content.get("is_direct") is True or event.get("sender") in self._allowed:
                     try:
                         async with _faults():
-                            _checked(await self._client.join(room))
+                            _check_answer(await self._client.join(room))
                     except UndeliverableError as error:
                         # It was taken back meanwhile, and would come again with every look.
                         log.warning("an invitation to %s cannot be taken: %s", room, error)
@@ -193,7 +193,7 @@ class MatrixAdapter:
         """What an event says; None for what is nothing to us."""
         try:
             if event["type"] == "m.room.encrypted":
-                return self._encrypted(room, event)
+                return self._encrypted_message(room, event)
             if event["type"] != "m.room.message" or event["sender"] == self._user:
                 return None
             content: Mapping[str, Any] = event["content"]
@@ -233,7 +233,7 @@ class MatrixAdapter:
         except (KeyError, TypeError, AttributeError):
             return None
 
-    def _encrypted(self, room: str, event: Mapping[str, Any]) -> Incoming | None:
+    def _encrypted_message(self, room: str, event: Mapping[str, Any]) -> Incoming | None:
         if event["sender"] == self._user:
             return None
         return Incoming(
@@ -252,7 +252,7 @@ class MatrixAdapter:
         return text, self._user.lower() in text.lower()
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        return await self._put(place, _content(message, place), key)
+        return await self._send_event(place, _content(message, place), key)
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
         import time
@@ -264,7 +264,7 @@ class MatrixAdapter:
             "m.new_content": content,
             "m.relates_to": {"rel_type": "m.replace", "event_id": message_id},
         }
-        await self._put(place, changed, f"edit-{message_id[-20:]}-{time.time_ns()}")
+        await self._send_event(place, changed, f"edit-{message_id[-20:]}-{time.time_ns()}")
 
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
         import mimetypes
@@ -276,7 +276,7 @@ class MatrixAdapter:
             told, _ = await self._client.upload(
                 lambda *_: iter((data,)), content_type=media, filename=file.name, filesize=len(data)
             )
-            address = _checked(told).content_uri
+            address = _check_answer(told).content_uri
         content: dict[str, Any] = {
             "msgtype": _KINDS[file.kind],
             "body": file.caption or file.name,
@@ -286,7 +286,7 @@ class MatrixAdapter:
         }
         if file.kind == "voice":
             content["org.matrix.msc3245.voice"] = {}
-        return await self._put(place, {**content, **_relation(place)}, key)
+        return await self._send_event(place, {**content, **_relation(place)}, key)
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         server, _, media = file.id.removeprefix("mxc://").partition("/")
@@ -296,11 +296,11 @@ class MatrixAdapter:
             f"{self._base}/_matrix/client/v1/media/download/{quote(server, safe=':')}/{quote(media, safe='')}"
         )
         request = self._files.build_request("GET", url, headers={"Authorization": f"Bearer {self._token}"})
-        return await bounded(self._files, request, most, "Matrix")
+        return await fetch_bounded(self._files, request, most, "Matrix")
 
     async def typing(self, place: Place) -> None:
         async with _faults():
-            _checked(await self._client.room_typing(place.chat, True, int(LIMITS.typing * 1_000)))
+            _check_answer(await self._client.room_typing(place.chat, True, int(LIMITS.typing * 1_000)))
 
     async def acknowledge(self, incoming: Incoming, told: str) -> None:
         """There are no buttons."""
@@ -312,13 +312,13 @@ class MatrixAdapter:
         except Exception:
             log.warning("the connection could not be closed in order", exc_info=True)
 
-    async def _put(self, place: Place, content: dict[str, Any], key: str) -> str:
+    async def _send_event(self, place: Place, content: dict[str, Any], key: str) -> str:
         async with _faults():
             # The server knows a transaction again and gives the event it made of it.
             told = await self._client.room_send(
                 place.chat, "m.room.message", content, tx_id=key, ignore_unverified_devices=True
             )
-            return str(_checked(told).event_id)
+            return str(_check_answer(told).event_id)
 
 
 def _content(message: Outgoing, place: Place) -> dict[str, Any]:
@@ -326,7 +326,7 @@ def _content(message: Outgoing, place: Place) -> dict[str, Any]:
         "msgtype": "m.notice" if message.quiet else "m.text",
         "body": message.text,
         "format": "org.matrix.custom.html",
-        "formatted_body": translated(message.text, "html"),
+        "formatted_body": translate_markdown(message.text, "html"),
     }
     return {**found, **_relation(place, message.reply_to)}
 
@@ -352,7 +352,7 @@ def _without_quote(text: str) -> str:
     return "\n".join(lines).lstrip("\n") if len(lines) < len(text.split("\n")) else text
 
 
-def _checked(told: Any) -> Any:
+def _check_answer(told: Any) -> Any:
     """The answer of the library; its own errors are answers too. Raises `GatewayError`."""
     from nio import ErrorResponse
 

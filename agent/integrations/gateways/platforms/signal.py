@@ -34,7 +34,7 @@ from agent.integrations.gateways.adapter import (
     json_call,
     talking,
 )
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import translate_markdown
 from agent.integrations.gateways.people import keep_place, kept_place
 
 DAEMON = "http://127.0.0.1:8080"
@@ -118,18 +118,18 @@ class SignalAdapter:
         self._own.add(self._account)
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        return await self._sent(place, {"message": translated(message.text, "signal")})
+        return await self._send(place, {"message": translate_markdown(message.text, "signal")})
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        told = {"message": translated(message.text, "signal"), "editTimestamp": int(message_id)}
-        await self._sent(place, told)
+        told = {"message": translate_markdown(message.text, "signal"), "editTimestamp": int(message_id)}
+        await self._send(place, told)
 
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
         data = await asyncio.to_thread(file.path.read_bytes)
         # As data, because a daemon in a container does not see our files.
         name = file.name.replace(";", "_").replace(",", "_")
         attached = f"data:application/octet-stream;filename={name};base64,{base64.b64encode(data).decode()}"
-        return await self._sent(place, {"message": file.caption, "attachments": [attached]})
+        return await self._send(place, {"message": file.caption, "attachments": [attached]})
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         if file.size > most:
@@ -154,13 +154,13 @@ class SignalAdapter:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    async def _sent(self, place: Place, what: Mapping[str, Any]) -> str:
+    async def _send(self, place: Place, what: Mapping[str, Any]) -> str:
         answer = await self._call("send", **_where(place), **what)
         if not isinstance(answer, Mapping) or not isinstance(answer.get("timestamp"), int):
             raise GatewayError("signal-cli sent no receipt.")
         failures = [each for each in answer.get("results") or () if each.get("type") != "SUCCESS"]
         if failures and len(failures) == len(answer["results"]):
-            _failed(failures[0])
+            _raise_failure(failures[0])
         return str(answer["timestamp"])
 
     async def _call(self, method: str, **parameters: Any) -> Any:
@@ -180,7 +180,7 @@ class SignalAdapter:
             waits = [each.get("retryAfterSeconds") for each in results]
             raise RateLimitedError(float(next((w for w in waits if isinstance(w, (int, float))), 60)))
         for each in results:
-            _failed(each)
+            _raise_failure(each)
         words = str(error.get("message", ""))[:200]
         if error.get("code") == _NO_METHOD:
             raise _UnknownMethodError(f"signal-cli: {words}")
@@ -276,7 +276,7 @@ def _where(place: Place) -> dict[str, Any]:
     return {"recipient": [place.chat]}
 
 
-def _failed(result: Mapping[str, Any]) -> None:
+def _raise_failure(result: Mapping[str, Any]) -> None:
     """Raise the error for one recipient, if there was one."""
     match result.get("type"):
         case "SUCCESS":

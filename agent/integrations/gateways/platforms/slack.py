@@ -26,12 +26,12 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    bounded,
+    fetch_bounded,
     file_kind,
     http_client,
     require_host,
 )
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import translate_markdown
 
 if TYPE_CHECKING:
     from slack_sdk.socket_mode.request import SocketModeRequest
@@ -110,13 +110,13 @@ class SlackAdapter:
                 thread_ts=place.thread or None,
                 unfurl_links=False,
                 unfurl_media=False,
-                **_said(message),
+                **_message_fields(message),
             )
         return str(told["ts"])
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
         async with _faults():
-            await self._web.chat_update(channel=place.chat, ts=message_id, **_said(message))
+            await self._web.chat_update(channel=place.chat, ts=message_id, **_message_fields(message))
 
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
         data = await asyncio.to_thread(file.path.read_bytes)
@@ -126,7 +126,7 @@ class SlackAdapter:
                 thread_ts=place.thread or None,
                 file=data,
                 filename=file.name,
-                initial_comment=translated(file.caption, "slack") or None,
+                initial_comment=translate_markdown(file.caption, "slack") or None,
             )
         files: Any = told["files"]
         return str(files[0]["id"])
@@ -134,7 +134,7 @@ class SlackAdapter:
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         url = require_host(file.id, ("slack.com", "slack-files.com"), self._base)
         request = self._files.build_request("GET", url, headers={"Authorization": f"Bearer {self._token}"})
-        return await bounded(self._files, request, most, "Slack")
+        return await fetch_bounded(self._files, request, most, "Slack")
 
     async def typing(self, place: Place) -> None:
         """Apps cannot show it."""
@@ -150,7 +150,7 @@ class SlackAdapter:
         payload: Mapping[str, Any] = request.payload if isinstance(request.payload, Mapping) else {}
         try:
             if request.type == "interactive":
-                return _pressed(payload)
+                return _button_press(payload)
             if request.type == "slash_commands":
                 return _command(payload)
             return self._event(payload["event"]) if request.type == "events_api" else None
@@ -190,7 +190,7 @@ class SlackAdapter:
         )
 
 
-def _pressed(payload: Mapping[str, Any]) -> Incoming | None:
+def _button_press(payload: Mapping[str, Any]) -> Incoming | None:
     if payload["type"] != "block_actions":
         return None
     action, channel = payload["actions"][0], payload["channel"]
@@ -232,17 +232,17 @@ def _file(data: Mapping[str, Any]) -> IncomingFile:
 def _plain(text: str) -> str:
     """Slack's form of a text as it was typed: links and names spelled out, three characters unescaped."""
 
-    def spelled(found: re.Match[str]) -> str:
+    def replace_reference(found: re.Match[str]) -> str:
         mark, target, label = found.groups()
         if mark:
             return f"{'@' if mark in '@!' else '#'}{label or target}"
         return target if not label or label == target else f"{label} ({target})"
 
-    return html.unescape(_TAG.sub(spelled, text))
+    return html.unescape(_TAG.sub(replace_reference, text))
 
 
-def _said(message: Outgoing) -> dict[str, Any]:
-    text = translated(message.text, "slack")
+def _message_fields(message: Outgoing) -> dict[str, Any]:
+    text = translate_markdown(message.text, "slack")
     if not message.buttons:
         return {"text": text, "blocks": []}
     buttons = [

@@ -25,11 +25,11 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    bounded,
+    fetch_bounded,
     http_client,
     json_call,
 )
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import translate_markdown
 
 if TYPE_CHECKING:
     import telegram
@@ -129,7 +129,7 @@ class TelegramAdapter:
         if message.reply_to.isdigit():
             reply = ReplyParameters(int(message.reply_to), allow_sending_without_reply=True)
 
-        async def sent(chat: str, text: str, mode: str | None) -> str:
+        async def send_text(chat: str, text: str, mode: str | None) -> str:
             found = await self._bot.send_message(
                 chat,
                 text,
@@ -142,21 +142,21 @@ class TelegramAdapter:
             )
             return str(found.message_id)
 
-        async def tried(chat: str) -> str:
+        async def send_with_fallback(chat: str) -> str:
             try:
-                return await sent(chat, translated(message.text, "telegram"), "HTML")
+                return await send_text(chat, translate_markdown(message.text, "telegram"), "HTML")
             except BadRequest as error:
                 if not _is_markup(error):
                     raise
-                return await sent(chat, message.text, None)
+                return await send_text(chat, message.text, None)
 
-        return await self._at(place, tried)
+        return await self._at(place, send_with_fallback)
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
         from telegram import LinkPreviewOptions
         from telegram.error import BadRequest
 
-        async def edited(chat: str, text: str, mode: str | None) -> None:
+        async def edit_text(chat: str, text: str, mode: str | None) -> None:
             await self._bot.edit_message_text(
                 text,
                 chat,
@@ -166,20 +166,20 @@ class TelegramAdapter:
                 link_preview_options=LinkPreviewOptions(is_disabled=True),
             )
 
-        async def tried(chat: str) -> None:
+        async def edit_with_fallback(chat: str) -> None:
             try:
-                await edited(chat, translated(message.text, "telegram"), "HTML")
+                await edit_text(chat, translate_markdown(message.text, "telegram"), "HTML")
             except BadRequest as error:
                 if "not modified" in error.message.lower():
                     return
                 if not _is_markup(error):
                     raise
-                await edited(chat, message.text, None)
+                await edit_text(chat, message.text, None)
 
-        await self._at(place, tried)
+        await self._at(place, edit_with_fallback)
 
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
-        async def sent(chat: str) -> str:
+        async def send_to(chat: str) -> str:
             common = {"caption": file.caption[:1_024] or None, "message_thread_id": _thread(place)}
             if file.kind == "image":
                 found = await self._bot.send_photo(chat, file.path, filename=file.name, **common)
@@ -189,7 +189,7 @@ class TelegramAdapter:
                 found = await self._bot.send_document(chat, file.path, filename=file.name, **common)
             return str(found.message_id)
 
-        return await self._at(place, sent)
+        return await self._at(place, send_to)
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         async with _faults():
@@ -199,13 +199,13 @@ class TelegramAdapter:
         if not found.file_path:
             raise UndeliverableError("The file is no longer there.")
         request = self._files.build_request("GET", found.file_path)
-        return await bounded(self._files, request, most, "Telegram")
+        return await fetch_bounded(self._files, request, most, "Telegram")
 
     async def typing(self, place: Place) -> None:
-        async def typed(chat: str) -> None:
+        async def send_typing(chat: str) -> None:
             await self._bot.send_chat_action(chat, "typing", message_thread_id=_thread(place))
 
-        await self._at(place, typed)
+        await self._at(place, send_typing)
 
     async def _at(self, place: Place, work: Callable[[str], Awaitable[T]]) -> T:
         """Do something in a chat, under the id it has now. Raises `GatewayError`."""

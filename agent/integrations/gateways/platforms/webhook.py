@@ -93,10 +93,10 @@ class WebhookAdapter:
         return CallAnswer(202, b'{"ok": true}', "application/json")
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        return await self._post({"type": "message", **_where(place), **_said(message)}, key)
+        return await self._post({"type": "message", **_where(place), **_message_fields(message)}, key)
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        told = {"type": "edit", "message": message_id, **_where(place), **_said(message)}
+        told = {"type": "edit", "message": message_id, **_where(place), **_message_fields(message)}
         await self._post(told, f"{message_id}-{time.time_ns()}")
 
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
@@ -179,7 +179,7 @@ def _where(place: Place) -> dict[str, str]:
     return {"chat": place.chat, "thread": place.thread}
 
 
-def _said(message: Outgoing) -> dict[str, Any]:
+def _message_fields(message: Outgoing) -> dict[str, Any]:
     buttons = [{"label": each.label, "value": each.value} for each in message.buttons]
     return {"text": message.text, "buttons": buttons, "reply_to": message.reply_to, "quiet": message.quiet}
 

@@ -33,13 +33,13 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    bounded,
+    fetch_bounded,
     file_kind,
     http_client,
     require_host,
     talking,
 )
-from agent.integrations.gateways.markup import translated
+from agent.integrations.gateways.markup import translate_markdown
 
 if TYPE_CHECKING:
     import httpx2
@@ -102,7 +102,7 @@ class WhatsAppAdapter:
         return CallAnswer(200)
 
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        text = translated(message.text, "whatsapp")
+        text = translate_markdown(message.text, "whatsapp")
         body: dict[str, Any] = {"type": "text", "text": {"preview_url": False, "body": text}}
         # Text above buttons has at most 1,024 characters; a longer one goes first.
         if message.buttons and len(text) > 1_024:
@@ -130,11 +130,11 @@ class WhatsAppAdapter:
             data={"messaging_product": "whatsapp", "type": media},
             files={"file": (file.name, data, media)},
         )
-        told = await self._answered(request)
+        told = await self._request(request)
         kind = {"image": "image", "voice": "audio", "file": "document"}[file.kind]
         content: dict[str, Any] = {"id": str(told["id"])}
         if file.caption and kind != "audio":
-            content["caption"] = translated(file.caption, "whatsapp")[:1_024]
+            content["caption"] = translate_markdown(file.caption, "whatsapp")[:1_024]
         if kind == "document":
             content["filename"] = file.name
         return await self._message(place, {"type": kind, kind: content}, "")
@@ -144,7 +144,7 @@ class WhatsAppAdapter:
         hosts = ("facebook.com", "fbsbx.com", "whatsapp.net", "fbcdn.net")
         url = require_host(str(told.get("url", "")), hosts, self._base)
         request = self._client.build_request("GET", url, headers=self._headers)
-        return await bounded(self._client, request, most, TITLE)
+        return await fetch_bounded(self._client, request, most, TITLE)
 
     async def typing(self, place: Place) -> None:
         """It belongs to a message there, and marks that as read."""
@@ -175,9 +175,9 @@ class WhatsAppAdapter:
 
     async def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         request = self._client.build_request(method, f"{self._base}/{path}", headers=self._headers, json=body)
-        return await self._answered(request)
+        return await self._request(request)
 
-    async def _answered(self, request: httpx2.Request) -> dict[str, Any]:
+    async def _request(self, request: httpx2.Request) -> dict[str, Any]:
         """The answer of the Graph API, whose errors have numbers of their own."""
         async with talking(TITLE):
             response = await self._client.send(request, stream=True)

@@ -34,7 +34,7 @@ from agent.integrations.mcp.host.stdio import (
     own_places,
     resolved_command,
     stdio_streams,
-    wrapped,
+    wrap_command,
 )
 from agent.integrations.mcp.launch import ServerLaunch
 from agent.integrations.mcp.server import LogPace
@@ -160,7 +160,7 @@ class ServerConnection:
         self._filter.begin()
         tools = await self._pages("tools", client.list_tools) if able.tools else []
         self._as_tasks = tools_run_as_tasks(client, tools)
-        checked = await asyncio.to_thread(_checked, tools, self._filter.schemas)
+        checked = await asyncio.to_thread(_check_tools, tools, self._filter.schemas)
         prompts = await self._pages("prompts", client.list_prompts) if able.prompts else []
         return {"tools": checked + self._filter.refused, "prompts": prompts}
 
@@ -180,7 +180,7 @@ class ServerConnection:
         client = self._need()
         told = 0.0
 
-        async def told_of(progress: float, total: float | None, message: str | None) -> None:
+        async def report_progress(progress: float, total: float | None, message: str | None) -> None:
             nonlocal told
             now = time.monotonic()
             if now - told >= _PACE or progress == total:
@@ -189,36 +189,36 @@ class ServerConnection:
 
         async def call() -> dict[str, Any]:
             if name in self._as_tasks:
-                return await call_as_task(client, name, arguments, told_of)
-            return _dumped(await client.call_tool(name, arguments, progress_callback=told_of))
+                return await call_as_task(client, name, arguments, report_progress)
+            return _dump(await client.call_tool(name, arguments, progress_callback=report_progress))
 
-        answer = await self._asked(with_addresses(call, self._ask))
+        answer = await self._await_answer(with_addresses(call, self._ask))
         return results.call_result(answer, Path(self._launch.files))
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
-        answer = await self._asked(self._need().read_resource(uri))
-        return results.resource_result(_dumped(answer), Path(self._launch.files))
+        answer = await self._await_answer(self._need().read_resource(uri))
+        return results.resource_result(_dump(answer), Path(self._launch.files))
 
     async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
-        answer = await self._asked(self._need().get_prompt(name, arguments))
-        return results.prompt_result(_dumped(answer), Path(self._launch.files))
+        answer = await self._await_answer(self._need().get_prompt(name, arguments))
+        return results.prompt_result(_dump(answer), Path(self._launch.files))
 
     def _need(self) -> Client:
         if self._gone or self._client is None:
             raise CallFaultError(self._gone or "it is not connected", gone=True)
         return self._client
 
-    async def _asked(self, request: Awaitable[Any]) -> Any:
+    async def _await_answer(self, request: Awaitable[Any]) -> Any:
         try:
             return await request
         except Exception as error:
             fault = self._fault(error)
             if fault.gone and not self._gone and self._launch.transport == "stdio":
-                await self._told_why()
+                await self._wait_for_end()
                 fault = self._fault(error)
             raise fault from error
 
-    async def _told_why(self) -> None:
+    async def _wait_for_end(self) -> None:
         """Wait a moment for how a server ended, which is known after its output has."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDS_WITHIN):
@@ -233,7 +233,7 @@ class ServerConnection:
         found: list[Any] = []
         cursor, size = None, 0
         for _ in range(MOST_PAGES):
-            page = _dumped(await self._asked(fetch(cursor=cursor, cache_mode="refresh")))
+            page = _dump(await self._await_answer(fetch(cursor=cursor, cache_mode="refresh")))
             entries = page.get(_WIRE_NAMES.get(field, field)) or []
             size += sum(len(str(each)) for each in entries)
             found += entries
@@ -297,8 +297,8 @@ class ServerConnection:
                 raise CallFaultError(
                     f"there is no program {launch.command[0]!r}; install it or give its path"
                 ) from None
-            start = partial(wrapped, command, launch.confinement, Path(launch.folder))
-            return stdio_streams(start, env, launch.cwd, self._complaints, self._ended)
+            start = partial(wrap_command, command, launch.confinement, Path(launch.folder))
+            return stdio_streams(start, env, launch.cwd, self._complaints, self._note_end)
         auth = self._auth()
         reading = max(300.0, launch.timeout + 30)
         if launch.transport == "sse":
@@ -325,7 +325,7 @@ class ServerConnection:
         self._sign_in = provider_for(self._launch, self._ask)
         return self._sign_in
 
-    def _ended(self, reason: str) -> None:
+    def _note_end(self, reason: str) -> None:
         if not self._closing.is_set():
             self._gone = reason
             self._has_ended.set()
@@ -335,14 +335,14 @@ class ServerConnection:
 
     async def _sample(self, context: Any, params: Any) -> Any:
         try:
-            answer = await self._answer_to("sample", _dumped(params))
+            answer = await self._answer_to("sample", _dump(params))
         except CallFaultError as fault:
             return types.ErrorData(code=-1, message=str(fault))
         return types.CreateMessageResult.model_validate(answer)
 
     async def _elicit(self, context: Any, params: Any) -> Any:
         try:
-            answer = await self._answer_to("elicit", _dumped(params))
+            answer = await self._answer_to("elicit", _dump(params))
         except CallFaultError as fault:
             return types.ErrorData(code=types.INTERNAL_ERROR, message=str(fault))
         return types.ElicitResult.model_validate(answer)
@@ -411,7 +411,7 @@ class ServerConnection:
 _WIRE_NAMES = {"resource_templates": "resourceTemplates"}
 
 
-def _dumped(answer: Any) -> dict[str, Any]:
+def _dump(answer: Any) -> dict[str, Any]:
     return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
 
 
@@ -420,7 +420,7 @@ def _progress(done: float, total: float | None, message: str | None) -> str:
     return f"{share} {message}\n" if message else f"{share}\n"
 
 
-def _checked(tools: Sequence[Mapping[str, Any]], schemas: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _check_tools(tools: Sequence[Mapping[str, Any]], schemas: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The tools with their `schemas` as they were listed, and a mark on each whose schema cannot be read."""
     from jsonschema.validators import validator_for
 

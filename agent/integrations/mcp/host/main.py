@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from agent.integrations.mcp.launch import ServerLaunch, packed, read_frame
+from agent.integrations.mcp.launch import ServerLaunch, pack_frame, read_frame
 from tools.kit.children import FrameError
 
 _TURNS = 5
@@ -89,7 +89,7 @@ class _Host:
         from agent.integrations.mcp.host.results import CallFaultError, words
 
         try:
-            value = await self._called(number, method, arguments)
+            value = await self._call(number, method, arguments)
         except asyncio.CancelledError:
             self._send({"reply": number, "error": {"text": "it was cancelled"}})
             return
@@ -107,7 +107,7 @@ class _Host:
         except FrameError as error:
             self._send({"reply": number, "error": {"text": str(error)}})
 
-    async def _called(self, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
+    async def _call(self, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
         from agent.integrations.mcp.host.connection import ServerConnection
         from agent.integrations.mcp.host.results import CallFaultError
 
@@ -119,14 +119,16 @@ class _Host:
             return await self._connection.open()
         before = self._connection
         try:
-            return await self._asked_of(before, number, method, arguments)
+            return await self._call_connection(before, number, method, arguments)
         except CallFaultError as fault:
             if not fault.forgotten:
                 raise
         await self._begin_anew(before)
-        return await self._asked_of(self._connection, number, method, arguments)
+        return await self._call_connection(self._connection, number, method, arguments)
 
-    async def _asked_of(self, connection: Any, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
+    async def _call_connection(
+        self, connection: Any, number: int, method: str, arguments: Mapping[str, Any]
+    ) -> Any:
         if method == "call_tool":
             return await connection.call_tool(number, arguments["name"], arguments["arguments"])
         return await getattr(connection, method)(**arguments)
@@ -169,4 +171,4 @@ class _Host:
 
     def _send(self, frame: Mapping[str, Any]) -> None:
         if not self._writer.is_closing():
-            self._writer.write(packed(frame))
+            self._writer.write(pack_frame(frame))

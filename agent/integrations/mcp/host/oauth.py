@@ -270,11 +270,11 @@ class SignInProvider(OAuthClientProvider):
             while True:
                 flow = super()._auth_flow(request)
                 try:
-                    async for step in _relayed(flow):
+                    async for step in _relay(flow):
                         if step.request is request:
                             held.close()
                         step.response = yield step.request
-                        if step.request is request and await self._renewed(step.response, held):
+                        if step.request is request and await self._needs_renewal(step.response, held):
                             refresh = yield await self._refresh_token()
                             if await self._handle_refresh_response(refresh):
                                 held.close()
@@ -293,11 +293,11 @@ class SignInProvider(OAuthClientProvider):
 
     async def _take_turn(self, held: ExitStack) -> None:
         """Be the one that renews; what another process renewed meanwhile is taken over."""
-        lock = self._file.locked()
+        lock = self._file.lock()
         await asyncio.to_thread(held.enter_context, lock)
         await self._initialize()
 
-    async def _renewed(self, response: httpx2.Response, held: ExitStack) -> bool:
+    async def _needs_renewal(self, response: httpx2.Response, held: ExitStack) -> bool:
         """Whether to renew tokens that the server no longer takes, before a person is asked."""
         if response.status_code != 401 or not self.context.can_refresh_token():
             return False
@@ -321,7 +321,7 @@ class _Step:
         self.response: httpx2.Response | None = None
 
 
-async def _relayed(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> AsyncGenerator[_Step, None]:
+async def _relay(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> AsyncGenerator[_Step, None]:
     """A flow step by step; the response is put into the step before the next one is asked for."""
     try:
         step = _Step(await anext(flow))

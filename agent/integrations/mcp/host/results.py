@@ -44,24 +44,24 @@ MOST_PARTS = 1_000
 def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
     """The result of a tool; `error` holds its text where it says that it failed."""
     result = parts_result(answer.get("content") or [], files)
-    data = cleaned(answer.get("structuredContent"))
+    data = clean_data(answer.get("structuredContent"))
     if data is not None and not _says_the_same(result.get("content", ""), data):
-        result["data"] = _bounded(data, files)
+        result["data"] = _bound_result(data, files)
     if answer.get("isError"):
         result["error"] = result.pop("content", "") or "The tool failed and did not say why."
     return result
 
 
-def cleaned(data: Any, depth: int = 0) -> Any:
+def clean_data(data: Any, depth: int = 0) -> Any:
     """Data of a server with every text in it as `clean` leaves it; what is nested too deep is cut. Pure."""
     if isinstance(data, str):
         return clean(data)
     if depth > _DEEPEST:
         return "[… nested deeper than is read]"
     if isinstance(data, Mapping):
-        return {clean(str(key)): cleaned(value, depth + 1) for key, value in data.items()}
+        return {clean(str(key)): clean_data(value, depth + 1) for key, value in data.items()}
     if isinstance(data, list):
-        return [cleaned(each, depth + 1) for each in data]
+        return [clean_data(each, depth + 1) for each in data]
     return data
 
 
@@ -77,7 +77,7 @@ def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
     for each in (answer.get("messages") or [])[:MOST_PARTS]:
         part = parts_result([each.get("content") or {}], files)
         messages.append({"role": each.get("role", "user"), **part})
-    return {"description": cleaned(answer.get("description") or ""), "messages": messages}
+    return {"description": clean_data(answer.get("description") or ""), "messages": messages}
 
 
 def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
@@ -90,19 +90,19 @@ def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
                 texts.append(clean(str(part.get("text", ""))))
             case "image" | "audio" as kind:
                 name = "images" if kind == "image" else "sounds"
-                found.setdefault(name, []).append(_saved(part.get("data"), part.get("mimeType"), files))
+                found.setdefault(name, []).append(_save_file(part.get("data"), part.get("mimeType"), files))
             case "resource":
                 resource = part.get("resource") or {}
                 if isinstance(resource.get("text"), str):
                     texts.append(clean(f"[resource {resource.get('uri', '')}]\n{resource['text']}"))
                 else:
-                    saved = _saved(resource.get("blob"), resource.get("mimeType"), files)
+                    saved = _save_file(resource.get("blob"), resource.get("mimeType"), files)
                     found.setdefault("resources", []).append(
-                        {"uri": cleaned(resource.get("uri", "")), **saved}
+                        {"uri": clean_data(resource.get("uri", "")), **saved}
                     )
             case "resource_link":
                 link = {key: part[key] for key in ("uri", "name", "description", "mimeType") if part.get(key)}
-                found.setdefault("links", []).append(cleaned(link))
+                found.setdefault("links", []).append(clean_data(link))
             case _:
                 texts.append("[a part of a kind that is not known]")
     if len(parts) > MOST_PARTS:
@@ -123,7 +123,7 @@ def _text(text: str, files: Path) -> dict[str, Any]:
     }
 
 
-def _bounded(data: Any, files: Path) -> Any:
+def _bound_result(data: Any, files: Path) -> Any:
     text = json.dumps(data, ensure_ascii=False, default=str)
     if len(text) <= LONGEST_TEXT:
         return data
@@ -145,7 +145,7 @@ def _says_the_same(text: str, data: Any) -> bool:
     return said in (data, alone)
 
 
-def _saved(encoded: Any, media_type: Any, files: Path) -> dict[str, Any]:
+def _save_file(encoded: Any, media_type: Any, files: Path) -> dict[str, Any]:
     """Something that is not text as a file."""
     kind = clean(media_type) if isinstance(media_type, str) else "application/octet-stream"
     try:
@@ -359,7 +359,7 @@ class ListingFilter:
         dispatcher = client.session._dispatcher
         send = dispatcher.send_raw_request
 
-        async def filtered(method: str, *arguments: Any, **named: Any) -> dict[str, Any]:
+        async def send_filtered(method: str, *arguments: Any, **named: Any) -> dict[str, Any]:
             raw = await send(method, *arguments, **named)
             if client.protocol_version > LAST_WITH_HANDSHAKE:
                 # A result that does not say what it is counts as complete, by the protocol.
@@ -371,7 +371,7 @@ class ListingFilter:
                     return readable_result(raw, client.protocol_version)
             return raw
 
-        dispatcher.send_raw_request = filtered  # pyright: ignore[reportAttributeAccessIssue]
+        dispatcher.send_raw_request = send_filtered  # pyright: ignore[reportAttributeAccessIssue]
 
     def _without_faulty(self, raw: dict[str, Any], version: str) -> dict[str, Any]:
         tools = raw.get("tools")

@@ -232,7 +232,7 @@ def resolved_command(command: Sequence[str], path: str) -> list[str]:
     return [program, *command[1:]]
 
 
-def wrapped(argv: Sequence[str], confinement: Confinement | None, folder: Path) -> Wrapped:
+def wrap_command(argv: Sequence[str], confinement: Confinement | None, folder: Path) -> Wrapped:
     """How to start a server. Looks at the disk. Raises `ToolError` when the boundary cannot be drawn."""
     if confinement is None:
         return Wrapped(argv=list(argv))

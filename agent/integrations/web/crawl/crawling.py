@@ -214,7 +214,7 @@ async def crawl(
     except AddressError as error:
         raise DoorError(str(error), "form") from None
     limit = min(order.limit, web.settings.crawl.pages)
-    if not gate.opened(start.url):
+    if not gate.is_opened(start.url):
         web.door.check(start.url)
     await gate.ask(Fetch(tool=gate.tool, url=start.url, pages=limit))
     run = _Crawl(web, gate, replace(order, limit=limit), start, tell, sleep)
@@ -251,12 +251,12 @@ class _Crawl:
             before = []
             await asyncio.to_thread(self._log.begin_anew)
         self._robots = await read_robots(self._start.origin, self._get)
-        self._put(self._start.url, 0)
+        self._enqueue(self._start.url, 0)
         for page in before:
             self._take(page)
         if not before and self._order.depth > 0:
             for url in await read_sitemaps(self._start.origin, self._robots, self._get):
-                self._put(url, 1)
+                self._enqueue(url, 1)
         done = {page.url for page in self._pages}
         # What was agreed to with this call is a number of requests, whatever each of them brings.
         fetched = 0
@@ -306,7 +306,7 @@ class _Crawl:
     async def _get(self, url: str) -> DoorAnswer:
         await self._pace()
         gate = self._within()
-        return await self._web.door.fetch(DoorRequest(url=url), permit=gate.further, opened=gate.opened)
+        return await self._web.door.fetch(DoorRequest(url=url), permit=gate.further, opened=gate.is_opened)
 
     async def _pace(self) -> None:
         loop = asyncio.get_running_loop()
@@ -322,12 +322,12 @@ class _Crawl:
                 f"It leads to another host ({urlsplit(action.url).hostname}), which is not crawled."
             )
 
-        async def agreed(action: Any) -> None:
+        async def check_action(action: Any) -> None:
             if not same_site(action.url, self._start.url):
                 await ask(action)
             await self._gate.agreed(action)
 
-        return replace(self._gate, ask=ask, agreed=agreed)
+        return replace(self._gate, ask=ask, agreed=check_action)
 
     def _take(self, page: CrawledPage) -> None:
         self._pages.append(page)
@@ -335,9 +335,9 @@ class _Crawl:
         if page.file:
             self._digests.setdefault(page.digest, page.url)
         for url in page.links:
-            self._put(url, page.depth + 1)
+            self._enqueue(url, page.depth + 1)
 
-    def _put(self, url: str, depth: int) -> None:
+    def _enqueue(self, url: str, depth: int) -> None:
         """Have an address fetched later, if it may be and nobody has asked for it yet."""
         try:
             url = web_address(url).url

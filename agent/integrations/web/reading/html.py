@@ -531,7 +531,7 @@ def decode(data: bytes, content_type: str = "") -> tuple[str, str]:
     declared = [match[1] for match in (_HEADER.search(content_type),) if match]
     declared += [match[1].decode() for match in (_XML.search(head), _META.search(head)) if match]
     for name in declared:
-        known = _known(name)
+        known = _find_codec(name)
         if known is None:
             continue
         if known.startswith("utf-16") and b"\0" not in head:
@@ -547,7 +547,7 @@ def decode(data: bytes, content_type: str = "") -> tuple[str, str]:
         return data.decode(guessed, "replace"), guessed
 
 
-def _known(name: str) -> str | None:
+def _find_codec(name: str) -> str | None:
     try:
         found = codecs.lookup(name.strip().lower()).name
     except LookupError:

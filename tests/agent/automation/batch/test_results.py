@@ -24,7 +24,7 @@ def test_results_are_put_into_the_order_of_the_tasks(tmp_path: Path):
     for key in ("c", "a", "x", "b", "a"):
         folder.note_ended(result(key, "failed" if key == "x" else "done"))
     folder.put_in_order(["a", "b", "missing", "c"])
-    assert [each.key for each in folder.ended()] == ["a", "b", "c", "x"]
+    assert [each.key for each in folder.task_results()] == ["a", "b", "c", "x"]
     assert folder.results.stat().st_mode & 0o777 == 0o600
 
 
@@ -38,7 +38,7 @@ def test_a_line_that_was_cut_short_is_no_line_and_the_next_one_is_whole(tmp_path
             file.write(whole[:cut])
         folder.prepare()
         folder.note_ended(result("c"))
-    assert [each.key for each in folder.ended()] == ["a", "c", "c", "c"]
+    assert [each.key for each in folder.task_results()] == ["a", "c", "c", "c"]
 
 
 def test_the_journal_tells_the_last_session_and_attempt(tmp_path: Path):
@@ -48,7 +48,7 @@ def test_the_journal_tells_the_last_session_and_attempt(tmp_path: Path):
     folder.note_begun("a", "one", 2)
     with folder.journal.open("a") as file:
         file.write('{"task": "b", "session": "two", "attempt": "x"}\n{"task": [], "session": "three"}\n')
-    assert folder.begun() == {"a": Begun("one", 2), "b": Begun("two", 1)}
+    assert folder.begun_tasks() == {"a": Begun("one", 2), "b": Begun("two", 1)}
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_line_with_a_field_of_another_type_is_no_result(tmp_path: Path, wrong:
     with folder.results.open("a") as file:
         file.write(json.dumps({**result("b").to_json(), **wrong}) + "\n")
     folder.note_ended(result("c"))
-    assert [each.key for each in folder.ended()] == ["a", "c"]
+    assert [each.key for each in folder.task_results()] == ["a", "c"]
     folder.put_in_order(["c", "a"])
-    assert [each.key for each in folder.ended()] == ["c", "a"]
+    assert [each.key for each in folder.task_results()] == ["c", "a"]
 
 
 @contextmanager
@@ -107,8 +107,8 @@ def test_what_a_full_disk_cuts_short_is_told_and_spoils_no_line_after_it(tmp_pat
     # The run that has room again, without having been started anew.
     folder.note_begun("c", "three", 1)
     folder.note_ended(result("c"))
-    assert folder.begun() == {"a": Begun("one", 1), "c": Begun("three", 1)}
-    assert [each.key for each in folder.ended()] == ["a", "c"]
+    assert folder.begun_tasks() == {"a": Begun("one", 1), "c": Begun("three", 1)}
+    assert [each.key for each in folder.task_results()] == ["a", "c"]
 
 
 async def test_the_store_of_a_worker_keeps_no_more_of_a_growing_database_in_memory(tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.automation.batch.task import distribution_of, drawn, read_tasks
+from agent.automation.batch.task import distribution_of, draw_toolsets, read_tasks
 from agent.errors import ConfigError
 from agent.session.spending.budget import Budget
 
@@ -125,7 +125,7 @@ def test_an_image_counts_by_what_it_is(tmp_path: Path):
 def test_lines_of_a_table_without_any_value_are_no_tasks(tmp_path: Path):
     path = tmp_path / "t.csv"
     path.write_text("prompt,id\r\na,1\r\n,\r\n,\r\n", newline="")
-    assert [each.shown for each in read_tasks(path)] == ["1"]
+    assert [each.label for each in read_tasks(path)] == ["1"]
 
 
 def test_a_long_cell_of_a_table_is_taken(tmp_path: Path):
@@ -138,16 +138,18 @@ def test_equal_lines_with_one_id_are_two_tasks(tmp_path: Path):
     path = tmp_path / "t.jsonl"
     path.write_text('{"prompt": "a", "id": "x"}\n' * 2)
     first, second = read_tasks(path)
-    assert (first.shown, second.shown, second.name) == ("x", "x", f"{first.name}-2")
+    assert (first.label, second.label, second.name) == ("x", "x", f"{first.name}-2")
 
 
 def test_toolsets_are_drawn_by_their_chance_and_the_same_for_a_name():
     chances = distribution_of("file=100, web=25")
-    draws = [drawn(chances, f"task {number}") for number in range(2000)]
-    assert draws == [drawn(chances, f"task {number}") for number in range(2000)]
+    draws = [draw_toolsets(chances, f"task {number}") for number in range(2000)]
+    assert draws == [draw_toolsets(chances, f"task {number}") for number in range(2000)]
     assert all("file" in draw for draw in draws)
     assert 400 < sum("web" in draw for draw in draws) < 600
-    assert {drawn({"rare": 0.001, "less": 0.0001}, str(number)) for number in range(50)} == {("rare",)}
+    assert {draw_toolsets({"rare": 0.001, "less": 0.0001}, str(number)) for number in range(50)} == {
+        ("rare",)
+    }
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path):

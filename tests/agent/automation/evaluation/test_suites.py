@@ -16,7 +16,7 @@ from agent.automation.checks.judge import Judge, open_judge
 from agent.automation.evaluation.agreement import PairsUnreadableError, agreement_of, read_pairs
 from agent.automation.evaluation.figures import read_result
 from agent.automation.evaluation.run import run_suite
-from agent.automation.evaluation.suite import SuiteTask, bundled, read_suite
+from agent.automation.evaluation.suite import SuiteTask, bundled_suites, read_suite
 from agent.core.config.loader import load
 from agent.core.home import Home
 from agent.core.store.store import Store
@@ -95,7 +95,7 @@ async def test_what_a_judge_uses_counts_for_the_ceiling_and_it_judges_once_there
         for tokens, outcome, judged in ((100_000, "budget", 0), (200_000, "done", 3)):
             options = BatchOptions(jobs=1, retries=0, total=Budget(tokens=tokens))
             await run_suite(suite, out, options, environ(tmp_path / "home", server))
-            (ended,) = {each.key: each for each in ResultFolder(out).ended()}.values()
+            (ended,) = {each.key: each for each in ResultFolder(out).task_results()}.values()
             assert (ended.outcome, "batch" in ended.error) == (outcome, outcome == "budget"), ended
             asked = sum("response_format" in request.body for request in server.requests)
             assert asked == judged
@@ -138,7 +138,7 @@ def test_a_wrong_suite_is_refused_with_file_and_fault(tmp_path: Path, path: str,
 
 
 def test_the_suites_that_ship_can_be_read():
-    suites = {name: read_suite(name) for name in bundled()}
+    suites = {name: read_suite(name) for name in bundled_suites()}
     assert {name: len(suite.tasks) for name, suite in suites.items()} == {
         "edits": 34,
         "memory": 7,

@@ -51,7 +51,7 @@ from agent.automation.schedule.zones import ScheduleError, machine_zone
 )
 def test_what_is_written_is_understood(text: str, kind: str, words: str) -> None:
     schedule = parse_schedule(text, "UTC")
-    assert (schedule.kind, schedule.explained()) == (kind, words)
+    assert (schedule.kind, schedule.explain()) == (kind, words)
 
 
 @pytest.mark.sample(49)

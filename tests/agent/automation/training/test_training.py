@@ -17,7 +17,7 @@ import pytest
 from agent.automation.batch.run import BatchOptions
 from agent.automation.batch.task import read_tasks
 from agent.automation.training.atropos import AtroposClient, AtroposError
-from agent.automation.training.bandit import softmax, train, updated
+from agent.automation.training.bandit import softmax, train, update_preferences
 from agent.automation.training.episode import MASKED, sequence_of
 from agent.automation.training.rollouts import RolloutGroup, roll_out
 from agent.core.store.nodes import Node
@@ -55,7 +55,7 @@ def test_a_bandit_learns_the_way_that_scores_best() -> None:
     for _ in range(60):
         arms = chance.choices(range(4), softmax(preferences), k=4)
         scores = [float(chance.random() < (0.9 if arm == 2 else 0.3)) for arm in arms]
-        preferences = updated(preferences, arms, scores, total / count if count else 0.5, 2.0)
+        preferences = update_preferences(preferences, arms, scores, total / count if count else 0.5, 2.0)
         total, count = total + sum(scores), count + 4
     assert softmax(preferences)[2] > 0.8
 
@@ -180,7 +180,7 @@ async def test_groups_reach_the_trajectory_api_whole(tmp_path: Path) -> None:
             )
             await client.leave(registered.env_id)
             with pytest.raises(AtroposError, match="404"):
-                await client._asked("POST", "/nothing", {})
+                await client._request("POST", "/nothing", {})
         finally:
             await client.aclose()
         assert server.refusals == []

@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent.automation.training_runs.records import TrainingConfiguration, TrainingRun, all_runs, edited
+from agent.automation.training_runs.records import (
+    TrainingConfiguration,
+    TrainingRun,
+    all_runs,
+    edit_configuration,
+)
 from agent.errors import ConfigError
 from agent.events import ToolFinished, TurnEnded
 from tests.support.engines import Bench, bench
@@ -85,7 +90,7 @@ async def test_a_session_configures_starts_follows_and_reads_a_training(tmp_path
         found = TrainingRun(at.home / "training" / run)
         await until(lambda: found.record()["state"] != "running")
         told = await one(at, script, "rl_check_status", run_id=run)
-        assert (told["state"], told["steps"]) == ("done", 3), found.said()
+        assert (told["state"], told["steps"]) == ("done", 3), found.log_tail()
         ended = await one(at, script, "rl_get_results", run_id=run)
         assert ended["result"]["best"] == "Look first." and len(ended["steps"]) == 3
         assert [each["run"] for each in (await one(at, script, "rl_list_runs"))["runs"]] == [run]
@@ -148,4 +153,4 @@ async def test_a_training_asks_first_and_is_offered_where_it_can_work_alone(tmp_
 )
 def test_wrong_values_name_the_field_and_what_it_takes(field: str, value: Any, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
-        edited(TrainingConfiguration(), field, value)
+        edit_configuration(TrainingConfiguration(), field, value)

@@ -56,8 +56,8 @@ async def test_what_the_boundary_keeps_back_is_told_with_the_end(
     beyond = Path("/usr/hermes-beyond")
     (folder / "tool.py").write_text(f"open({str(beyond)!r}, 'w')")
     ended = await commands.run("python3 tool.py", folder, 30)
-    assert ended.code == 1 and "exit code 1" in ended.said and "sandbox did not allow" in ended.said
-    assert "outside=true" not in ended.said and not beyond.exists()
+    assert ended.code == 1 and "exit code 1" in ended.summary and "sandbox did not allow" in ended.summary
+    assert "outside=true" not in ended.summary and not beyond.exists()
 
 
 @confined
@@ -83,7 +83,7 @@ async def test_what_needs_a_yes_is_refused_with_the_reason_and_was_not_begun(
     command: str, why: str, commands: UnattendedCommands, folder: Path
 ) -> None:
     ended = await commands.run(command, folder, 30)
-    assert ended.code == 126 and why in ended.refused and ended.said == ended.refused
+    assert ended.code == 126 and why in ended.refused and ended.summary == ended.refused
     assert ("surface `cron` in permissions.yaml" in ended.refused) == ("never" not in ended.refused)
 
 

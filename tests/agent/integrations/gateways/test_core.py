@@ -87,7 +87,7 @@ async def test_a_messenger_ends_also_at_the_moment_when_there_is_news(tmp_path: 
                 adapter = make_adapter(gateway_kind("signal"), context)
                 gateway = RunningGateway("signal", adapter, settings, host, 1.0, str(tmp_path), house)
                 running = asyncio.create_task(gateway.run())
-                await gateway.known()
+                await gateway.wait_until_known()
                 await asyncio.sleep(0.05)
                 gateway.owe()
                 for _ in range(moments):
@@ -147,7 +147,7 @@ async def test_a_message_shown_while_a_turn_ran_takes_up_no_later_answer(tmp_pat
             now = time.time()
             body = {"text": "reads a file"}
             row = book.deliver(c, "telegram", HERE, "text", body, now, session="s", state="draft")
-            book.sent(c, row, "77")
+            book.mark_sent(c, row, "77")
             book.bind(c, "telegram", HERE, "s", 0, False, now)
             book.drop_drafts(c, "telegram", HERE, "s")
             bound = book.bound(c, "telegram", HERE)

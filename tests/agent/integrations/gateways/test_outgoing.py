@@ -13,7 +13,7 @@ import pytest
 from agent.api.job_runs import _send as send_of_run  # pyright: ignore[reportPrivateUsage]
 from agent.automation.schedule import job_table
 from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.job import JobRun, delivered_to, delivery_rule
+from agent.automation.schedule.job import JobRun, delivery_rule, full_delivery
 from agent.core.config.sections import MessengerSettings
 from agent.core.home import Home
 from agent.core.store.store import Store
@@ -47,7 +47,7 @@ def _paired(c: Any, id: str, name: str, chat: str) -> None:
 async def test_a_target_is_a_messenger_a_known_chat_or_a_person(store: Store) -> None:
     outgoing = OutgoingMessages(SETTINGS, {})
 
-    assert outgoing.enabled == ("telegram", "discord", "slack")
+    assert outgoing.enabled_names == ("telegram", "discord", "slack")
     alone = await store.database.read(lambda c: outgoing.find(c, "telegram"))
     assert alone.place == Place("777"), "who may talk by the settings, until somebody is paired"
 
@@ -83,7 +83,7 @@ async def test_long_texts_come_in_parts_and_secrets_stay_here(store: Store) -> N
     text = "\n\n".join(["word " * 100] * 20) + "\n\nthe key is correct-horse-battery"
 
     def work(c: Any) -> tuple[int, ...]:
-        return outgoing.put(c, outgoing.find(c, "telegram:777"), text, "A *job*")
+        return outgoing.queue_message(c, outgoing.find(c, "telegram:777"), text, "A *job*")
 
     rows = await store.database.write(work)
     told = await store.database.read(lambda c: [book.delivery(c, row) for row in rows])
@@ -123,7 +123,7 @@ async def test_a_run_is_handed_to_a_chat_once_over_a_cut(store: Store, tmp_path:
 
 
 def test_a_messenger_may_be_named_alone() -> None:
-    assert delivered_to("telegram") == "message:telegram"
-    assert delivered_to("email:ana@example.org") == "message:email:ana@example.org"
-    assert delivered_to("file:telegram") == "file:telegram" and delivered_to("notice") == "notice"
+    assert full_delivery("telegram") == "message:telegram"
+    assert full_delivery("email:ana@example.org") == "message:email:ana@example.org"
+    assert full_delivery("file:telegram") == "file:telegram" and full_delivery("notice") == "notice"
     assert delivery_rule("telegram:Ana") == "message(telegram:Ana)" and delivery_rule("file:x") == ""

@@ -19,7 +19,7 @@ from agent.integrations.gateways.adapter import (
     UndeliverableError,
     gateway_kind,
 )
-from agent.integrations.gateways.checking import tried
+from agent.integrations.gateways.checking import check_gateway
 from tests.support.adapter_bench import AdapterBench
 from tests.support.chat_platform import OWNER
 from tests.support.signal_server import ACCOUNT, ACI, SignalServer
@@ -138,7 +138,7 @@ async def test_what_people_send_is_read_and_all_else_is_passed_over(
 async def test_a_daemon_of_one_account_needs_none_to_be_named(server: SignalServer, tmp_path: Path) -> None:
     server.single = True
     settings = SignalSettings.model_validate(server.settings())
-    assert await tried(gateway_kind("signal"), settings, {}, tmp_path) == "the account of the daemon"
+    assert await check_gateway(gateway_kind("signal"), settings, {}, tmp_path) == "the account of the daemon"
     bench = made(server, tmp_path)
     await bench.start()
     await bench.until(lambda: bench.names)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.integrations.gateways.markup import chunks, length, translated
+from agent.integrations.gateways.markup import chunks, length, translate_markdown
 
 LINES = st.lists(
     st.sampled_from(["word " * 7, "", "```py", "```", "~~~", "- item", "x" * 130, "𝄞é" * 20, "## head"]),
@@ -47,7 +47,7 @@ def test_a_fence_that_fits_stays_whole_and_a_longer_one_is_opened_again():
 )  # fmt: skip
 def test_markdown_is_written_in_the_form_of_the_platform(form, expected):
     text = "**a** <b> `x<y` *c* [l](https://e.org) [bad](ssh://e.org)"
-    assert translated(text, form) == expected
+    assert translate_markdown(text, form) == expected
 
 
 @pytest.mark.parametrize("form", ["telegram", "slack", "whatsapp", "plain"])
@@ -62,12 +62,12 @@ def test_markdown_is_written_in_the_form_of_the_platform(form, expected):
     ],
 )
 def test_a_star_within_a_word_is_a_star(form, text, plain):
-    found = re.sub(r"<[^>]+>|`", "", translated(text, form)).strip()
+    found = re.sub(r"<[^>]+>|`", "", translate_markdown(text, form)).strip()
     assert found == plain
 
 
 def test_raw_html_and_lists_and_tables_are_shown_as_text():
-    told = translated("<script>x</script>\n\n1. a\n2. b\n\n|h|i|\n|-|-|\n|1|2|", "telegram")
+    told = translate_markdown("<script>x</script>\n\n1. a\n2. b\n\n|h|i|\n|-|-|\n|1|2|", "telegram")
     assert told.splitlines()[0] == "&lt;script&gt;x&lt;/script&gt;"
     assert "1. a\n2. b" in told
     assert "<pre>h  i\n1  2</pre>" in told

@@ -180,16 +180,16 @@ def test_a_damaged_consent_file_agrees_to_nothing(tmp_path: Path, content: bytes
     path = tmp_path / "hooks.json"
     path.write_bytes(content)
     path.chmod(0o600)
-    assert HookConsent(path).agreed() == frozenset()
+    assert HookConsent(path).agreed_digests() == frozenset()
 
 
 def test_a_consent_file_that_others_may_write_agrees_to_nothing(tmp_path: Path) -> None:
     path = tmp_path / "hooks.json"
     HookConsent(path).agree([])
     path.write_text('{"hooks": ["x"]}')
-    assert HookConsent(path).agreed() == {"x"}
+    assert HookConsent(path).agreed_digests() == {"x"}
     path.chmod(0o666)
-    assert HookConsent(path).agreed() == frozenset()
+    assert HookConsent(path).agreed_digests() == frozenset()
 
 
 @pytest.mark.thorough

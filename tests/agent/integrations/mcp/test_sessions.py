@@ -120,7 +120,7 @@ async def test_a_call_is_judged_as_server_and_tool(tmp_path: Path) -> None:
 def test_a_server_that_fails_is_left_alone_for_longer_each_time() -> None:
     health, now, pauses = Health(), 100.0, []
     for _ in range(7):
-        health = health.starting().failed("it ended", now)
+        health = health.starting().after_failure("it ended", now)
         pauses.append(health.waits(now))
         now += pauses[-1]
         assert health.waits(now) == 0.0

@@ -205,7 +205,7 @@ def test_rules_of_claude_code_become_ours_and_a_yes_never_grows(tmp_path: Path) 
         ("deny", "write_file"),
     ]
     assert any("deny Task has no counterpart" in sentence for sentence in findings.left_out)
-    assert claude.translated("Bash", "allow") == claude.translated("Bash(*)", "allow") == ""
+    assert claude.translate_rule("Bash", "allow") == claude.translate_rule("Bash(*)", "allow") == ""
 
 
 def test_rules_of_opencode_that_allow_everything_stay_behind(tmp_path: Path) -> None:

@@ -40,9 +40,7 @@ async def test_an_example_is_read_whole_and_passes_its_cases(folder: Path, tmp_p
 def test_servers_of_plugins_get_names_of_their_own(tmp_path: Path) -> None:
     def brought(name: str, **fields: object) -> BroughtServer:
         server = PluginServer(name=name, **({"kind": "stdio", "command": "x"} | fields))  # type: ignore[arg-type]
-        return BroughtServer(
-            "words", tmp_path, tmp_path / "data", server.expanded(tmp_path, tmp_path / "data")
-        )
+        return BroughtServer("words", tmp_path, tmp_path / "data", server.expand(tmp_path, tmp_path / "data"))
 
     given = [
         brought("one", args=("${PLUGIN_ROOT}/a",)),

@@ -16,7 +16,7 @@ import pytest
 from agent.core.home import Home
 from agent.integrations.plugins.files import DeclaredCapabilities, PluginFailedError
 from agent.integrations.plugins.process import InProcessPlugin, PluginLaunch, PluginProcess
-from agent.integrations.plugins.registrations import checked
+from agent.integrations.plugins.registrations import check_registrations
 from agent.safety.sandbox.opening import probe
 
 HANDLER = """
@@ -110,7 +110,7 @@ async def test_what_is_registered_counts_as_far_as_it_is_declared(tmp_path: Path
     given = launch(tmp_path)
     process = PluginProcess(given)
     try:
-        registered = checked(await process.start(), DECLARED)
+        registered = check_registrations(await process.start(), DECLARED)
         assert await process.ask("command", 9, name="shout", given="hi") == "HI"
         assert await process.ask("hook", 9, name="before_tool", given={}) == {"decision": "ask"}
         with pytest.raises(PluginFailedError, match="did not register"):
@@ -261,7 +261,7 @@ async def test_compiled_files_are_never_read(tmp_path: Path) -> None:
 
 async def test_within_hermes_it_is_asked_alike(tmp_path: Path) -> None:
     process = InProcessPlugin(launch(tmp_path, HANDLER.replace("import neighbour", "")))
-    registered = checked(await process.start(), DECLARED)
+    registered = check_registrations(await process.start(), DECLARED)
     assert [each.name for each in registered.tools] == ["act", "wait"]
     with pytest.raises(PluginFailedError, match="SystemExit: bye"):
         await act(process, "leave")

@@ -254,7 +254,7 @@ def test_placeholders_are_replaced_once_and_both_variables_are_set_last(tmp_path
     }
     root = write(tmp_path / "${PLUGIN_DATA}", {"plugin.json": manifest(), "mcp.json": servers(one=entry)})
     data = (tmp_path / "data").resolve()
-    (server,) = [each.expanded(root.resolve(), data) for each in read(root).servers]
+    (server,) = [each.expand(root.resolve(), data) for each in read(root).servers]
     assert server.args == (f"{root.resolve()}:{data}", "${OTHER}", "${PLUGIN_ROOT")
     assert server.env == {
         "A": f"{data}/a",
@@ -266,7 +266,7 @@ def test_placeholders_are_replaced_once_and_both_variables_are_set_last(tmp_path
     plain = read(
         write(tmp_path / "q", {"plugin.json": manifest(), "mcp.json": servers(a=GOOD_SERVERS["bare"])})
     )
-    assert plain.servers[0].expanded(plain.root, data).cwd == str(plain.root)
+    assert plain.servers[0].expand(plain.root, data).cwd == str(plain.root)
 
 
 EXTRAS = """\

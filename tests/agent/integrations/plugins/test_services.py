@@ -141,7 +141,7 @@ async def test_dictation_voice_messages_and_the_doctor_know_a_service(tmp_path: 
         loaded = load(home, environ, made.workspace)
         dictation = begin_dictation(home, environ, made.workspace)
         try:
-            assert await dictation.written(b"RIFF\0\0\0\0WAVE") == "12 bytes in"
+            assert await dictation.transcribe(b"RIFF\0\0\0\0WAVE") == "12 bytes in"
         finally:
             await dictation.aclose()
         async with made.engine(approve="all") as engine:

@@ -91,7 +91,7 @@ class Context:
             said = as_data(await run(handler, given))
             if kind != "hook":
                 return said
-            answer = _joined(answer, said)
+            answer = _join_answers(answer, said)
         return answer
 
     def _take(self, kind: str, name: str, handler: Callable[..., Any] | None, **about: Any) -> None:
@@ -115,7 +115,7 @@ class Context:
 _STRICTNESS = {"allow": 0, "ask": 1, "block": 2}
 
 
-def _joined(first: Any, second: Any) -> Any:
+def _join_answers(first: Any, second: Any) -> Any:
     """Both answers of hooks together: the stricter decision, the later arguments and result."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return first if second is None else second

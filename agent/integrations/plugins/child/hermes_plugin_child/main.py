@@ -60,7 +60,7 @@ class _Service:
     async def _answer(self, number: int, frame: dict[str, Any]) -> None:
         answer: dict[str, Any] = {"id": number}
         try:
-            answer["result"] = await self._done(frame)
+            answer["result"] = await self._perform(frame)
             data = json.dumps(answer, ensure_ascii=True).encode("ascii")
             if len(data) > LARGEST:
                 raise ValueError(f"the result is larger than {LARGEST:,} bytes")
@@ -75,7 +75,7 @@ class _Service:
         self._writer.write(_LENGTH.pack(len(data)) + data)
         await self._writer.drain()
 
-    async def _done(self, frame: dict[str, Any]) -> Any:
+    async def _perform(self, frame: dict[str, Any]) -> Any:
         match frame["do"]:
             case "load":
                 return await self._load(frame)

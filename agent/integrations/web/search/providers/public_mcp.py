@@ -57,8 +57,8 @@ class PublicEndpoint:
         await permit(self.address, "")
         if not self._own:
             self._door.check(self.address)
-        server = await self._connected()
-        call = {"name": self._tool, "arguments": _filled(self._arguments, query, limit)}
+        server = await self._connect()
+        call = {"name": self._tool, "arguments": _fill_arguments(self._arguments, query, limit)}
         try:
             await server.request("list", {})
             found = await server.request("call_tool", call)
@@ -74,7 +74,7 @@ class PublicEndpoint:
         if stack is not None:
             await stack.aclose()
 
-    async def _connected(self) -> Server:
+    async def _connect(self) -> Server:
         if self._server is not None:
             return self._server
         from agent.integrations.mcp.launch import ServerLaunch
@@ -133,14 +133,14 @@ def read_results(found: Mapping[str, Any]) -> list[WebHit]:
                 data = json.loads(candidate)
             except (ValueError, RecursionError):
                 continue
-        if listed := _listed(data):
+        if listed := _find_hits(data):
             return listed
     text = found.get("content")
     text = text if isinstance(text, str) else ""
     return _blocks(text) or [WebHit(title, url) for title, url in dict.fromkeys(_LINK.findall(text))]
 
 
-def _listed(data: Any) -> list[WebHit]:
+def _find_hits(data: Any) -> list[WebHit]:
     """The first list of objects with addresses, at most three levels down."""
     level = [data]
     for _ in range(4):
@@ -187,9 +187,9 @@ def _blocks(text: str) -> list[WebHit]:
     return results
 
 
-def _filled(value: Any, query: str, limit: int) -> Any:
+def _fill_arguments(value: Any, query: str, limit: int) -> Any:
     if isinstance(value, Mapping):
-        return {name: _filled(each, query, limit) for name, each in value.items()}
+        return {name: _fill_arguments(each, query, limit) for name, each in value.items()}
     if isinstance(value, list):
-        return [_filled(each, query, limit) for each in value]
+        return [_fill_arguments(each, query, limit) for each in value]
     return {"QUERY": query, "LIMIT": limit}.get(value, value) if isinstance(value, str) else value
