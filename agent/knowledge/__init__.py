@@ -1,4 +1,6 @@
-"""Everything a model is told beside the conversation: context, memory, learnings, skills, the past.
+"""What a model is given in addition to the conversation: context, memory, learnings, skills, past sessions.
+
+The package does not depend on turns or on integrations.
 
 It knows nothing of turns and of integrations.
 """

@@ -1,11 +1,14 @@
-"""Orders and payloads hidden in text that should be trusted: memory, context files, skills, descriptions.
+"""Detection of orders and payloads hidden in trusted text: memory, context files, skills, descriptions.
 
-Rules are regular expressions over the text as a model reads it: compatibility
-forms folded, invisible characters taken out, letters of other alphabets that look
-Latin turned into Latin. A finding names the lines of the original text, so that the
-passage can be quarantined and the rest be used.
-Sources of the categories: OWASP LLM01 (prompt injection) and the agentskills.io
-security notes.
+Rules are regular expressions over the text as a model reads it: compatibility forms are folded, invisible
+characters removed, and letters that look Latin turned into Latin. A finding names the lines of the original
+text, so that the passage can be quarantined and the rest be used. Sources of the categories: OWASP LLM01
+(prompt injection) and the agentskills.io security notes.
+
+Rules are regular expressions over the text as a model reads it: compatibility forms folded, invisible
+characters taken out, letters of other alphabets that look Latin turned into Latin. A finding names the lines
+of the original text, so that the passage can be quarantined and the rest be used. Sources of the categories:
+OWASP LLM01 (prompt injection) and the agentskills.io security notes.
 """
 
 from __future__ import annotations
@@ -276,12 +279,14 @@ _ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
 
 
 def scan_order(text: str) -> tuple[InjectionFinding, ...]:
-    """Passages of the prompt of a job that read like an attack or would do great harm unattended."""
+    """Return passages of a job's prompt that read like an attack or would do great harm unattended."""
     return tuple(each for each in _scanned(text, (*_rules(), *_order_rules())) if not _is_own_service(each))
 
 
 def _is_own_service(finding: InjectionFinding) -> bool:
-    """Whether a token only goes to the service that it is named for: `$GITHUB_TOKEN` to api.github.com."""
+    """Return whether a token only goes to the service it is named after: `$GITHUB_TOKEN` to
+    api.github.com.
+    """
     if finding.rule not in ("send-secrets", "order-to-send"):
         return False
     hosts = re.findall(r"https?://([\w.-]+)", finding.line)
@@ -293,7 +298,7 @@ def _is_own_service(finding: InjectionFinding) -> bool:
 
 
 def scan(text: str) -> tuple[InjectionFinding, ...]:
-    """Passages of `text` that read like an attack, in the order of their lines."""
+    """Return passages of `text` that read like an attack, in line order."""
     return _scanned(text, _rules())
 
 
@@ -328,7 +333,7 @@ def _matches(text: str, rules: tuple[_Rule, ...]) -> Iterator[InjectionFinding]:
 
 
 def folded(text: str) -> tuple[str, Callable[[int], int]]:
-    """The text as it reads, and a function from an offset in it to the line of the original."""
+    """Return the normalised text, and a function from an offset in it to the line of the original."""
     plain = _INVISIBLE.sub("", text)
     if not plain.isascii():
         # NFKC never joins or parts lines, so lines stay what they are.

@@ -1,1 +1,1 @@
-"""Canvases: documents beside the conversation, where they are kept, how they are enclosed."""
+"""Canvases: documents shown next to the conversation, their storage and their isolation."""

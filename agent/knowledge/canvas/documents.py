@@ -1,7 +1,7 @@
-"""Documents of canvases in private files, by their hash, and the fences around what they may do. Blocking.
+"""Storage of canvas documents in private files, by hash, and the limits on what they may do. Blocking.
 
-A document is written by a model, perhaps after a page told it to: it may draw and run its own
-scripts, but reach no network, no other document and nothing that belongs to the person.
+A document is written by a model, perhaps after a page told it to: it may draw and run its own scripts, but
+reach no network, no other document and nothing that belongs to the person.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CanvasDocuments:
         self._folder = folder
 
     def keep(self, session: str, kind: CanvasKind, content: bytes) -> str:
-        """Keep what a canvas shows; its SHA-256. Raises `OSError`."""
+        """Store the content of a canvas and return its SHA-256. Raises `OSError`."""
         digest = hashlib.sha256(kind.encode() + b"\0" + content).hexdigest()
         folder = private_folder(private_folder(self._folder) / session)
         path = folder / digest
@@ -68,7 +68,7 @@ class CanvasDocuments:
         return digest
 
     def read(self, session: str, digest: str) -> tuple[str, bytes] | None:
-        """Kind and content; None if there is no such document, or it is not what was kept."""
+        """Return kind and content; None if the document does not exist or was altered."""
         if not _HASH.fullmatch(digest) or Path(session).name != session or session.startswith("."):
             return None
         try:
@@ -81,7 +81,9 @@ class CanvasDocuments:
         return kind.decode("ascii", "replace"), content
 
     def exported(self, session: str, digest: str, title: str) -> Path | None:
-        """A file that a browser may open without any service: the document, enclosed. None if it is gone."""
+        """Return the path of the document as an isolated page that a browser can open from disk; None if it
+        is gone.
+        """
         found = self.read(session, digest)
         if found is None:
             return None
@@ -92,13 +94,13 @@ class CanvasDocuments:
         return path
 
     def discard(self, sessions: Sequence[str]) -> None:
-        """Remove the documents of sessions that are deleted."""
+        """Remove the documents of deleted sessions."""
         for session in sessions:
             shutil.rmtree(self._folder / session, ignore_errors=True)
 
 
 def render_page(kind: str, content: bytes, words: str) -> str:
-    """The document as a browser gets it: a page as it is, else a picture, which runs nothing. Pure."""
+    """Return the page for a browser: HTML unchanged, anything else as a picture, which runs nothing. Pure."""
     if kind == "html":
         return content.decode("utf-8", "replace")
     if kind == "svg":
@@ -110,8 +112,10 @@ def render_page(kind: str, content: bytes, words: str) -> str:
 
 
 def enclosed(document: str, title: str) -> str:
-    """A page that holds a document in a frame, for a file: there no header keeps scripts from a network,
-    so none runs. Pure."""
+    """Return a page that holds the document in a frame without scripts. Pure.
+
+    In a file no header could keep scripts off the network, so none runs.
+    """
     from lxml_html_clean import Cleaner
 
     still = Cleaner(style=False, meta=True, page_structure=False, forms=False, safe_attrs_only=False)
@@ -121,7 +125,7 @@ def enclosed(document: str, title: str) -> str:
 
 
 def _declare_namespaces(drawing: bytes) -> bytes:
-    """SVG with the names of its spaces, which it needs as a picture and not within a page. Pure."""
+    """Add the namespace declarations that an SVG needs as a picture but not within a page. Pure."""
     found = _SVG.search(drawing)
     if found is None:
         return drawing
@@ -144,7 +148,7 @@ def _media(content: bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CanvasChanged(Event):
-    """A canvas has another version, went back to an earlier one, or is no longer shown (no versions)."""
+    """A canvas got a new version, returned to an earlier one, or is no longer shown (no versions)."""
 
     type: ClassVar[str] = "canvas"
     name: str
@@ -158,7 +162,7 @@ KEPT = 100
 
 
 class LiveCanvases:
-    """What is shown now; documents lie in the home, versions follow from the conversation."""
+    """The canvases shown now. Documents are stored in the home; versions follow from the conversation."""
 
     def __init__(
         self,
@@ -176,7 +180,7 @@ class LiveCanvases:
         return self._canvases
 
     def replace(self, canvases: Sequence[Canvas]) -> None:
-        """The conversation goes on from another place: show what was shown there."""
+        """Show these canvases, because the conversation continues from another place."""
         before, self._canvases = self._canvases, tuple(canvases)
         for each in changed_canvases(before, self._canvases):
             self._tell(each)

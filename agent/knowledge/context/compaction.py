@@ -1,8 +1,7 @@
-"""Making room: which old results are masked, and where the part of the conversation begins that stays whole.
+"""Plans that make room in the context: which results to mask, and what recent part to send unchanged.
 
-Pure and reversible: nothing is deleted, a compaction node on the path names what is no
-longer sent, and `agent.knowledge.context.message_history` applies it. Each plan is one declared
-break of the prompt prefix.
+Pure and reversible: nothing is deleted, a compaction node on the path names what is no longer sent, and
+`agent.knowledge.context.message_history` applies it. Each plan is one declared break of the prompt prefix.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ KEPT_RESULTS = 3
 
 @dataclass(frozen=True, slots=True)
 class CompactionPlan:
-    """What to write into the compaction node. `saved` is in characters."""
+    """The data of a compaction node. `saved` is in characters."""
 
     stage: str
     data: dict[str, object]
@@ -52,7 +51,7 @@ class CompactionPlan:
     """What the model reads from now on in place of what is folded."""
 
     def sentence(self) -> str:
-        """One line for the person."""
+        """One line for the user."""
         if self.stage == "mask":
             count = len(self.data["nodes"])  # type: ignore[arg-type]
             return f"Made room: {count} old tool results are no longer sent ({self.saved:,} characters)."
@@ -62,7 +61,9 @@ class CompactionPlan:
 
 
 def plan_mask(path: Sequence[Node], keep: int) -> CompactionPlan | None:
-    """Mask all results but the newest `keep`, and long arguments of calls; None if that saves nothing."""
+    """Return the plan that masks all results but the newest `keep`, and long arguments; None if nothing is
+    saved.
+    """
     done = {
         number
         for node in path
@@ -95,18 +96,18 @@ def plan_mask(path: Sequence[Node], keep: int) -> CompactionPlan | None:
 
 
 def path_after_compaction(path: Sequence[Node], data: dict[str, object]) -> list[Node]:
-    """The path as it would be with a compaction of this data at its end."""
+    """Return the path with a compaction of this data appended."""
     tip = path[-1]
     return [*path, Node(tip.id + 1, tip.session, tip.id, "compaction", tip.created, "", data)]
 
 
 def size_of(node: Node) -> int:
-    """Characters a node is sent with, about."""
+    """The approximate number of characters that a node is sent with."""
     return len(node.content) + _argument_size(node) + COUNTED * len(attachments_of(node.data))
 
 
 def sent_whole(path: Sequence[Node]) -> list[Node]:
-    """The nodes of the conversation that no compaction has taken out yet."""
+    """Return the nodes of the conversation that no compaction has removed yet."""
     start = elided_up_to(path)
     return [
         node
@@ -118,10 +119,13 @@ def sent_whole(path: Sequence[Node]) -> list[Node]:
 
 
 def tail_start(path: Sequence[Node], room: int) -> int:
-    """The first node of the longest end of the conversation that has at most `room` characters.
+    """Return the first node of the longest end of the conversation that fits into `room` characters.
 
-    A message of the model is never parted from the results of its calls. Behind the last node if not even
-    the newest message has room.
+    A message of the model is never separated from the results of its calls. The result lies after the last
+    node if even the newest message does not fit.
+
+    A message of the model is never parted from the results of its calls. Behind the last node if not even the
+    newest message has room.
     """
     start = path[-1].id + 1
     used = 0
@@ -136,7 +140,7 @@ def tail_start(path: Sequence[Node], room: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldRoom:
-    """What a fold may take, in characters."""
+    """The room of each part of a fold, in characters."""
 
     tail: int
     """Of the end that stays whole."""
@@ -149,7 +153,7 @@ class FoldRoom:
 def plan_fold(
     path: Sequence[Node], room: FoldRoom, unchanged: frozenset[str], earlier: ContextFold | None
 ) -> ContextFold:
-    """What a fold would keep, without its summary. Pure.
+    """Return what a fold would keep, without its summary. Pure.
 
     `unchanged` are the paths of files whose content is still what was read.
     """
@@ -169,7 +173,7 @@ def plan_fold(
 def _pins(
     folded: Sequence[Node], files: Sequence[ReadFile], room: int, unchanged: frozenset[str]
 ) -> tuple[int, ...]:
-    """Results with files that did not change: those that had to be read again first, then the newest."""
+    """Choose results whose files did not change: files that had to be read again first, then the newest."""
     nodes = {node.id: node for node in folded if shown_in(node)}
     pinned: list[int] = []
     once = room // 3
@@ -186,7 +190,7 @@ def _pins(
 
 
 def still_shown(path: Sequence[Node]) -> list[tuple[str, str, int, int]]:
-    """Path, digest, first line and lines asked for of each read whose result is sent whole, in order."""
+    """Return path, digest, first line and requested lines of each read whose result is still sent in full."""
     start, hidden = elided_up_to(path), masked_nodes(path)
     folded = newest_fold(path)
     pinned = frozenset(folded[1].pinned) if folded is not None else frozenset[int]()
@@ -199,7 +203,7 @@ def still_shown(path: Sequence[Node]) -> list[tuple[str, str, int, int]]:
 
 
 def fold_plan(path: Sequence[Node], fold: ContextFold, saved: int) -> CompactionPlan:
-    """A fold as what is written into the node."""
+    """Return the fold as a plan for the compaction node."""
     return CompactionPlan(STAGE, fold.data(), saved, fold_text(fold, path))
 
 
@@ -265,7 +269,7 @@ _SCOPES = ("user", "project", "memory")
 
 @dataclass(frozen=True, slots=True)
 class CompactionSummary:
-    """A summary that can be used."""
+    """A usable summary."""
 
     text: str
     """Without the decisions, which are carried by themselves."""
@@ -275,12 +279,12 @@ class CompactionSummary:
 
 
 class UnusableSummaryError(Exception):
-    """The summary is not used; the message says why, as the end of a sentence."""
+    """The summary cannot be used; the message gives the reason as the end of a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryTask:
-    """What a model is asked."""
+    """The request for a summary to a model."""
 
     prompt: str
     record: str = field(repr=False)
@@ -290,7 +294,10 @@ class SummaryTask:
 def summary_task(
     nodes: Sequence[Node], earlier: str, *, room: int, words: int, focus: str = "", remember: bool = False
 ) -> SummaryTask:
-    """What to ask about `nodes`. `earlier` is the summary so far, `room` the characters of the record."""
+    """Return the request for a summary of `nodes`.
+
+    `earlier` is the summary so far, `room` the size of the record in characters.
+    """
     record = record_of(nodes, earlier, room)
     wish = f"\nThe user asked to dwell on: {one_line(focus)[:500]}" if focus.strip() else ""
     inside = record.replace("</record>", "</ record>")
@@ -299,7 +306,9 @@ def summary_task(
 
 
 def record_of(nodes: Sequence[Node], earlier: str, room: int) -> str:
-    """The conversation as text of at most about `room` characters: results are cut first, then the middle."""
+    """Return the conversation as text of about `room` characters at most; results are cut first, then the
+    middle.
+    """
     cut = CUT
     while True:
         lines = [*([f"[summary so far]\n{earlier}"] if earlier else []), *_lines(nodes, cut)]
@@ -337,10 +346,13 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary:
-    """The summary in a model's answer to a task with `record`.
+    """Return the summary in a model's answer to a task with `record`.
 
-    Raises `UnusableSummaryError` for one that is empty, longer than `longest` characters, or speaks of
-    what the record does not hold.
+    Raises `UnusableSummaryError` for one that is empty, longer than `longest` characters, or names things
+    that are not in the record.
+
+    Raises `UnusableSummaryError` for one that is empty, longer than `longest` characters, or speaks of what
+    the record does not hold.
     """
     text = _THOUGHT.sub("", clean(answer)).strip()
     sections = _sections(text)
@@ -357,7 +369,7 @@ def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary
 
 
 def _sections(text: str) -> dict[str, list[str]]:
-    """The lines under each heading that is known; what stands before the first one is under an empty name."""
+    """Return the lines under each known heading; lines before the first one have an empty key."""
     known = {name.lower(): name for name in (*SECTIONS, REMEMBER)}
     sections: dict[str, list[str]] = {}
     name = ""
@@ -380,7 +392,7 @@ def _section_lines(sections: Mapping[str, list[str]]) -> Iterable[str]:
 
 
 def _safe(lines: Sequence[str]) -> list[str]:
-    """The lines without those that read like orders to an agent, which results may have brought in."""
+    """Return the lines without those that read like orders to an agent, which tool results may have added."""
     text = "\n".join(lines)
     bad = {number for each in scan(text) for number in range(each.first, each.last + 1)}
     return [line for number, line in enumerate(lines, 1) if number not in bad]
@@ -395,7 +407,7 @@ def _notes(lines: Sequence[str]) -> Iterable[tuple[str, str]]:
 
 
 def _check_names(text: str, record: str) -> None:
-    """Raises `UnusableSummaryError` if too much of what a summary names does not occur in the record."""
+    """Raise `UnusableSummaryError` if too many names in a summary do not occur in the record."""
     names = {(match[1] or match[2]).strip() for match in _NAMES.finditer(text)}
     unknown = [name for name in names if not _occurs(name, record)]
     if len(unknown) >= LEAST_UNKNOWN and len(unknown) > UNKNOWN_SHARE * len(names):
@@ -405,14 +417,14 @@ def _check_names(text: str, record: str) -> None:
 
 
 def _occurs(name: str, record: str) -> bool:
-    """Whether a name stands in the record, as it is or as JSON writes it, or its last part does."""
+    """Return whether the record contains the name, plain or in its JSON form, or the last part of it."""
     escaped = json.dumps(name, ensure_ascii=False)[1:-1]
     last = name.rstrip("/").rpartition("/")[2]
     return name in record or escaped in record or (len(last) > 4 and last in record)
 
 
 def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tuple[str, ...]:
-    """Decisions in the words they were written in, each once; the oldest go where there is no room."""
+    """Return all decisions word for word and without repeats; the oldest are dropped if there is no room."""
     kept: list[str] = []
     for each in reversed(tuple(dict.fromkeys([*before, *new]))):
         room -= len(each) + 3
@@ -423,7 +435,7 @@ def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tu
 
 
 def answers_of(nodes: Iterable[Node]) -> list[str]:
-    """What the person decided when asked: answers to questions, and reasons why something was refused."""
+    """Return what the user decided when asked: answers to questions and reasons for refusals."""
     found: list[str] = []
     for node in nodes:
         if node.kind != "tool" or node.data.get("tool") != "clarify":
@@ -439,7 +451,9 @@ def answers_of(nodes: Iterable[Node]) -> list[str]:
 
 
 def outline_of(nodes: Sequence[Node], room: int) -> str:
-    """What happened, a line each, the newest in at most `room` characters: in place of a summary."""
+    """Return one line for each event, the newest that fit into `room` characters, as a substitute for a
+    summary.
+    """
     lines: list[str] = []
     for node in nodes:
         if node.kind == "assistant":

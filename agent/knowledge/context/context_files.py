@@ -1,7 +1,7 @@
-"""Context files: who the agent is (SOUL.md), and what a project wrote down for agents.
+"""The files that describe the agent (SOUL.md) and the project to agents.
 
-Only plain files are read, never a device or a link that leads out of the
-project, and never more than a bounded part.
+Only plain files are read, never a device or a link that leads out of the project, and only up to a size
+limit.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _DOCUMENTS = (".md", ".mdc", ".markdown", ".txt", ".rst")
 
 @dataclass(slots=True)
 class Imports:
-    """What a file takes in, in order, and a sentence for each import that is not followed."""
+    """The files that a file imports, in order, and a sentence for each import that is not followed."""
 
     files: list[Path] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
 def imports_of(path: Path, root: Path, read: Callable[[Path, Path], str]) -> Imports:
-    """The files that the project file at `path` takes in from below `root`; raises nothing.
+    """Return the files below `root` that the project file at `path` imports. Never raises.
 
     `read` gives the text of a file below a root and may raise `OSError`, `RuntimeError` or `ValueError`.
     """
@@ -73,7 +73,7 @@ def imports_of(path: Path, root: Path, read: Callable[[Path, Path], str]) -> Imp
 
 
 def _mentioned(text: str) -> Iterator[tuple[int, str]]:
-    """Line and path of each mention outside of code."""
+    """Yield line and path of each mention outside of code."""
     plain = _CODE.sub(lambda match: " " * len(match.group()), text)
     for each in references(plain, plain=True):
         if each.plain:
@@ -81,7 +81,7 @@ def _mentioned(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _problem(real: Path, target: str, root: Path, depth: int, count: int) -> str | None:
-    """Why a file is not taken in; empty where the mention is only a word, None where it can be read."""
+    """Return why a file is not imported: empty if the mention is only a word, None if it can be read."""
     try:
         inside = real.is_relative_to(root.resolve())
         if not real.is_file():
@@ -108,7 +108,7 @@ _KEY = re.compile(r"(\w+)\s*:\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class CursorRule:
-    """One rule. `base` is the folder its patterns start from."""
+    """One rule. Its patterns are relative to the folder `base`."""
 
     path: Path
     base: Path
@@ -117,14 +117,14 @@ class CursorRule:
     _spec: pathspec.PathSpec = field(repr=False, compare=False)
 
     def fits(self, place: Path) -> bool:
-        """Whether a file is one of those it is for. Pure."""
+        """Return whether the rule applies to a file. Pure."""
         if not place.is_relative_to(self.base) or place == self.base:
             return False
         return self._spec.match_file(place.relative_to(self.base).as_posix())
 
 
 def rules_of(folders: Iterable[Path], root: Path) -> tuple[CursorRule, ...]:
-    """The rules that lie in these folders, below `root`, by name. What cannot be read is left out."""
+    """Return the rules in these folders below `root`, by name. Unreadable ones are left out."""
     found: list[CursorRule] = []
     for folder in folders:
         place = folder.joinpath(*FOLDER)
@@ -158,7 +158,7 @@ def _rule(path: Path, base: Path, root: Path) -> CursorRule | None:
 
 
 def _head(lines: Sequence[str]) -> dict[str, str]:
-    """What the head says by key, in lower case; items of a list are joined with commas. Pure."""
+    """Return the keys of the front matter, in lower case, with list items joined by commas. Pure."""
     said: dict[str, str] = {}
     if not lines or lines[0].strip() != "---":
         return said
@@ -176,7 +176,7 @@ def _head(lines: Sequence[str]) -> dict[str, str]:
 
 
 def _split(text: str) -> list[str]:
-    """Patterns between commas, each of `{a,b}` by itself. Pure."""
+    """Split patterns at commas and expand each `{a,b}`. Pure."""
     parts: list[str] = []
     depth, part = 0, ""
     for character in text:
@@ -224,7 +224,7 @@ HEAD, TAIL = 0.7, 0.2
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A file as the model is shown it. `truncated` tells that its middle was left out."""
+    """A file as the model is shown it. `truncated`: its middle was left out."""
 
     name: str
     path: Path
@@ -236,13 +236,13 @@ class ContextFile:
     """What a person should know of how it is shown."""
 
     def says_the_same(self, other: ContextFile) -> bool:
-        """Whether both have the same text, also where it is kept back."""
+        """Return whether both files have the same text, including text that is kept back."""
         mine, theirs = ([each.digest for each in file.passages] for file in (self, other))
         return self.text == other.text and mine == theirs
 
 
 def paragraphs(text: str) -> tuple[str, ...]:
-    """The pieces between empty lines; a block of code is one piece. At least one. Pure."""
+    """Return the pieces between empty lines, at least one; a block of code is one piece. Pure."""
     pieces: list[list[str]] = [[]]
     fence = ""
     for line in text.split("\n"):
@@ -257,7 +257,9 @@ def paragraphs(text: str) -> tuple[str, ...]:
 
 
 def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
-    """The identity of the agent, if the person wrote one. `limit` is in characters.
+    """Return the identity of the agent, if the user wrote one. `limit` is in characters.
+
+    `allowed` are the hashes of passages that the user let in, here and in the functions that follow.
 
     `allowed` are the hashes of passages that a person let in, here and below.
     """
@@ -265,10 +267,13 @@ def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextF
 
 
 def project_files(workspace: Path, limit: int, allowed: Collection[str] = ()) -> tuple[ContextFile, ...]:
-    """What the project says to agents that work in the workspace. `limit` is in characters of one file.
+    """Return the project's files for agents that work in the workspace. `limit` is in characters of one file.
 
-    The files of all folders from the root of the repository down to the workspace, so that the
-    nearer one has the last word; without a repository only those of the workspace itself.
+    They come from all folders between the root of the repository and the workspace, the nearest last; without
+    a repository only from the workspace.
+
+    The files of all folders from the root of the repository down to the workspace, so that the nearer one has
+    the last word; without a repository only those of the workspace itself.
     """
     root = repository_root(workspace)
     return files_of_folders(folders_between(root, workspace), root, limit, allowed)
@@ -277,7 +282,10 @@ def project_files(workspace: Path, limit: int, allowed: Collection[str] = ()) ->
 def files_of_folders(
     folders: Sequence[Path], root: Path, limit: int, allowed: Collection[str] = ()
 ) -> tuple[ContextFile, ...]:
-    """The project files in each of `folders`, in order, as far as they lie below `root`.
+    """Return the project files in each of `folders` that lies below `root`, in order.
+
+    Files that a `CLAUDE.md` imports follow it. A file with the same text as an earlier one, such as a link to
+    it, is left out.
 
     What a `CLAUDE.md` takes in stands behind it. A file that says the same as one before it, such as a link
     to it, is left out.
@@ -300,19 +308,19 @@ def files_of_folders(
 
 
 def rule_file(path: Path, root: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
-    """A rule that holds for what was reached."""
+    """Return the file of a rule that applies to the paths reached."""
     return _read(path, limit, root, allowed)
 
 
 def repository_root(workspace: Path) -> Path:
-    """The nearest folder from the workspace upwards that holds `.git`; without one, the workspace itself."""
+    """Return the nearest folder from the workspace upwards that holds `.git`; without one, the workspace."""
     return next(
         (folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")), workspace
     )
 
 
 def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
-    """The folders from `root` down to `folder`, both included; none if it lies elsewhere. Pure."""
+    """Return the folders from `root` down to `folder`, both included; empty if it lies elsewhere. Pure."""
     if not folder.is_relative_to(root):
         return ()
     below = folder.relative_to(root).parts
@@ -320,7 +328,7 @@ def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
 
 
 def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> ContextFile | None:
-    """A plain file below `inside`, or None if there is none, it is empty, or it cannot be read."""
+    """Return a plain file below `inside`; None if it is missing, empty or unreadable."""
     if limit <= 0:
         return None
     try:
@@ -341,7 +349,9 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
 
 
 def text_of(path: Path, inside: Path) -> str:
-    """The text of a plain file below `inside`, in any encoding that `read_file` reads; lines end in `\\n`.
+    r"""Return the text of a plain file below `inside`, in any encoding `read_file` knows; lines end in `\n`.
+
+    Raises `OSError`, and `RuntimeError` for circular links.
 
     Raises `OSError`; `RuntimeError` for links in a circle.
     """
@@ -361,7 +371,7 @@ def text_of(path: Path, inside: Path) -> str:
 
 
 def unread(soul: Path, workspace: Path) -> list[str]:
-    """Sentences on the identity and the project files that are there and cannot be read. Reads files."""
+    """Return sentences about identity and project files that exist but cannot be read. Reads files."""
     root = repository_root(workspace)
     places = [(soul, soul.parent)]
     for folder in folders_between(root, workspace):
@@ -383,7 +393,7 @@ def unread(soul: Path, workspace: Path) -> list[str]:
 
 
 def _pieces(text: str, limit: int, path: Path) -> list[tuple[str, int]]:
-    """What is shown of a text, in order, with the number of the first line of each piece."""
+    """Return the shown pieces of a text, in order, with the number of the first line of each."""
     if len(text) <= limit:
         return [(text, 1)]
     head, tail = int(limit * HEAD), int(limit * TAIL)

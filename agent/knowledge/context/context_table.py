@@ -1,8 +1,11 @@
 """The table of what fills the model's window, layer by layer.
 
-Derived from the stored path alone, so it can be made at any time, also in the
-middle of a turn. Nobody but the provider can count tokens exactly: the numbers
-of the layers are estimates at the ratio learned from its last count.
+It is derived from the stored path alone, so it can be made at any time, even during a turn. Only the provider
+can count tokens exactly: the numbers of the layers are estimates at the ratio learned from its last count.
+
+Derived from the stored path alone, so it can be made at any time, also in the middle of a turn. Nobody but
+the provider can count tokens exactly: the numbers of the layers are estimates at the ratio learned from its
+last count.
 """
 
 from __future__ import annotations
@@ -28,12 +31,12 @@ KEY = "project_files"
 
 
 def in_view(path: Sequence[Node]) -> frozenset[Path]:
-    """The folders whose files stand in a result that is still sent whole."""
+    """Return the folders whose files are in a result that is still sent in full."""
     return frozenset(Path(about["folder"]) for _node, abouts in folders_shown(path) for about in abouts)
 
 
 def folders_shown(path: Sequence[Node]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Results that are still sent whole and hold such files, and what their nodes keep of each file."""
+    """Yield results that hold folder files and are still sent in full, with the record of each file."""
     start, masked = elided_up_to(path), masked_nodes(path)
     for node in path:
         kept = node.data.get(KEY)
@@ -81,7 +84,7 @@ class ContextLayer:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What the whole session has used. None is unknown."""
+    """Usage totals of the whole session. None is unknown."""
 
     requests: int = 0
     input: int = 0
@@ -111,18 +114,18 @@ class ContextTable:
 
     @property
     def used_tokens(self) -> int:
-        """Tokens of all layers, estimated."""
+        """The estimated tokens of all layers."""
         return sum(layer.tokens for layer in self.layers)
 
     @property
     def free(self) -> int | None:
-        """Tokens of room that is left, estimated; None if the window is unknown."""
+        """The estimated tokens still free; None if the size of the window is unknown."""
         return None if self.window is None else max(self.window - self.used_tokens, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """How a conversation leaves for the model, and what is sent beside it."""
+    """The form in which a conversation is sent to the model, and what is sent with it."""
 
     wire: Wire
     tools: tuple[ToolSpec, ...] = ()
@@ -130,7 +133,7 @@ class Sent:
 
 
 def part_records(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """What a system node keeps of the parts its prompt was made of; `build_table` reads it."""
+    """Return what a system node stores about the parts of its prompt; `build_table` reads it."""
     return [
         {
             "name": part.name,
@@ -159,10 +162,13 @@ def build_table(
     used: Mapping[str, int | float | None],
     breaks: Sequence[Break] = (),
 ) -> ContextTable:
-    """The table of a path from root to head. Pure; takes as long as serialising the conversation.
+    """Return the table of a path from root to head. Pure; takes as long as serialising the conversation.
 
-    `ratio` is in bytes per token, `used` as `Meter.totals` gives it, `breaks` are those
-    of this run, which the path knows only in part.
+    `ratio` is in bytes per token, `used` comes from `Meter.totals`, and `breaks` are those of this run, which
+    the path knows only in part.
+
+    `ratio` is in bytes per token, `used` as `Meter.totals` gives it, `breaks` are those of this run, which
+    the path knows only in part.
     """
     system = next((node for node in reversed(path) if node.kind == "system"), None)
     sizes = [*_prompt_sizes(system, sent), *_conversation_sizes(path, sent.wire)]
@@ -187,7 +193,7 @@ def _with_tokens(layer: ContextLayer, size: int, ratio: float) -> ContextLayer:
 
 
 def _prompt_sizes(system: Node | None, sent: Sent) -> list[_Sized]:
-    """The parts of the prompt, the tools, the worked examples."""
+    """Return the sizes of the prompt parts, the tools and the worked examples."""
     wire = sent.wire
     text = system.content if system is not None else ""
     plain = len(wire.format.system(text))
@@ -204,7 +210,7 @@ def _prompt_sizes(system: Node | None, sent: Sent) -> list[_Sized]:
 
 
 def _part_sizes(system: Node | None, size: int) -> list[_Sized]:
-    """The parts as the node has recorded them, with their shares of `size` bytes."""
+    """Return the parts recorded in the node, with their shares of `size` bytes."""
     if system is None or not system.content:
         return []
     parts = system.data.get("parts") or [{"name": SYSTEM, "chars": len(system.content)}]
@@ -216,7 +222,7 @@ def _part_sizes(system: Node | None, size: int) -> list[_Sized]:
 
 
 def _part_layer(part: Mapping[str, Any]) -> ContextLayer:
-    """A part as a node has recorded it; its tokens are still to be counted."""
+    """Return the layer of a recorded part, without its tokens."""
     return ContextLayer(
         str(part["name"]),
         0,
@@ -230,7 +236,7 @@ def _part_layer(part: Mapping[str, Any]) -> ContextLayer:
 
 
 def _part_notes(part: Mapping[str, Any]) -> tuple[str, ...]:
-    """What was done to a part of the prompt."""
+    """Return notes on what was done to a part of the prompt."""
     notes = [str(note) for note in part.get("notes", ())]
     if part.get("truncated"):
         notes.append("shortened: its middle is left out")
@@ -273,7 +279,7 @@ def _kind(turned: MessageHistory, kinds: Mapping[int, str]) -> str:
 
 
 def _made_room(name: str, path: Sequence[Node]) -> tuple[str, ...]:
-    """What compactions took out of a layer of the conversation."""
+    """Return notes on what compactions removed from a layer of the conversation."""
     compactions = [node.data for node in path if node.kind == "compaction"]
     if name == "Tool results":
         masked = {number for data in compactions for number in data.get("nodes", ())}
@@ -299,7 +305,7 @@ def _totals(used: Mapping[str, int | float | None]) -> Totals:
 
 
 def _stored_breaks(path: Sequence[Node]) -> list[Break]:
-    """Compactions, new prompts and changes of the model, in order."""
+    """Return compactions, new prompts and model changes, in order."""
     found: list[Break] = []
     prompted, model = False, ""
     for node in path:

@@ -1,8 +1,12 @@
-"""Project files of folders below the workspace: what the agent is told when its work first reaches one.
+"""Project files of folders below the workspace, given to the agent when its work first reaches one.
 
-They go into the result of the call that got there and never into the system prompt, so the
-prompt prefix stays what it is. The node of that result names them, so that a session that is
-opened again knows what the agent has in view.
+They are added to the result of the call that reached the folder, never to the system prompt, so the prompt
+prefix stays unchanged. The node of that result names them, so a reopened session knows what the agent has
+seen.
+
+They go into the result of the call that got there and never into the system prompt, so the prompt prefix
+stays what it is. The node of that result names them, so that a session that is opened again knows what the
+agent has in view.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ TOLD_RULE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderRoom:
-    """What may be told of folders with one result."""
+    """The room that folder files may take in one result."""
 
     file: int
     """Characters taken from one file."""
@@ -60,7 +64,7 @@ class FolderRoom:
 
 @dataclass(frozen=True, slots=True)
 class FolderFiles:
-    """What is told of folders that were reached."""
+    """The files of folders that were reached."""
 
     parts: tuple[Part, ...]
     folders: tuple[Path, ...]
@@ -68,17 +72,19 @@ class FolderFiles:
 
     @property
     def text(self) -> str:
-        """As the agent reads it."""
+        """The text for the agent."""
         return "\n\n".join(part.text for part in self.parts)
 
     def data(self) -> list[dict[str, Any]]:
-        """As the node of the result keeps it; `agent.knowledge.context.context_table` reads it."""
+        """The record for the node of the result; `agent.knowledge.context.context_table` reads it."""
         folders = map(str, self.folders)
         return [{**about, "folder": next(folders, "")} for about in part_records(self.parts)]
 
 
 def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:
-    """The folders on the way from `root` to each place, outermost first. Pure; places may be files."""
+    """Return the folders on the path from `root` to each place, outermost first. Pure; places may
+    be files.
+    """
     ways: dict[Path, None] = {}
     for place in reached:
         for folder in folders_between(root, place):
@@ -99,7 +105,10 @@ def read_folders(
     written: frozenset[Path] = frozenset(),
     rules: Sequence[CursorRule] = (),
 ) -> FolderFiles:
-    """The project files in `folders`, and `rules` for what was reached, fitted into `room`. Reads them.
+    """Read the project files in `folders`, and the reached `rules`, fitted into `room`.
+
+    A rule counts as a separate folder, named by its path. Files in `written` are left out: the agent has just
+    written them.
 
     A rule counts as a folder of its own, named by its path. Files in `written` are left out: the agent has
     just written them itself.
@@ -123,7 +132,7 @@ MOST_FOLDERS = 2_000
 
 
 def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:
-    """Those of SOUL.md and of the project, each once, whether a person let them in or not.
+    """Return the suspicious passages of SOUL.md and the project, each once, let in or not.
 
     `limit` is in characters of one file. Searches the repository for project files.
     """

@@ -1,4 +1,4 @@
-"""A layer of the system prompt, what it is made from, and what it has room for."""
+"""A layer of the system prompt, its input, and its budget."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """Pieces of a part that are shown whole or not at all, when there is no room for all of them."""
+    """Pieces of a part that are each shown in full or left out if there is no room for all."""
 
     items: tuple[str, ...]
     between: str = "\n"
@@ -49,7 +49,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A piece of the system prompt, and where it comes from."""
+    """A piece of the system prompt and its source."""
 
     name: str
     """What a person calls it."""
@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class SkillEntry:
-    """A skill as the index names it."""
+    """A skill in the index."""
 
     name: str
     description: str
@@ -93,7 +93,7 @@ class PluginSection(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known when a session begins."""
+    """The facts known when a session begins."""
 
     soul: ContextFile | None
     """Who the agent is, in the person's words."""
@@ -137,7 +137,7 @@ class Layer:
 
 
 def of_file(name: str, file: ContextFile, text: str) -> Part:
-    """A part whose text was read from a file."""
+    """Return a part whose text was read from a file."""
     return Part(name, text, str(file.path), file.truncated, notes=file.notes, passages=file.passages)
 
 
@@ -146,10 +146,13 @@ BEGINNING = 60
 
 
 def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None) -> tuple[Part, ...]:
-    """The parts with as many entries as their layers, and all together, have room for. Pure.
+    """Return the parts with as many entries as fit into each layer's budget and into `whole`. Pure.
 
-    `parts` name their layers and stand in the order of the prompt. Texts without entries are never cut.
-    What comes back has no entries any more: they are part of the text, or named in `left_out`.
+    `parts` name their layers and are in the order of the prompt. Texts without entries are never cut. The
+    returned parts have no entries: each entry is part of the text, or named in `left_out`.
+
+    `parts` name their layers and stand in the order of the prompt. Texts without entries are never cut. What
+    comes back has no entries any more: they are part of the text, or named in `left_out`.
     """
     kept = [_Shrinking(part) for part in parts]
     for name in dict.fromkeys(part.layer for part in parts):
@@ -162,7 +165,7 @@ def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None)
 
 
 def _shrink(parts: Sequence[_Shrinking], budget: int) -> None:
-    """Leave entries out, those of the last part first, until the parts have no more than `budget` tokens."""
+    """Leave entries out, starting with the last part, until the parts fit into `budget` tokens."""
     over = sum(each.tokens for each in parts) - budget
     for group in reversed(_neighbours(parts)):
         while over > 0 and (left := [each for each in group if each.items]):
@@ -173,7 +176,7 @@ def _shrink(parts: Sequence[_Shrinking], budget: int) -> None:
 
 
 def _neighbours(parts: Sequence[_Shrinking]) -> list[list[_Shrinking]]:
-    """Parts that shrink together, in order: neighbours that share the room of their layer evenly."""
+    """Group neighbouring parts that share the room of their layer evenly, in order."""
     groups: list[list[_Shrinking]] = []
     for each in parts:
         last = groups[-1][-1].part if groups else None
@@ -185,7 +188,7 @@ def _neighbours(parts: Sequence[_Shrinking]) -> list[list[_Shrinking]]:
 
 
 class _Shrinking:
-    """A part, and which of its entries are still in."""
+    """A part, and which of its entries are still included."""
 
     def __init__(self, part: Part) -> None:
         self.part = part
@@ -196,7 +199,7 @@ class _Shrinking:
 
     @property
     def shares(self) -> bool:
-        """Whether it shares the room of its layer evenly with its neighbours."""
+        """Return whether it shares the room of its layer evenly with its neighbours."""
         return self.part.entries is not None and self.part.entries.evenly
 
     @property
@@ -230,7 +233,7 @@ class _Shrinking:
         return part.text + entries.between.join(pieces) + entries.end
 
     def _mark(self) -> str:
-        """What stands for the entries that were left out."""
+        """Return the mark that replaces the entries left out."""
         hint = f"; {self.part.entries.hint}" if self.part.entries and self.part.entries.hint else ""
         return f"[{len(self._left):,} more left out for want of room{hint}]"
 
@@ -240,7 +243,10 @@ _KEPT = ("call", "kind", "model", "origin", "outcome", "state", "tool", SHOWN, C
 
 
 def trimmed(path: Sequence[Node]) -> list[Node]:
-    """The path with nodes that are no longer sent reduced to what is still asked of them.
+    """Return the path with nodes that are no longer sent reduced to what is still needed of them.
+
+    The resulting conversation is the same. The newest system prompt, task list, question and answer stay
+    complete, whether they are sent or not.
 
     The conversation that follows from it is the same. The newest system prompt, task list, question and
     answer stay whole, whether they are sent or not.
@@ -263,7 +269,7 @@ def _lighten(node: Node, start: int, masked: frozenset[int]) -> Node:
 
 
 def _fold_sources(path: Sequence[Node]) -> frozenset[int]:
-    """The nodes whose text a fold reads: what the person wrote, and results that are carried whole."""
+    """Return the nodes whose text a fold reads: the user's messages, and results that are carried in full."""
     if (folded := newest_fold(path)) is None:
         return frozenset()
     fold = folded[1]
@@ -272,7 +278,7 @@ def _fold_sources(path: Sequence[Node]) -> frozenset[int]:
 
 
 def _newest(path: Sequence[Node]) -> frozenset[int]:
-    """The nodes that are asked for by what they are."""
+    """Return the newest node of each kind that is looked up by its kind."""
     backwards = path[::-1]
     wanted: tuple[Iterable[Node], ...] = (
         (node for node in backwards if node.kind == "system"),
@@ -289,7 +295,7 @@ LAYERS = PartKind("layers", "agent.knowledge.context.layers")
 
 
 def system_prompt(facts: Facts) -> tuple[Part, ...]:
-    """The prompt of a session, in order and within its budgets; `joined` makes one text of it.
+    """Return the prompt of a session, in order and within its budgets; `joined` makes one text of it.
 
     Imports the layers.
     """
@@ -298,11 +304,11 @@ def system_prompt(facts: Facts) -> tuple[Part, ...]:
 
 
 def layers() -> list[Layer]:
-    """All layers in their order; one that cannot be loaded is logged and left out."""
+    """Return all layers in order; one that cannot be loaded is logged and left out."""
     found: list[Layer] = [module.LAYER for module in LAYERS.load_all()[0]]
     return sorted(found, key=lambda layer: layer.place)
 
 
 def joined(parts: Sequence[Part]) -> str:
-    """The parts as the one text the model gets."""
+    """Return the parts as the one text sent to the model."""
     return "\n\n".join(part.text for part in parts)

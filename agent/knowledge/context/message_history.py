@@ -1,7 +1,9 @@
-"""Messages a provider accepts, made from stored nodes, whatever was interrupted.
+"""Messages that a provider accepts, made from stored nodes, whatever was interrupted.
 
-Pure: the same path of nodes always gives the same messages, so a resumed
-session sends the bytes it sent before.
+Pure: the same path of nodes always gives the same messages, so a resumed session sends the same bytes again.
+
+Pure: the same path of nodes always gives the same messages, so a resumed session sends the bytes it sent
+before.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PersonsWords:
-    """One message of the person as it is carried."""
+    """One message of the user, in the form in which a fold carries it."""
 
     node: int
     text: str
@@ -47,17 +49,20 @@ class PersonsWords:
 
 
 def is_persons(node: Node) -> bool:
-    """Whether a node is a message that the person wrote."""
+    """Return whether a node is a message written by the user."""
     return node.kind == "user" and node.data.get("origin", "prompt") in ORIGINS
 
 
 def carried(
     nodes: Sequence[Node], room: int, shortened: Mapping[int, str] | None = None
 ) -> list[PersonsWords]:
-    """The person's messages among `nodes`, oldest first, in at most `room` characters if that is possible.
+    """Return the user's messages among `nodes`, oldest first, in at most `room` characters if possible.
 
-    `shortened` are texts of messages that stand for them already. Pure. Even without any
-    room a message leaves its beginning and a mark.
+    `shortened` are texts that already replace some messages. Pure. Even without any room a message keeps its
+    beginning and a mark.
+
+    `shortened` are texts of messages that stand for them already. Pure. Even without any room a message
+    leaves its beginning and a mark.
     """
     before = shortened or {}
     words = [
@@ -85,12 +90,14 @@ def carried(
 
 
 def mark(characters: int, node: int) -> str:
-    """What stands for a text that is not carried."""
+    """Return the mark that replaces a text that is not carried."""
     return f"[{characters:,} {MARK}: id {node}]"
 
 
 def _blocks(text: str) -> list[str]:
-    """The text in paragraphs and blocks of code, with what stands between them; joined it is the text."""
+    """Split the text into paragraphs and code blocks with the text between them; joined they give
+    the text.
+    """
     blocks: list[str] = []
     current: list[str] = []
     fence = ""
@@ -116,7 +123,7 @@ def _has_paste(text: str) -> bool:
 
 
 def _without_pastes(words: PersonsWords) -> str:
-    """The message with a mark in place of each pasted piece; pieces next to each other share one."""
+    """Return the message with a mark for each pasted piece; adjacent pieces share one."""
     kept: list[str] = []
     gone = 0
     for block in _blocks(words.text):
@@ -135,7 +142,7 @@ def _without_pastes(words: PersonsWords) -> str:
 
 
 def _start(block: str) -> str:
-    """The beginning of a pasted piece, by which it is known again."""
+    """Return the beginning of a pasted piece, by which it is recognised."""
     start = block[:EXCERPT]
     return f"{start[: start.rfind(' ') + 1] if ' ' in start[EXCERPT // 2 :] else start}… "
 
@@ -145,7 +152,7 @@ def _has_long_line(text: str) -> bool:
 
 
 def _without_long_lines(words: PersonsWords) -> str:
-    """The message with the beginnings of its long lines: instructions are short ones."""
+    """Return the message with only the beginnings of its long lines, since instructions are short."""
     lines = words.text.split("\n")
     shown = [line if len(line) <= EXCERPT or MARK in line else f"{line[:BEGINNING]}…" for line in lines]
     gone = len(words.text) - len("\n".join(shown))
@@ -153,7 +160,7 @@ def _without_long_lines(words: PersonsWords) -> str:
 
 
 def _beginning(words: PersonsWords) -> str:
-    """The beginning of a message and a mark for the rest of it."""
+    """Return the beginning of a message and a mark for the rest."""
     start = words.text[:EXCERPT]
     return f"{start}… {mark(len(words.text) - len(start), words.node)}"
 
@@ -180,7 +187,7 @@ class FileLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFile:
-    """One file as it was read last."""
+    """One file as it was last read."""
 
     path: str
     digest: str
@@ -194,7 +201,7 @@ class ReadFile:
 
 
 def lines_shown(seen: Mapping[Path, SeenFile], count: int) -> list[dict[str, Any]]:
-    """What a node keeps of the lines in its result, of which there are `count`."""
+    """Return what a node stores about the lines in its result, of which there are `count`."""
     return [
         {
             "path": str(path),
@@ -209,7 +216,7 @@ def lines_shown(seen: Mapping[Path, SeenFile], count: int) -> list[dict[str, Any
 
 
 def shown_in(node: Node) -> tuple[FileLines, ...]:
-    """The lines of files in a result."""
+    """Return the lines of files in a result."""
     kept = node.data.get(SHOWN)
     if node.kind != "tool" or not isinstance(kept, list):
         return ()
@@ -229,7 +236,9 @@ def shown_in(node: Node) -> tuple[FileLines, ...]:
 
 
 def read_files(path: Sequence[Node], known: Iterable[ReadFile] = ()) -> list[ReadFile]:
-    """The files that were read, the one read last at the end. Pure.
+    """Return the files that were read, the latest at the end. Pure.
+
+    `known` are the files of an earlier compaction, which hold reasons that the nodes no longer contain.
 
     `known` are those of an earlier compaction: it knows why, where the nodes do not say it any more.
     """
@@ -260,7 +269,7 @@ def _with(before: ReadFile | None, lines: FileLines, why: str, node: int) -> Rea
 
 
 def recorded_files(files: Iterable[ReadFile]) -> list[dict[str, Any]]:
-    """Files as JSON; `files_of` reads it."""
+    """Return the files as JSON; `files_of` reads it."""
     return [
         {
             "path": each.path,
@@ -275,7 +284,7 @@ def recorded_files(files: Iterable[ReadFile]) -> list[dict[str, Any]]:
 
 
 def files_of(data: Mapping[str, Any]) -> tuple[ReadFile, ...]:
-    """The files a compaction carries; none where they cannot be read."""
+    """Return the files in a compaction's data; empty if they cannot be read."""
     try:
         return tuple(
             ReadFile(
@@ -293,7 +302,7 @@ def files_of(data: Mapping[str, Any]) -> tuple[ReadFile, ...]:
 
 
 def ledger_line(file: ReadFile) -> str:
-    """One file as the model reads it."""
+    """Return one file as the model reads it."""
     parts = ", ".join(f"{first}–{last}" for first, last in file.ranges)
     why = f": {file.why}" if file.why else ""
     return f"- {file.path} (lines {parts}; sha256 {file.digest[:12]}; id {file.node}){why}"
@@ -342,7 +351,7 @@ class ContextFold:
     """Tokens of the request before and after, estimated."""
 
     def data(self) -> dict[str, Any]:
-        """What the compaction node keeps; `fold_of` reads it."""
+        """The data for the compaction node; `fold_of` reads it."""
         return {
             "stage": STAGE,
             "from": self.start,
@@ -360,7 +369,7 @@ class ContextFold:
 
 
 def fold_of(node: Node) -> ContextFold | None:
-    """The fold that a node keeps; None if it keeps none."""
+    """Return the fold stored in a node; None if there is none."""
     data = node.data
     if node.kind != "compaction" or data.get("stage") != STAGE:
         return None
@@ -383,7 +392,7 @@ def fold_of(node: Node) -> ContextFold | None:
 
 
 def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
-    """The compaction in force, and what it keeps."""
+    """Return the compaction in force and its fold."""
     for node in reversed(path):
         if node.kind == "compaction" and (fold := fold_of(node)) is not None:
             return node, fold
@@ -391,7 +400,7 @@ def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
 
 
 def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
-    """The person's messages before the fold, as they are carried."""
+    """Return the user's messages before the fold, in the form in which they are carried."""
     return [
         PersonsWords(node.id, fold.shortened.get(node.id, _with_images(node)), node.id in fold.shortened)
         for node in path
@@ -400,13 +409,13 @@ def words_of(fold: ContextFold, path: Sequence[Node]) -> list[PersonsWords]:
 
 
 def _with_images(node: Node) -> str:
-    """A message with the names of the images that came with it, which are not sent any more."""
+    """Return a message with the names of its images, which are no longer sent."""
     names = [f"[image: {each.name}, sent earlier]" for each in attachments_of(node.data)]
     return "\n".join([node.content, *names])
 
 
 def fold_text(fold: ContextFold, path: Sequence[Node]) -> str:
-    """What the model reads in place of everything before the fold. Pure."""
+    """Return the text that replaces everything before the fold for the model. Pure."""
     parts = [HEAD]
     if fold.summary:
         parts.append(f"# Summary, written by a model\n{fold.summary}")
@@ -430,7 +439,7 @@ def fold_text(fold: ContextFold, path: Sequence[Node]) -> str:
 
 
 def folded_into(node: Node, path: Sequence[Node]) -> str:
-    """What the model reads in place of what the compaction of a node folded; empty if it folded nothing.
+    """Return the text that replaces what the compaction in `node` folded; empty if it folded nothing.
 
     `path` are the nodes before it.
     """
@@ -439,7 +448,7 @@ def folded_into(node: Node, path: Sequence[Node]) -> str:
 
 
 def _ledger(files: Sequence[ReadFile]) -> str:
-    """The files read last first, in detail as far as there is room, then by their paths."""
+    """List the files read last first: in detail while there is room, then by path."""
     lines: list[str] = []
     used = 0
     rest: list[str] = []
@@ -457,7 +466,7 @@ def _ledger(files: Sequence[ReadFile]) -> str:
 
 
 def _pinned(node: Node) -> str:
-    """The lines of a file in a result, without what is around them."""
+    """Return the file lines in a result, without the rest of the result."""
     try:
         result = json.loads(node.content)
         return f"{result['path']} (id {node.id})\n{result['content']}"
@@ -482,11 +491,15 @@ class MessageHistory:
 
 
 def conversation(path: Sequence[Node]) -> list[MessageHistory]:
-    """The messages of a path from root to head, without the system prompt.
+    """Return the messages of a path from root to head, without the system prompt.
 
-    Every call is answered exactly once, directly behind the message that made
-    it and in its order; results without a call and empty messages are left out.
-    Compactions on the path are applied; what a provider refused is left out.
+    Every call is answered exactly once, directly after the message that made it and in its order. Results
+    without a call and empty messages are left out. Compactions on the path are applied; content that a
+    provider refused is left out.
+
+    Every call is answered exactly once, directly behind the message that made it and in its order; results
+    without a call and empty messages are left out. Compactions on the path are applied; what a provider
+    refused is left out.
     """
     masked, refused = masked_nodes(path), refused_nodes(path)
     start = elided_up_to(path)
@@ -509,19 +522,19 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
 
 
 def elision_note(count: int) -> str:
-    """What stands in for `count` messages that no longer fit."""
+    """Return the text that replaces `count` messages that no longer fit."""
     return f"[{count} earlier messages are left out to make room; session_search finds them.]"
 
 
 def masked_result(tool: str, characters: int, node: int) -> str:
-    """What stands in for a masked tool result."""
+    """Return the text that replaces a masked tool result."""
     size = f"{characters:,} characters"
     fetched = f"recall_folded shows it: id {node}"
     return json.dumps({"masked": f"Result of {tool} left out to make room ({size}; {fetched})."})
 
 
 def masked_arguments(arguments: str) -> str:
-    """Arguments of a call with long texts shortened; still a JSON object."""
+    """Return the arguments of a call with long texts shortened; still a JSON object."""
     try:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
@@ -538,18 +551,18 @@ def masked_arguments(arguments: str) -> str:
 
 
 def calls_of(node: Node) -> tuple[ToolCall, ...]:
-    """The tool calls an assistant node makes."""
+    """Return the tool calls of an assistant node."""
     return tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in node.data.get("calls", ()))
 
 
 def sealed_data(sealed: Sealed) -> dict[str, Any]:
-    """What an assistant node keeps as `sealed`; `sealed_of` reads it."""
+    """Return what an assistant node stores as `sealed`; `sealed_of` reads it."""
     parts = [{"data": part.data, "text": part.text, "calls": part.calls} for part in sealed.parts]
     return {"format": sealed.format, "prefix": sealed.prefix, "parts": parts}
 
 
 def sealed_of(node: Node) -> Sealed | None:
-    """The sealed parts of an assistant node; None if there are none or they are not whole."""
+    """Return the sealed parts of an assistant node; None if they are missing or incomplete."""
     kept = node.data.get("sealed")
     if not isinstance(kept, Mapping):
         return None
@@ -565,7 +578,7 @@ def sealed_of(node: Node) -> Sealed | None:
 def _exchange(
     node: Node, results: Mapping[str, Node], masked: frozenset[int], refused: frozenset[int]
 ) -> list[MessageHistory]:
-    """An assistant message and the results of its calls."""
+    """Return an assistant message and the results of its calls."""
     text = node.content
     if node.data.get("state") == "interrupted" and text:
         text += CUT_MARK
@@ -602,7 +615,7 @@ def _exchange(
 
 
 def _results(nodes: Sequence[Node], start: int) -> dict[str, Node]:
-    """Tool nodes from index `start` to the next assistant message, by call id."""
+    """Return the tool nodes from index `start` to the next assistant message, by call id."""
     results: dict[str, Node] = {}
     for index in range(start, len(nodes)):
         node = nodes[index]
@@ -614,19 +627,19 @@ def _results(nodes: Sequence[Node], start: int) -> dict[str, Node]:
 
 
 def masked_nodes(path: Sequence[Node]) -> frozenset[int]:
-    """The results and calls that are sent shortened."""
+    """Return the results and calls that are sent shortened."""
     masks = (node.data for node in path if node.kind == "compaction" and node.data.get("stage") == "mask")
     return frozenset(number for data in masks for number in data.get("nodes", ()))
 
 
 def refused_nodes(path: Sequence[Node]) -> frozenset[int]:
-    """Messages and results that a provider refused for what they say."""
+    """Return the messages and results that a provider refused because of their content."""
     notes = (node.data for node in path if node.kind == "notice" and node.data.get("kind") == "failure")
     return frozenset(number for data in notes for number in data.get("refused", ()))
 
 
 def elided_up_to(path: Sequence[Node]) -> int:
-    """The first node that is still sent whole; 0 if all are."""
+    """Return the first node that is still sent in full; 0 if all are."""
     cuts = [
         node.data.get("from", 0)
         for node in path

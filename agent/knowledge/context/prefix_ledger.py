@@ -1,12 +1,17 @@
-"""The prompt prefix as a ledger: what was sent stays as it was sent.
+"""The prompt prefix as a ledger: content that was sent is sent again unchanged.
 
-Providers cache prompts from the front, so one changed byte early in a request
-makes the whole rest dear. Every frame is therefore made exactly once; a request
-is the same frames as before plus new ones at the end. A change of what was sent
-needs a declared break; an undeclared one is a bug, found here.
+Providers cache prompts from the front, so one changed byte early in a request makes the rest expensive. Every
+frame is therefore made exactly once; a request is the same frames as before plus new ones at the end. A
+change of what was sent needs a declared break; an undeclared one is a bug, found here.
 
-Marks say up to where a provider is to keep its cache. They move with every
-request and are not part of what is compared.
+Marks tell a provider up to where to keep its cache. They move with every request and are not compared.
+
+Providers cache prompts from the front, so one changed byte early in a request makes the whole rest dear.
+Every frame is therefore made exactly once; a request is the same frames as before plus new ones at the end. A
+change of what was sent needs a declared break; an undeclared one is a bug, found here.
+
+Marks say up to where a provider is to keep its cache. They move with every request and are not part of what
+is compared.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from agent.model.protocol import THOUGHT, Frame
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """The next request does not extend the last one."""
+    """A declared point at which the next request does not extend the last one."""
 
     reason: str
     declared: bool
@@ -28,7 +33,7 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What the next request is made of."""
+    """The content of the next request."""
 
     frames: tuple[Frame, ...]
     marks: tuple[int, ...]
@@ -38,7 +43,7 @@ class Sending:
 
 
 class PrefixLedger:
-    """Frames of one conversation as one model is sent them."""
+    """The frames of one conversation as they are sent to one model."""
 
     def __init__(self) -> None:
         self._frames: list[Frame] = []
@@ -54,12 +59,12 @@ class PrefixLedger:
 
     @property
     def size(self) -> int:
-        """Bytes of all frames."""
+        """The total size of all frames in bytes."""
         return sum(map(len, self._frames))
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all frames that were sent so far, in hex."""
+        """The SHA-256 of all frames sent so far, in hex."""
         # Only now: hashing a frame with an image takes too long for the way of a request.
         for frame in self._sent[self._hashed :]:
             self._hasher.update(frame.data)
@@ -67,20 +72,25 @@ class PrefixLedger:
         return self._hasher.hexdigest()
 
     def extend(self, frames: Iterable[Frame]) -> None:
-        """Add to the end of the conversation."""
+        """Append frames to the conversation."""
         self._frames.extend(frames)
 
     def rewrite(self, frames: Iterable[Frame], reason: str) -> None:
-        """Replace the conversation: a declared break, named by `reason`."""
+        """Replace the conversation: a declared break with this `reason`."""
         self._frames = list(frames)
         self._declared = reason
 
     def send(self, head: bytes = b"", *, without: str = "", reason: str = "", marked: bool = True) -> Sending:
-        """The frames of the next request behind `head` (tools and system prompt), with marks if `marked`.
+        """Return the frames of the next request after `head` (tools and system prompt), with marks if
+        `marked`.
 
-        Frames of the kind `without` are left out; starting or stopping that is a break that
-        `reason` declares. The comparison is by equality against what really left, so it also finds
-        a change nobody declared; equal objects are the rule, which makes it cheap.
+        Frames of the kind `without` are left out; starting or stopping that is a break that `reason`
+        declares. The comparison is by equality with what was really sent, so it also finds undeclared
+        changes. Frames are usually the same objects, which makes it cheap.
+
+        Frames of the kind `without` are left out; starting or stopping that is a break that `reason`
+        declares. The comparison is by equality against what really left, so it also finds a change nobody
+        declared; equal objects are the rule, which makes it cheap.
         """
         frames = tuple(self._frames)
         if without:
@@ -102,13 +112,18 @@ class PrefixLedger:
 
 
 def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tuple[int, ...]:
-    """Where the provider is asked to end its cache: positions among the frames that are sent, ascending.
+    """Return the positions at which the provider should end its cache, among the frames sent, ascending.
 
-    The newest frame, so that the next request finds all of this one. The end of the request that
-    the model answered last, which follows from what it wrote itself, so that it is found after
-    another model or another process went on meanwhile: requests with and without thoughts have caches
-    of their own, so the last one like this counts, and the last one of all. The last request of this
-    process (`sent` frames) may have come without an answer.
+    One mark is the newest frame, so that the next request finds all of this one. Another is the end of the
+    request that the model last answered, so that it is found after another model or process has continued in
+    between. Requests with and without thoughts have separate caches, so the last one of this form counts, and
+    the last one of all. The last request of this process (`sent` frames) may have had no answer.
+
+    The newest frame, so that the next request finds all of this one. The end of the request that the model
+    answered last, which follows from what it wrote itself, so that it is found after another model or another
+    process went on meanwhile: requests with and without thoughts have caches of their own, so the last one
+    like this counts, and the last one of all. The last request of this process (`sent` frames) may have come
+    without an answer.
     """
     newest = len(frames) - sum(frame.kind == without for frame in frames if without) - 1
     if newest < 0:

@@ -1,8 +1,11 @@
-"""Quarantine of passages in context files that read like orders to an agent, until a person lets them in.
+"""Quarantine of passages in context files that read like orders to an agent, until the user lets them in.
 
-The rest of the file is used. A passage is a paragraph, an item of a list, a heading or a block of
-code; what a person let in is known by the hash of its text, so the same words count everywhere and
-a changed word does not.
+The rest of the file is used. A passage is a paragraph, a list item, a heading or a block of code. An allowed
+passage is known by the hash of its text: the same words are allowed everywhere, a changed word is not.
+
+The rest of the file is used. A passage is a paragraph, an item of a list, a heading or a block of code; what
+a person let in is known by the hash of its text, so the same words count everywhere and a changed word does
+not.
 """
 
 from __future__ import annotations
@@ -64,12 +67,12 @@ class KeptPassage:
         return f"{self.file}:{lines}"
 
     def data(self) -> dict[str, Any]:
-        """As nodes keep it; `passages_of` reads it."""
+        """The record for a node; `passages_of` reads it."""
         return {**asdict(self), "rules": list(self.rules)}
 
 
 def passages_of(kept: Any) -> tuple[KeptPassage, ...]:
-    """Passages as a node keeps them; those that cannot be read are left out."""
+    """Return the passages stored in a node; unreadable ones are left out."""
     return tuple(passage for each in (kept if isinstance(kept, list) else ()) if (passage := _passage(each)))
 
 
@@ -90,7 +93,7 @@ def _passage(kept: Any) -> KeptPassage | None:
 
 
 def kept_back_notices(passages: Sequence[KeptPassage]) -> list[str]:
-    """Sentences for the person, at most `MOST_NAMED` and one on the rest."""
+    """Return sentences for the user: at most `MOST_NAMED`, and one about the rest."""
     told = [
         f"{clean(each.place)} reads like an order to an agent ({', '.join(each.rules)}) and is kept back; "
         f"/context shows it and lets it in."
@@ -102,14 +105,16 @@ def kept_back_notices(passages: Sequence[KeptPassage]) -> list[str]:
 
 
 def digest_of(text: str) -> str:
-    """The hash by which a passage is known."""
+    """Return the hash that identifies a passage."""
     return sha256(text.strip().encode("utf-8", "replace")).hexdigest()
 
 
 def quarantined(
     text: str, file: str, allowed: Collection[str] = (), first: int = 1
 ) -> tuple[str, tuple[KeptPassage, ...]]:
-    """The text with a mark in place of each passage that is kept back, and those passages. Pure.
+    """Return the text with a mark in place of each passage kept back, and those passages. Pure.
+
+    `allowed` are hashes of passages that the user let in. `first` is the number of the first line.
 
     `allowed` are hashes of passages that a person let in. `first` is the number of the first line.
     """
@@ -140,7 +145,7 @@ def quarantined(
 
 
 def _mark(passage: KeptPassage) -> str:
-    """What stands in place of a passage."""
+    """Return the text that replaces a passage."""
     which = (
         f"Line {passage.first}" if passage.first == passage.last else f"Lines {passage.first}-{passage.last}"
     )
@@ -150,7 +155,10 @@ def _mark(passage: KeptPassage) -> str:
 def _touched(
     lines: Sequence[str], findings: Sequence[InjectionFinding]
 ) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """First line, line behind the last one, and rules of what has findings; a finding may join passages."""
+    """Yield first line, line after the last, and rules of each passage with findings.
+
+    A finding may join passages.
+    """
     passages = _passages(lines)
     merged: list[tuple[int, int, list[str]]] = []
     for finding in findings:
@@ -169,7 +177,7 @@ def _touched(
 
 
 def _passages(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Where each passage begins and ends, as indexes of lines; empty lines belong to none."""
+    """Return start and end line indexes of each passage; empty lines belong to none."""
     found: list[tuple[int, int]] = []
     start: int | None = None
     fence = ""
@@ -193,7 +201,7 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def allowed_passages(home: Home) -> frozenset[str]:
-    """The hashes of what was let in; none where that cannot be known."""
+    """Return the hashes of allowed passages; empty if they cannot be read."""
     try:
         with os.scandir(home.passages) as entries:
             return frozenset(each.name for each in entries if _NAME.fullmatch(each.name) and _is_ours(each))
@@ -202,7 +210,7 @@ def allowed_passages(home: Home) -> frozenset[str]:
 
 
 def allowed_places(home: Home) -> Mapping[str, str]:
-    """Where the passages stood when they were let in, by their hashes."""
+    """Return where the allowed passages were when they were let in, by hash."""
     places: dict[str, str] = {}
     for digest in sorted(allowed_passages(home)):
         places[digest] = ""
@@ -212,7 +220,7 @@ def allowed_places(home: Home) -> Mapping[str, str]:
 
 
 def let_in(home: Home, passage: KeptPassage) -> None:
-    """Have a passage count from the next session on, wherever it stands. Raises `ConfigError`."""
+    """Allow a passage, wherever it occurs, from the next session on. Raises `ConfigError`."""
     folder = private_folder(home.passages)
     if _NAME.fullmatch(passage.digest) is None:
         raise ConfigError(f"{passage.digest!r} is no hash of a passage.")
@@ -223,7 +231,7 @@ def let_in(home: Home, passage: KeptPassage) -> None:
 
 
 def keep_back(home: Home, digest: str) -> bool:
-    """Let a passage in no longer; False if it was not let in. Raises `ConfigError`."""
+    """Stop allowing a passage; False if it was not allowed. Raises `ConfigError`."""
     if digest not in allowed_passages(home):
         return False
     try:

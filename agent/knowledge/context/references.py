@@ -1,4 +1,9 @@
-"""References of a message with `@`: files, folders, changes, commits, pages. Pure reading of text.
+"""References with `@` in a message: files, folders, changes, commits, pages. Only parses text.
+
+Forms: `@PATH`, `@PATH:10-20`, `@"a b.txt"`, `@file:PATH`, `@folder:PATH/`, `@diff`, `@staged`, `@git:3`,
+`@url:https://…`, `@server:URI` (a resource of an MCP server). After `@` and `@file:` a path may be quoted and
+followed by lines. A plain `@PATH` counts only if the file exists, which the caller checks. Nothing inside a
+block of code is a reference.
 
 Forms: `@PATH`, `@PATH:10-20`, `@"a b.txt"`, `@file:PATH`, `@folder:PATH/`, `@diff`, `@staged`, `@git:3`,
 `@url:https://…`, `@server:URI` (a resource of an MCP server). Behind `@` and `@file:` a path may be quoted
@@ -36,7 +41,7 @@ _CLOSING = {")": "(", "]": "[", "}": "{"}
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One reference. `start` and `end` are offsets of it in the message."""
+    """One reference. `start` and `end` are its offsets in the message."""
 
     kind: Kind
     target: str
@@ -53,7 +58,7 @@ class Reference:
 
 
 def references(text: str, plain: bool = False) -> tuple[Reference, ...]:
-    """The references of a message, in order, at most `MOST`; with `plain` its mentions `@PATH` as well."""
+    """Return up to `MOST` references of a message, in order; with `plain` also mentions like `@PATH`."""
     found: list[Reference] = []
     room = {False: MOST, True: MOST_PLAIN if plain else 0}
     blocks = code_blocks(text)
@@ -73,7 +78,7 @@ def references(text: str, plain: bool = False) -> tuple[Reference, ...]:
 
 
 def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
-    """The places of fenced code as offsets, marks included; an open block reaches to the end. Pure."""
+    """Return the offsets of fenced code, fences included; an unclosed block extends to the end. Pure."""
     blocks: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
@@ -87,7 +92,7 @@ def code_blocks(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def without(text: str, found: tuple[Reference, ...]) -> str:
-    """The message without its references, for models that get their contents beside it."""
+    """Return the message without its references, for models that get the contents separately."""
     pieces: list[str] = []
     at = 0
     for reference in found:
@@ -137,14 +142,14 @@ def _kind(name: str) -> Kind:
 
 
 def _range(first: str, last: str | None) -> tuple[int, int]:
-    """Lines in order; a line number of 0 means the first line."""
+    """Return the two line numbers in order; 0 means the first line."""
     low = max(1, int(first[:9]))
     high = low if last is None else max(1, int(last[:9]))
     return min(low, high), max(low, high)
 
 
 def _trimmed(target: str) -> str:
-    """The target without what ends the sentence around it; a bracket stays if it was opened inside."""
+    """Return the target without the punctuation of the sentence; a closing bracket stays if opened inside."""
     while target:
         end = target[-1]
         if end in ",.;:!?…'\"`>" or (end in _CLOSING and target.count(_CLOSING[end]) < target.count(end)):

@@ -1,1 +1,1 @@
-"""Learnings: what failed and what worked, told before the same call, confirmed or refuted."""
+"""Learnings: what failed and what worked, shown before the same call, confirmed or refuted."""

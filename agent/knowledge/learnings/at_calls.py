@@ -1,8 +1,11 @@
-"""Learnings at the calls of one agent: what is looked up before a call, told with it, and learned from it.
+"""Learnings at the calls of one agent: looked up before a call, shown with it, and gained from it.
 
-A call is held back at most once at a time: made again unchanged, it runs, and its result
-confirms or refutes the learning. Where the store cannot be read, this raises: the caller then lets the call
-run as if nothing were known.
+A call is held back at most once: repeated unchanged, it runs, and its result confirms or refutes the
+learning. If the store cannot be read, this raises, and the caller runs the call without learnings.
+
+A call is held back at most once at a time: made again unchanged, it runs, and its result confirms or refutes
+the learning. Where the store cannot be read, this raises: the caller then lets the call run as if nothing
+were known.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ class SeenFailure:
 
 
 class CallLearnings:
-    """Those of one agent, over all its turns."""
+    """The learnings of one agent, over all its turns."""
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class CallLearnings:
         holds_back: bool = True,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """`node` is the message at which the session stands; `excluded` are tools nobody learns about."""
+        """`node` returns the current message of the session; `excluded` are tools without learnings."""
         self._store = store
         self._around = environment
         self._session = session
@@ -108,12 +111,12 @@ class CallLearnings:
         """Keys of calls that worked in this session."""
 
     def turn_began(self) -> None:
-        """A new turn: a failure of an earlier one is not fixed by what this one does."""
+        """Begin a new turn: this turn does not fix failures of an earlier one."""
         self._turn, self._open = [], []
         self._prepared.clear()
 
     async def before(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
-        """The result of a call that is held back, as JSON; empty for one that is to run."""
+        """Return the JSON result for a call that is held back; empty for one that should run."""
         if call.name in self._excluded:
             return ""
         async with self._looking:
@@ -121,7 +124,7 @@ class CallLearnings:
         return "" if held is None else json.dumps(held, ensure_ascii=False)
 
     async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
-        """Learn from a call that has ended; the line to be told with its result, mostly empty."""
+        """Learn from an ended call; return the line to add to its result, usually empty."""
         prepared = self._prepared.pop(call.id, None)
         if prepared is None or not is_run(result):
             return ""
@@ -147,18 +150,18 @@ class CallLearnings:
         return {"error": held_back(first, speaking[1:2]), "status": "held_back", "learning": first.id}
 
     def _is_held(self, learning: Learning, form: CallForm) -> bool:
-        """Whether this call was held back for a learning just before."""
+        """Return whether this call was just held back for a learning."""
         held = self._held.get(learning.id)
         return held is not None and held.key in (form.key, form.timed_key)
 
     def _is_met(self, learning: Learning) -> bool:
-        """Whether what a learning asks for was done already, or was seen to be needless."""
+        """Return whether the learning's advice was already followed, or proved unnecessary."""
         if learning.id in self._needless:
             return True
         return self._steps_done(learning)
 
     async def _holds(self, learning: Learning) -> bool:
-        """Whether what a learning depends on is as it was; it is stale from now on if not."""
+        """Return whether the learning's dependencies are unchanged; mark it stale if not."""
         if not learning.depends or not await asyncio.to_thread(self._around.changed, learning.depends):
             return True
         await self._store.set_status(learning.id, "stale")
@@ -209,14 +212,14 @@ class CallLearnings:
         return " ".join(map(with_failure, told))
 
     async def _about(self, sign: Signature, failure: Failure, output: str) -> list[Learning]:
-        """What is known of a failure: by its signature, else by words of those that somebody wrote."""
+        """Return learnings about a failure: by its signature, else by words of those that were written."""
         if found := await self._store.for_failure(sign.key):
             return found
         written = await self._store.of_program((sign.program, ""))
         return [each for each in written if speaks_of(each, failure, output)]
 
     async def _refute_fix(self, key: str) -> None:
-        """A call failed that is what a learning says works, and that was told just now."""
+        """Refute a learning whose fix was just shown and then failed."""
         told = {number for each in self._open for number in each.told} | set(self._held)
         for number in told:
             held = self._held.get(number)
@@ -247,7 +250,7 @@ class CallLearnings:
             await self._mend()
 
     async def _confirm_held(self, made: MadeCall) -> set[int]:
-        """Settle those for which a call was held back, as far as this call shows the result."""
+        """Confirm or refute the learnings for which a call was held back, as far as this result shows."""
         settled: set[int] = set()
         for number, held in list(self._held.items()):
             confirmed = self._came_of(held, made)
@@ -260,7 +263,7 @@ class CallLearnings:
         return settled
 
     def _came_of(self, held: _Held, made: MadeCall) -> bool | None:
-        """Whether a call that worked confirms a learning; None while it says nothing about it."""
+        """Return whether a successful call confirms a learning; None if undecided."""
         learning, keys = held.learning, (made.form.key, made.form.timed_key)
         if held.key in keys:
             if self._steps_done(learning):
@@ -285,7 +288,7 @@ class CallLearnings:
         return failed is not None and same_aim(failed, made.form)
 
     async def _mend(self) -> None:
-        """Keep what fixed the failures of this turn, if the last call did."""
+        """Store what fixed the failures of this turn, if the last call fixed them."""
         calls = list(self._turn)
         places = {id(made): at for at, made in enumerate(calls)}
         waiting = [(each, at) for each in self._open if (at := places.get(id(each.made))) is not None]
@@ -353,6 +356,6 @@ class CallLearnings:
 
 
 def calls_of(made: MadeCall) -> tuple[str, ...]:
-    """The keys under which a call that failed is found again."""
+    """Return the keys under which a failed call is found again."""
     assert made.failure is not None
     return (made.form.timed_key if made.failure.kind == TIMED_OUT_KIND else made.form.key,)

@@ -1,4 +1,4 @@
-"""Calls and shell texts as learnings compare them: calls with one key say essentially the same."""
+"""Calls and shell texts in the form in which learnings compare them; equal keys mean equivalent calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EXPANDED = re.compile(r"(?<!\\)(?:\\\\)*[$`]")
 
 @dataclass(frozen=True, slots=True)
 class CommandWord:
-    """One word: `text` as it is written here, `value` what it says without quotes."""
+    """One word: `text` as written, `value` without quotes."""
 
     text: str
     value: str
@@ -40,7 +40,7 @@ class CommandWord:
 
 
 def words(text: str) -> tuple[CommandWord, ...]:
-    """The words of a shell text, in order. Never raises; its work is linear."""
+    """Split a shell text into words, in order. Never raises; linear time."""
     told = text[:LONGEST].replace("\r\n", "\n")
     found = list(_words(told))
     if rest := text[LONGEST:]:
@@ -49,12 +49,12 @@ def words(text: str) -> tuple[CommandWord, ...]:
 
 
 def join_words(sequence: Sequence[CommandWord]) -> str:
-    """The words as one text."""
+    """Join the words into one text."""
     return " ".join(word.text for word in sequence)
 
 
 def simple_commands(sequence: Sequence[CommandWord]) -> tuple[tuple[CommandWord, ...], ...]:
-    """The single commands among the words; targets of redirections are not part of them."""
+    """Return the single commands among the words, without redirection targets."""
     found: list[tuple[CommandWord, ...]] = []
     now: list[CommandWord] = []
     is_target = False
@@ -90,7 +90,7 @@ def _words(text: str) -> Iterator[CommandWord]:
 
 
 def _word(text: str, at: int) -> tuple[CommandWord, int]:
-    """The word that begins at `at`, and where it ends."""
+    """Return the word that begins at `at`, and its end."""
     pieces: list[tuple[str, str, str]] = []  # kind, as written, value
     while at < len(text):
         if single := _SINGLE.match(text, at):
@@ -142,7 +142,7 @@ def _literal(text: str) -> str:
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a text."""
+    """Return the set of words in a text."""
     return frozenset(text.split())
 
 
@@ -191,7 +191,7 @@ _VERSION = re.compile(r"-?\d[\d.]*$")
 
 @dataclass(frozen=True, slots=True)
 class SingleCommand:
-    """One program with its arguments, without what runs it and without variables set for it."""
+    """One program with its arguments, without wrappers and without variables set for it."""
 
     program: str
     """Without its folder; empty where there is none."""
@@ -201,12 +201,12 @@ class SingleCommand:
 
     @property
     def kin(self) -> str:
-        """The program without a version: `python` for `python3.11`."""
+        """The program without its version: `python` for `python3.11`."""
         return kin(self.program)
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Arguments that are neither options nor the subcommand."""
+        """The arguments that are neither options nor the subcommand."""
         rest = [word for word in self.arguments if not word.startswith("-")]
         if (name := self.subcommand.removeprefix("-m ")) in rest:
             rest.remove(name)
@@ -215,7 +215,7 @@ class SingleCommand:
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
-    """A shell text as far as it counts for telling two of them apart."""
+    """A shell text, reduced to what distinguishes it from another."""
 
     text: str
     """Written one way, without what only picks the output."""
@@ -225,19 +225,21 @@ class CommandForm:
 
     @property
     def main(self) -> SingleCommand:
-        """The command that matters: the first that is more than preparation."""
+        """The main command: the first that is more than preparation."""
         named = [each for each in self.commands if each.program]
         chosen = next((each for each in named if each.program not in _SETUP), None)
         return chosen or (named[0] if named else SingleCommand("", "", ()))
 
 
 def kin(program: str) -> str:
-    """A program without its version, also where it is spelled with a dot as `py.test` is."""
+    """Return a program name without its version, also for spellings with a dot such as `py.test`."""
     return _VERSION.sub("", program).replace("py.test", "pytest") or program
 
 
 def command_form(text: str, cwd: str, workspace: str) -> CommandForm:
-    """What a shell text means when it starts in `cwd`. Both folders are absolute. Pure and linear."""
+    """Return the normalised form of a shell text that starts in `cwd`. Folders are absolute. Pure and
+    linear.
+    """
     rest, cwd = _strip_cd(list(words(text)), cwd)
     rest = _without_shown_only(_without_nowhere(rest))
     place = _from(cwd, workspace)
@@ -247,12 +249,12 @@ def command_form(text: str, cwd: str, workspace: str) -> CommandForm:
 
 
 def is_first(sequence: Sequence[CommandWord], at: int) -> bool:
-    """Whether a word is a program's own name rather than an argument."""
+    """Return whether a word is a program name and not an argument."""
     return at == 0 or (sequence[at - 1].is_operator and not _NOWHERE.fullmatch(sequence[at - 1].text))
 
 
 def _strip_cd(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str]:
-    """A text without the `cd` it begins with, and the folder that leads to."""
+    """Return the text without a leading `cd`, and the resulting folder."""
     while len(rest) > 3 and rest[0].value == "cd" and rest[2].text in ("&&", ";"):
         target = rest[1]
         if rest[1].is_operator or target.value[:1] in ("-", "~") or "$" in target.text or "`" in target.text:
@@ -263,7 +265,7 @@ def _strip_cd(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str
 
 
 def _without_nowhere(rest: list[CommandWord]) -> list[CommandWord]:
-    """Without redirections that only merge output or throw it away."""
+    """Remove redirections that only merge or discard output."""
     kept: list[CommandWord] = []
     at = 0
     while at < len(rest):
@@ -302,7 +304,7 @@ def _picks(tail: Sequence[CommandWord]) -> bool:
 
 
 def _tidy(rest: list[CommandWord]) -> list[CommandWord]:
-    """Without empty commands; variables that are set for one command in the order of their names."""
+    """Remove empty commands, and sort the variables set for one command by name."""
     kept: list[CommandWord] = []
     for word in rest:
         if word.text == ";" and (not kept or kept[-1].text in (";", "&&", "||", "|", "(")):
@@ -317,7 +319,7 @@ def _tidy(rest: list[CommandWord]) -> list[CommandWord]:
 
 
 def _resolve_word(word: CommandWord, cwd: str, workspace: str, is_program: bool) -> CommandWord:
-    """A word whose path lies in the workspace, as seen from where the command runs."""
+    """Return the word with a path in the workspace made relative to where the command runs."""
     if word.is_operator:
         return word
     text, value = word.text, word.value
@@ -336,7 +338,7 @@ def _resolve_word(word: CommandWord, cwd: str, workspace: str, is_program: bool)
 
 
 def _from(cwd: str, workspace: str) -> str:
-    """A folder as seen from the workspace, if it lies in it."""
+    """Return a folder relative to the workspace if it lies inside."""
     if cwd == workspace:
         return ""
     return cwd[len(workspace) + 1 :] if cwd.startswith(f"{workspace}/") else cwd
@@ -362,7 +364,7 @@ def _single(command: Sequence[CommandWord]) -> SingleCommand:
 
 
 def _behind(rest: list[str], valued: frozenset[str]) -> list[str]:
-    """What stands behind the options of a wrapper."""
+    """Return the words after the options of a wrapper."""
     while rest and rest[0].startswith("-") and len(rest[0]) > 1:
         rest = rest[2:] if rest[0] in valued else rest[1:]
     return rest
@@ -391,7 +393,7 @@ _PATHS = frozenset({"path", "workdir", "cwd", "folder", "file"})
 
 @dataclass(frozen=True, slots=True)
 class CallPlace:
-    """Where a call is made. Both folders are absolute."""
+    """The folders in which a call is made. Both are absolute."""
 
     workspace: str
     cwd: str
@@ -400,7 +402,7 @@ class CallPlace:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """One call, as far as it counts."""
+    """The parts of one call that identify it."""
 
     tool: str
     text: str
@@ -418,7 +420,7 @@ class CallForm:
 
 
 def call_form(tool: str, arguments: Mapping[str, Any], place: CallPlace) -> CallForm:
-    """What is essential of a call. Pure; its work is in proportion to the arguments."""
+    """Return the essential parts of a call. Pure; time is proportional to the arguments."""
     name = COMMAND_TOOLS.get(tool, "")
     given = {
         key: value
@@ -459,7 +461,7 @@ def _value(key: str, value: Any, place: CallPlace) -> Any:
 
 
 def _format_arguments(given: Mapping[str, Any]) -> str:
-    """Arguments for people: `path=src, pattern=x`."""
+    """Format arguments for people: `path=src, pattern=x`."""
     return ", ".join(
         key if value is True else f"{key}={value if isinstance(value, str) else _json(value)}"
         for key, value in given.items()

@@ -1,4 +1,4 @@
-"""Facts about the machine that learnings need: folders, what programs only look, what has changed."""
+"""Facts about the machine that learnings need: folders, read-only programs, changed dependencies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _PROGRAM = "program:"
 
 
 def stamps(program: str, names: tuple[str, ...], root: Path, search: str | None) -> dict[str, str]:
-    """Stamps of what a program depends on in the project at `root`. Reads files.
+    """Return stamps of a program's dependencies in the project at `root`. Reads files.
+
+    `program` has no version, `names` are the forms it was called by; `search` is the search path, None if
+    commands do not run on this machine.
 
     `program` is without its version, `names` are the forms it was called by; `search` is the search path,
     None where commands do not run on this machine.
@@ -58,7 +61,7 @@ def stamps(program: str, names: tuple[str, ...], root: Path, search: str | None)
 
 
 def changed(depends: Mapping[str, str], root: Path) -> str:
-    """Which of these stamps is no longer true; empty if all are. Reads files."""
+    """Return the name of a stamp that no longer matches; empty if all match. Reads files."""
     for name, before in depends.items():
         if _now(name, root) != before:
             return name.removeprefix(_PROGRAM)
@@ -66,12 +69,12 @@ def changed(depends: Mapping[str, str], root: Path) -> str:
 
 
 def restamped(depends: Mapping[str, str], root: Path) -> dict[str, str]:
-    """The same names with the stamps of now. Reads files."""
+    """Return current stamps under the same names. Reads files."""
     return {name: _now(name, root) for name in depends}
 
 
 def of_any_project(depends: Mapping[str, str]) -> dict[str, str]:
-    """Those that are the same in each project: a lock file is that of one."""
+    """Return the stamps that are the same in each project; a lock file belongs to one project."""
     return {name: stamp for name, stamp in depends.items() if name.startswith(_PROGRAM)}
 
 
@@ -92,7 +95,7 @@ def _stamp(path: Path) -> str:
 
 
 def _program_stamp(path: Path) -> str:
-    """A program as a file: what it leads to, its size and when it was written."""
+    """Return the stamp of a program file: link target, size and modification time."""
     try:
         real = path.resolve()
         seen = real.stat()
@@ -103,7 +106,7 @@ def _program_stamp(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LearningEnvironment:
-    """Where an agent works."""
+    """The environment of an agent, for its learnings."""
 
     workspace: Path
     root: Path
@@ -114,23 +117,23 @@ class LearningEnvironment:
     """The search path of commands; None where they do not run on this machine."""
 
     def stamps(self, form: CallForm) -> dict[str, str]:
-        """Stamps of what a call depends on. Reads files."""
+        """Return stamps of a call's dependencies. Reads files."""
         if form.command is None:
             return {}
         main = form.command.main
         return stamps(main.kin, (main.program,), self.root, self.search)
 
     def changed(self, depends: Mapping[str, str]) -> str:
-        """Which of these stamps is no longer true; empty if all are. Reads files."""
+        """Return the name of a stamp that no longer matches; empty if all match. Reads files."""
         known = {name: each for name, each in depends.items() if self.search is not None or ":" not in name}
         return changed(known, self.root)
 
     def restamped(self, depends: Mapping[str, str]) -> dict[str, str]:
-        """The same names with the stamps of now. Reads files."""
+        """Return current stamps under the same names. Reads files."""
         return restamped(depends, self.root)
 
     def only_looks(self, form: CallForm) -> bool:
-        """Whether a call changes nothing. Reads the command, which takes a moment."""
+        """Return whether a call changes nothing. Parses the command, which takes a moment."""
         if form.command is None:
             return False
         from agent.safety.effects import deed
@@ -147,7 +150,7 @@ class LearningEnvironment:
         )
 
     def call_of(self, learning: Learning) -> MadeCall | None:
-        """The call that a learning is about, as far as it is known."""
+        """Return the call that a learning is about, as far as it is known."""
         pattern = learning.evidence.get("failed") or learning.pattern
         name = "command" if learning.tool == "terminal" else ""
         if not name or not learning.program:

@@ -1,4 +1,4 @@
-"""Failures of calls: the line that tells what went wrong, its kind, and a form that stays the same."""
+"""Failures of calls: the line with the cause, its kind, and a stable form of it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ TIMED_OUT_KIND = "timed out"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong with a call."""
+    """The failure of a call."""
 
     kind: str
     """A short name: `ModuleNotFoundError`, `command not found`, `exit 2`."""
@@ -123,7 +123,9 @@ class Failure:
 
 
 def failure_of(result: Mapping[str, Any], form: CommandForm | None) -> Failure | None:
-    """How a call failed, by its result; None if it did not, or if what failed is not the call itself.
+    """Return the failure in a call's result; None if it succeeded or something else failed.
+
+    `form` is the command, for tools that run one.
 
     `form` is that of the command, for a tool that runs one.
     """
@@ -144,17 +146,17 @@ def failure_of(result: Mapping[str, Any], form: CommandForm | None) -> Failure |
 
 
 def is_run(result: Mapping[str, Any]) -> bool:
-    """Whether a call ran, rather than being refused, held back or interrupted."""
+    """Return whether a call ran, as opposed to being refused, held back or interrupted."""
     return str(result.get("status") or "") not in _AWAY
 
 
 def is_unknown_command(failure: Failure) -> bool:
-    """Whether a program was not there or could not be started, which no change of a file fixes by chance."""
+    """Return whether a program was missing or could not start, which a file change rarely fixes."""
     return failure.code in (126, 127) or failure.kind == "command not found"
 
 
 def telling_line(output: str) -> str:
-    """The line of an output that says what went wrong; empty if there is no text."""
+    """Return the line of an output that states the error; empty if there is no text."""
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     lines = [one_line(each) for each in text.splitlines()]
     lines = [each for each in lines if any(map(str.isalnum, each))]
@@ -168,7 +170,9 @@ def telling_line(output: str) -> str:
 
 
 def normalise(line: str) -> str:
-    """A telling line without what differs from one time to the next. Idempotent.
+    """Return an error line without the parts that differ from one time to the next. Idempotent.
+
+    Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are unified.
 
     Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are written one way.
     """
@@ -215,7 +219,7 @@ EVERYWHERE = ""
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The same for failures of one cause."""
+    """The identity of a failure, equal for failures with one cause."""
 
     tool: str
     program: str
@@ -228,13 +232,13 @@ class Signature:
 
     @property
     def key(self) -> str:
-        """A digest of all but the project, under which rows are found."""
+        """A digest of all fields but the project, used to find rows."""
         parts = "\0".join((self.tool, self.program, self.subcommand, self.error))
         return hashlib.sha256(parts.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def signature(call: CallForm, failure: Failure, project: str) -> Signature:
-    """The signature of a call that failed."""
+    """Return the signature of a failed call."""
     main = call.command.main if call.command is not None else None
     if main is None:
         return Signature(call.tool, "", "", failure.error, project)

@@ -1,4 +1,4 @@
-"""Learnings of one agent as the tools `save_learning` and `search_learnings` work on them."""
+"""Learnings of one agent for the tools `save_learning` and `search_learnings`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tools.text.redact import redact
 
 @dataclass(slots=True)
 class SessionLearnings:
-    """Learnings of one agent, for its tools. `node` says at which message the session stands."""
+    """Learnings of one agent, for its tools. `node` returns the current message of the session."""
 
     store: LearningStore
     at_calls: CallLearnings
@@ -86,12 +86,12 @@ class SessionLearnings:
         return await self.store.keep(learning, calls_of(made))
 
     async def _candidate(self, seen: SeenFailure) -> Learning | None:
-        """What was read off the calls about a failure, and nobody has approved yet."""
+        """Return the observed but unapproved learning about a failure."""
         found = await self.store.for_failure(seen.signature.key)
         return next((each for each in found if each.origin == "observed"), None)
 
     async def _promote(self, number: int, texts: LearningNote) -> Learning:
-        """A candidate as a learning, in the words that are given."""
+        """Turn a candidate into a learning with the given words."""
         known = await self.store.get(number)
         if known is None:
             raise LearningRefusedError(
@@ -118,7 +118,7 @@ class SessionLearnings:
 
 
 def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | None:
-    """The failure of this session that a note is about, the newest of the best; None if there is none."""
+    """Return the failure of this session that a note describes: the newest of the best matches, or None."""
     best, found = 0, None
     said = f"{note.pattern} {note.error_type} {note.context}".lower()
     for seen in failures:
@@ -135,7 +135,7 @@ def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | 
 
 
 def view(learning: Learning) -> LearningView:
-    """A learning as tools show it."""
+    """Return a learning as tools show it."""
     return LearningView(
         id=learning.id,
         status=learning.status,

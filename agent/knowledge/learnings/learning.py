@@ -1,4 +1,4 @@
-"""A learning: what fails, what worked, and how sure that is. Two that say the same become one."""
+"""A learning: what fails, what worked, and how certain that is. Equal ones are merged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MOST_TAGS = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learning:
-    """One of them. `id` is 0 until it is kept. Times are seconds since the epoch."""
+    """One learning. `id` is 0 until it is stored. Times are seconds since the epoch."""
 
     id: int = 0
     key: str
@@ -80,7 +80,7 @@ _RANKS: tuple[Origin, ...] = ("person", "agent", "observed")
 
 
 def same(one: Learning, other: Learning) -> bool:
-    """Whether two say the same: one failure or call, one project, one fix, in whichever session."""
+    """Return whether two learnings say the same: equal failure or call, project and fix, in any session."""
     if one.project != other.project:
         return False
     # What was only observed says nothing beyond its failure.
@@ -93,12 +93,14 @@ def same(one: Learning, other: Learning) -> bool:
 
 
 def _plain(text: str) -> str:
-    """What a text says, however it is set: marks of code and the full stop make no difference."""
+    """Return a text without code marks and final full stop, for comparison."""
     return normalise(text.replace("`", "")).rstrip(" .!")
 
 
 def merge_learnings(one: Learning, other: Learning) -> Learning:
-    """One of two that say the same, with the id of the first. What both were seen to do is added up.
+    """Merge two equal learnings under the first id; their counts are added.
+
+    The words of the higher-ranking origin stay, a user's before the agent's; among equals the newer ones.
 
     The words of the origin that ranks first stay, a person's before the agent's; among equals the newer ones.
     """
@@ -144,7 +146,10 @@ def _status(one: Status, other: Status) -> Status:
 def after_use(
     learning: Learning, *, used: int = 0, confirmed: int = 0, refuted: int = 0, promote_after: int = 0
 ) -> Learning:
-    """The learning after what happened.
+    """Return the learning with updated counts and status.
+
+    Refuted twice, it is no longer shown. A candidate that worked for the `promote_after`-th time becomes a
+    learning (0: never). A stale one is in force again once it has worked.
 
     Refuted twice, it is told no more. A candidate that worked for the `promote_after`-th time is a learning
     (0: never), and one that was stale holds again once it has worked.
@@ -160,26 +165,26 @@ def after_use(
 
 
 def short(name: str, text: str) -> str:
-    """A text of a learning on one line, cut to what it may have."""
+    """Return a text of a learning on one line, cut to its limit."""
     line = " ".join(text.split())
     most = LONGEST[name]
     return shorten(line, most)
 
 
 def mark(learning: Learning) -> str:
-    """What every line about it begins with."""
+    """Return the prefix of every line about a learning."""
     name = "Candidate" if learning.status == "candidate" else "Learning"
     return f"[{name} {learning.id}]"
 
 
 def what_worked(learning: Learning) -> str:
-    """The fix, with when it matters."""
+    """Return the fix, and when it applies."""
     context = f" ({learning.context})" if learning.context else ""
     return one_line(f"{learning.fix}{context}")
 
 
 def held_back(learning: Learning, others: Sequence[Learning] = ()) -> str:
-    """Why a call was not run."""
+    """Return why a call was not run."""
     also = "".join(f" {mark(each)} Or: {what_worked(each)}." for each in others)
     return (
         f"{mark(learning)} Not run: this call failed before ({one_line(learning.error_type)}). "
@@ -188,7 +193,7 @@ def held_back(learning: Learning, others: Sequence[Learning] = ()) -> str:
 
 
 def with_failure(learning: Learning) -> str:
-    """What is said beside a failure that is known."""
+    """Return the text added to a known failure."""
     if learning.status == "candidate":
         return (
             f"{mark(learning)} The same failure went away once with: {what_worked(learning)}. "
@@ -199,7 +204,7 @@ def with_failure(learning: Learning) -> str:
 
 
 def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
-    """The learnings in force as the system prompt shows them, a line each; orders are left out."""
+    """Return the active learnings for the system prompt, one line each, without those that are orders."""
     lines = (
         f"- `{one_line(each.pattern)}` ({one_line(each.error_type)}): {what_worked(each)}"
         for each in learnings
@@ -208,13 +213,13 @@ def entries(learnings: Sequence[Learning]) -> tuple[str, ...]:
 
 
 class LearningRefusedError(HermesError):
-    """A learning that is not taken; the message says why."""
+    """A learning that is refused; the message gives the reason."""
 
     exit_code = ExitCode.USAGE
 
 
 def check_note(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
-    """A note with its texts on one line, cut and without secrets. Refuses orders."""
+    """Return the note with its texts on one line, cut and without secrets. Refuses orders."""
     texts = {
         name: short(name, redact(getattr(note, name), secrets))
         for name in ("pattern", "error_type", "fix", "context")
@@ -231,7 +236,7 @@ def check_note(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
 
 
 def from_note(note: LearningNote, project: str, origin: Origin, session: str = "") -> Learning:
-    """A learning in somebody's words, about a failure that was not seen."""
+    """Make a learning from a written note about a failure that was not observed."""
     error = normalise(note.error_type or note.pattern)
     sign = Signature("terminal", "", "", error, project)
     now = time.time()
@@ -254,13 +259,16 @@ def from_note(note: LearningNote, project: str, origin: Origin, session: str = "
 
 
 def call_key(pattern: str, workspace: Path) -> str:
-    """The key of the call that a pattern is, read as a command in the workspace."""
+    """Return the key of the call in a pattern, parsed as a command in the workspace."""
     place = CallPlace(str(workspace), str(workspace))
     return call_form("terminal", {"command": pattern.strip().strip("`")}, place).key
 
 
 def standing(learning: Learning) -> str:
-    """How sure one is, in a word.
+    """Return in one word how certain a learning is.
+
+    `candidate`, `stale` and `retired` are the status; an active one is `confirmed` or `refuted`, whichever
+    happened more often, and `learning` before either has happened.
 
     `candidate`, `stale` and `retired` as they count; one in force is `confirmed` or `refuted` by what
     happened more often, and `learning` while nothing has.
@@ -271,7 +279,7 @@ def standing(learning: Learning) -> str:
 
 
 def record(learning: Learning) -> dict[str, Any]:
-    """What is handed on of one; the time is in UTC."""
+    """Return the export record of a learning; times are in UTC."""
     return {
         "pattern": learning.pattern,
         "error_type": learning.error_type,
@@ -296,7 +304,7 @@ _LOOKED_AT = 20_000
 
 
 def speaks_of(learning: Learning, failure: Failure, output: str) -> bool:
-    """Whether the error that a learning names stands in what a call said when it failed."""
+    """Return whether the learning's error occurs in the output of a failed call."""
     said = f"{normalise(failure.line)}\n{failure.kind.lower()}"
     whole = output[-_LOOKED_AT:].lower()
     for text in (learning.error_type, learning.pattern):

@@ -1,4 +1,4 @@
-"""Learnings in the store: those of one project as rows, and the book in which a person changes them."""
+"""Storage of learnings: one project's rows, and the book through which the user changes them."""
 
 from __future__ import annotations
 
@@ -45,23 +45,27 @@ _TITLES = {"pattern": "pattern", "error_type": "name of the error", "fix": "fix"
 
 
 class LearningStore:
-    """What is known in a project, and everywhere. Each method is one transaction; all raise `StoreError`."""
+    """The learnings of a project, and the general ones. Each method is one transaction; all raise
+    `StoreError`.
+    """
 
     def __init__(
         self, database: Database, project: str, *, promote_after: int = 2, most_candidates: int = 300
     ) -> None:
-        """`promote_after` is how often a candidate has to work to become a learning by itself (0: never)."""
+        """`promote_after`: how often a candidate must work to become a learning automatically (0: never)."""
         self._database = database
         self.project = project
         self._promote_after = promote_after
         self._most_candidates = most_candidates
 
     async def for_calls(self, calls: Sequence[str]) -> list[Learning]:
-        """What is known of calls with these keys, the surest first; retired ones left out."""
+        """Return learnings about calls with these keys, the most certain first, without retired ones."""
         return await self._database.read(lambda c: for_calls(c, calls, self.project))
 
     async def for_failure(self, key: str) -> list[Learning]:
-        """What is known of failures with this signature, the surest first; retired ones left out."""
+        """Return learnings about failures with this signature, the most certain first, without
+        retired ones.
+        """
         query = (
             "WHERE key = ? AND project IN (?, ?) AND status != 'retired' "
             "ORDER BY status = 'learning' DESC, confirmed DESC, id DESC"
@@ -69,7 +73,7 @@ class LearningStore:
         return await self._database.read(lambda c: _select(c, query, (key, self.project, EVERYWHERE)))
 
     async def of_program(self, programs: Sequence[str]) -> list[Learning]:
-        """Learnings in force about these programs, those that somebody wrote down."""
+        """Return active learnings about these programs that were written by the user or the agent."""
         query = (
             f"WHERE project IN (?, ?) AND program IN ({_marks(programs)}) AND status = 'learning' "
             "AND origin != 'observed' ORDER BY confirmed DESC, id DESC LIMIT ?"
@@ -78,7 +82,7 @@ class LearningStore:
         return await self._database.read(lambda c: _select(c, query, values))
 
     async def keep(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
-        """Write one down, or add it to what says the same. `calls` are the keys of calls that failed so."""
+        """Store a learning, or merge it into an equal one. `calls` are the keys of the failed calls."""
         keys = tuple(calls)
 
         def work(connection: Connection) -> Learning:
@@ -90,7 +94,7 @@ class LearningStore:
         return await self._database.write(work)
 
     def _thin_out(self, connection: Connection, project: str) -> None:
-        """Forget the oldest candidates of a project beyond as many as may be kept."""
+        """Delete the oldest candidates of a project above the limit."""
         rows = connection.execute(
             "SELECT id FROM learnings WHERE project = ? AND status = 'candidate' "
             "ORDER BY updated_at DESC, id DESC LIMIT -1 OFFSET ?",
@@ -100,7 +104,7 @@ class LearningStore:
             _remove(connection, learning)
 
     async def replace(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
-        """Write one down in place of what has its number, and of what says the same."""
+        """Store a learning in place of the row with its number and of equal ones."""
         keys = tuple(calls)
 
         def work(connection: Connection) -> Learning:
@@ -125,7 +129,7 @@ class LearningStore:
         refuted: int = 0,
         depends: Mapping[str, str] | None = None,
     ) -> Learning | None:
-        """Add to what happened with one; None if it is gone. `depends` are new stamps, if there are."""
+        """Add to the counts of a learning; None if it is gone. `depends` are new stamps, if any."""
 
         def change(known: Learning) -> Learning:
             counts = {"used": used, "confirmed": confirmed, "refuted": refuted}
@@ -137,7 +141,7 @@ class LearningStore:
         return await self._database.write(lambda c: _change(c, learning, change))
 
     async def set_status(self, learning: int, status: Status) -> Learning | None:
-        """Change what one counts as; None if it is gone. One in force again begins without refutations."""
+        """Change the status of a learning; None if it is gone. A reactivated one loses its refutations."""
 
         def change(known: Learning) -> Learning:
             refuted = 0 if status == "learning" else known.refuted
@@ -146,14 +150,16 @@ class LearningStore:
         return await self._database.write(lambda c: _change(c, learning, change))
 
     async def get(self, learning: int) -> Learning | None:
-        """One by its number, if it holds here."""
+        """Return a learning by number, if it applies here."""
         found = await self._database.read(lambda c: _get(c, learning))
         return found if found is not None and found.project in (self.project, EVERYWHERE) else None
 
     async def list_learnings(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
-        """Those that hold here (or all there are), the surest and newest first; -1 means no limit."""
+        """Return the learnings that apply here, or all; the most certain and newest first. -1 means no
+        limit.
+        """
         where, values = ["1"], list[Any]()
         projects = None if all_projects else (self.project, EVERYWHERE)
         for name, wanted in (("project", projects), ("status", statuses or None)):
@@ -169,17 +175,17 @@ class LearningStore:
     async def search(
         self, query: str, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 10
     ) -> list[Learning]:
-        """Those in which most words of `query` occur, best first; all of them for an empty one."""
+        """Return the learnings with most words of `query`, best first; all of them for an empty query."""
         found = await self.list_learnings(statuses, all_projects=all_projects)
         return matching(found, query)[:limit]
 
     async def remove(self, learning: int) -> bool:
-        """Forget one; False if there is none of that number."""
+        """Delete a learning; False if there is none with that number."""
         return await self._database.write(lambda c: _remove(c, learning))
 
 
 def matching(learnings: Sequence[Learning], query: str) -> list[Learning]:
-    """Learnings by how many words of the query they hold; equal ones in their order. Pure."""
+    """Sort learnings by how many words of the query they contain; ties keep their order. Pure."""
     wanted = query.lower().split()
     if not wanted:
         return list(learnings)
@@ -196,7 +202,7 @@ def _text(learning: Learning) -> str:
 
 
 class UnknownLearningError(HermesError):
-    """There is no learning of that number."""
+    """There is no learning with that number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"There is no learning {number}; `hermes learnings list` shows what there is.")
@@ -204,7 +210,7 @@ class UnknownLearningError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class LearningChange:
-    """One change, so that it can be taken back."""
+    """One change, recorded so that it can be undone."""
 
     before: Learning | None
     """None for one that is new."""
@@ -216,7 +222,7 @@ class LearningChange:
 
 @dataclass(frozen=True, slots=True)
 class LearningBook:
-    """The learnings of all projects, opened in one. All methods raise `HermesError`."""
+    """The learnings of all projects, as seen from one. All methods raise `HermesError`."""
 
     database: Database
     workspace: Path
@@ -229,18 +235,20 @@ class LearningBook:
     async def look(
         self, query: str = "", statuses: Sequence[Status] = (), *, all_projects: bool = False
     ) -> list[Learning]:
-        """Those that hold here, or in all projects: the surest first, with a query those that answer it."""
+        """Return the learnings that apply here, or all: the most certain first; with a query the matching
+        ones.
+        """
         return matching(await self.store.list_learnings(statuses, all_projects=all_projects, limit=-1), query)
 
     async def get(self, number: int) -> Learning:
-        """One of any project."""
+        """Return a learning of any project."""
         found = await self.database.read(lambda c: _get(c, number))
         if found is None:
             raise UnknownLearningError(number)
         return found
 
     async def add(self, note: LearningNote) -> LearningChange:
-        """Write one down in the person's words; what says the same already becomes it."""
+        """Add a learning in the user's words; an equal existing one is replaced by it."""
         note = self._check_lengths(note)
         if not note.pattern or not note.fix:
             raise LearningRefusedError("Say what fails, and what works instead; both are needed.")
@@ -260,7 +268,7 @@ class LearningBook:
         return await self.database.write(work)
 
     async def reword(self, number: int, fix: str) -> LearningChange:
-        """Say in other words what works."""
+        """Replace the fix of a learning."""
         note = self._check_lengths(LearningNote(fix=fix))
         if not note.fix:
             raise LearningRefusedError("Say what works; an empty fix helps nobody.")
@@ -272,7 +280,7 @@ class LearningBook:
         return await self._describe_change(known, replace(changed, updated_at=time.time()))
 
     async def confirm(self, number: int) -> LearningChange:
-        """Confirm one: it is told, and calls are held back for it, with what there is now."""
+        """Confirm a learning with current stamps: from now on it is shown and calls are held back for it."""
         known = await self.get(number)
         changed = replace(
             known,
@@ -286,7 +294,7 @@ class LearningBook:
         return await self._describe_change(known, changed)
 
     async def remove(self, number: int) -> LearningChange:
-        """Forget one."""
+        """Delete a learning."""
 
         def work(connection: Connection) -> LearningChange:
             known, calls = _get(connection, number), _calls(connection, number)
@@ -298,7 +306,7 @@ class LearningBook:
         return await self.database.write(work)
 
     async def take_back(self, change: LearningChange) -> None:
-        """Let it be as it was before a change."""
+        """Undo a change."""
 
         def work(connection: Connection) -> None:
             if change.after is not None:
@@ -318,7 +326,7 @@ class LearningBook:
         return await self.database.write(work)
 
     def _check_lengths(self, note: LearningNote) -> LearningNote:
-        """A person is told what is too long, where the agent's words are cut."""
+        """Raise an error for texts that are too long; the user's words are never cut, unlike the agent's."""
         for name, most in LONGEST.items():
             if (size := len(" ".join(getattr(note, name).split()))) > most:
                 raise LearningRefusedError(
@@ -330,7 +338,7 @@ class LearningBook:
 def learning_book(
     database: Database, workspace: Path, settings: LearningSettings, secrets: Mapping[str, str]
 ) -> LearningBook:
-    """The book as it is open in a workspace. Looks where the root of its project is."""
+    """Open the book for a workspace. Looks for the root of the project on disk."""
     root = project_root(workspace)
     store = LearningStore(
         database, project_id(root), promote_after=settings.promote_after, most_candidates=settings.candidates
@@ -342,7 +350,7 @@ def learning_book(
 
 
 def for_calls(connection: Connection, calls: Sequence[str], project: str) -> list[Learning]:
-    """What is known of calls with these keys in a project, retired ones left out."""
+    """Return learnings of a project about calls with these keys, without retired ones."""
     query = (
         f"WHERE id IN (SELECT learning FROM learning_calls WHERE call IN ({_marks(calls)}) "
         "AND project IN (?, ?)) AND status != 'retired' "
@@ -365,13 +373,13 @@ def _get(connection: Connection, learning: int) -> Learning | None:
 
 
 def _calls(connection: Connection, learning: int) -> tuple[str, ...]:
-    """The keys of the calls that one is about."""
+    """Return the keys of the calls that a learning is about."""
     rows = connection.execute("SELECT call FROM learning_calls WHERE learning = ? ORDER BY call", (learning,))
     return tuple(call for (call,) in rows)
 
 
 def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_after: int = 0) -> Learning:
-    """Write a learning down, or add it to the one that says the same; what is kept then.
+    """Store a learning, or merge it into an equal one; return the stored one.
 
     `calls` are the keys of the calls that failed so. A candidate that was seen to work for the
     `promote_after`-th time becomes a learning (0: never).
@@ -390,10 +398,13 @@ def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_a
 
 
 def _find_known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
-    """What says the same as `new` already.
+    """Return the stored learning that says the same as `new`.
 
-    Where both were only observed, one that was observed of the same call says the same, whatever worked:
-    what works then differs each time, like a free port.
+    Two observed learnings about the same call are equal whatever worked, because what works then differs each
+    time, like a free port.
+
+    Where both were only observed, one that was observed of the same call says the same, whatever worked: what
+    works then differs each time, like a free port.
     """
     if alike := _alike(connection, new):
         return alike[0]
@@ -407,13 +418,13 @@ def _find_known(connection: Connection, new: Learning, calls: Sequence[str]) -> 
 
 
 def _alike(connection: Connection, learning: Learning) -> list[Learning]:
-    """The others of the project that say the same, oldest first."""
+    """Return the equal learnings of the project, oldest first."""
     others = _select(connection, "WHERE project = ? AND id != ? ORDER BY id", (learning.project, learning.id))
     return [each for each in others if same(each, learning)]
 
 
 def _insert(connection: Connection, learning: Learning) -> Learning:
-    """Write a row, under its number if it has one."""
+    """Insert a row, under its number if it has one."""
     values = _row(_storable(learning))
     cursor = connection.execute(
         f"INSERT INTO learnings ({', '.join(_NAMES)}) VALUES (?, {_MARKS})",
@@ -424,7 +435,7 @@ def _insert(connection: Connection, learning: Learning) -> Learning:
 
 
 def _link(connection: Connection, learning: Learning, calls: Iterable[str]) -> None:
-    """Note that calls with these keys are what fails."""
+    """Link a learning to the keys of the failing calls."""
     connection.executemany(
         "INSERT OR IGNORE INTO learning_calls (call, project, learning) VALUES (?, ?, ?)",
         [(call, learning.project, learning.id) for call in calls if call],
@@ -441,7 +452,7 @@ def _change(connection: Connection, number: int, change: Callable[[Learning], Le
 
 
 def _update(connection: Connection, learning: Learning) -> None:
-    """Write what has changed of a learning that is kept; its calls are found where it holds."""
+    """Update a stored learning; its calls are looked up where it applies."""
     connection.execute(
         f"UPDATE learnings SET {_SETS} WHERE id = ?", (*_row(_storable(learning))[1:], learning.id)
     )
@@ -479,7 +490,7 @@ def _learning(row: Sequence[Any]) -> Learning:
 
 
 def _parse_json(text: Any, otherwise: Any) -> Any:
-    """JSON of a row; a damaged one counts as empty."""
+    """Parse JSON of a row; return `otherwise` if it is damaged."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError):

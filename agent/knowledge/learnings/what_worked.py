@@ -1,7 +1,10 @@
-"""Fixes of a failure, read off the calls of one turn: another way, or something done first.
+"""Fixes of a failure, derived from the calls of one turn: another call, or a step done first.
 
-No model is asked. A failure that went away because files were edited does not count: then
-the work went on, and nobody learned how to call a program. Pure.
+No model is asked. A failure that went away because files were edited does not count: then the work advanced,
+and nothing was learned about calling a program. Pure.
+
+No model is asked. A failure that went away because files were edited does not count: then the work went on,
+and nobody learned how to call a program. Pure.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ _WITHOUT_CANDIDATES = frozenset({"write_file", "patch", "execute_code", "process
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """One call of a turn that has ended."""
+    """One ended call of a turn."""
 
     form: CallForm
     failure: Failure | None
@@ -68,7 +71,7 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What worked."""
+    """A fix: the calls that worked."""
 
     kind: FixKind
     text: str
@@ -84,7 +87,7 @@ OnlyLooks = Callable[[CallForm], bool]
 
 
 def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fix | None:
-    """What fixed the failure `calls[at]`, if the last of the calls did; None if it is another matter."""
+    """Return the fix of the failure `calls[at]` if the last call is one; otherwise None."""
     failed, last = calls[at], calls[-1]
     between = calls[at + 1 : -1]
     if failed.failure is None or last.failure is not None or len(between) >= REACH:
@@ -105,7 +108,7 @@ def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fi
 
 
 def first(steps: Sequence[MadeCall]) -> Fix | None:
-    """The fix that consists in making these calls before the one that failed."""
+    """Return the fix of making these calls before the one that failed."""
     if not 0 < len(steps) <= MOST_STEPS:
         return None
     text = " and then ".join(f"`{each.form.shown}`" for each in steps)
@@ -114,14 +117,14 @@ def first(steps: Sequence[MadeCall]) -> Fix | None:
 
 
 def fix_key(forms: Sequence[CallForm]) -> str:
-    """A key of calls made one after the other; that of a single one is its own."""
+    """Return the key of a sequence of calls; for a single call, the key of the call."""
     if len(forms) == 1:
         return forms[0].key
     return hashlib.sha256("\0".join(form.key for form in forms).encode()).hexdigest()[:32]
 
 
 def same_aim(failed: MadeCall, other: CallForm) -> bool:
-    """Whether a call of the same tool is the failed one made another way."""
+    """Return whether a call of the same tool is the failed one in another form."""
     one, two = failed.form.command, other.command
     assert failed.failure is not None
     if one is None or two is None:
@@ -149,7 +152,7 @@ def _related(failed: SingleCommand, other: SingleCommand, failure: Failure, blam
 
 
 def _fits(failed: SingleCommand, other: SingleCommand, blamed: str) -> bool:
-    """Whether operands that are gone were to blame, or have one in their place that is much like them."""
+    """Return whether each missing operand was at fault or has a similar one in its place."""
     now = list(other.operands)
     missing: list[str] = []
     for operand in failed.operands:

@@ -1,10 +1,14 @@
-"""The memory files on disk: locked, atomic, and careful with what a person wrote into them.
+"""The memory files on disk: locked, written atomically, and without losing the user's edits.
 
-Every method touches the disk and belongs into a thread. A write holds the lock of
-its folder, reads what is there now, applies the change to that, writes the origins
-(with the hash of the new version) and then the file: a crash in between leaves the
-old file, and no version of ours is ever taken for a person's. A person who saves the
-file between the reading and the writing makes the write start again.
+Every method touches the disk and must run in a thread. A write holds the lock of its folder, reads the
+current content, applies the change, and writes first the origins (with the hash of the new version) and then
+the file. A crash in between leaves the old file, and our version is never mistaken for the user's. If the
+user saves the file between reading and writing, the write starts again.
+
+Every method touches the disk and belongs into a thread. A write holds the lock of its folder, reads what is
+there now, applies the change to that, writes the origins (with the hash of the new version) and then the
+file: a crash in between leaves the old file, and no version of ours is ever taken for a person's. A person
+who saves the file between the reading and the writing makes the write start again.
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ Entries = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MemoryOperation:
-    """One change. `old_text` is a part of the entry that is meant, or all of it; `add` needs none."""
+    """One change. `old_text` is a part of the affected entry or all of it; `add` needs none."""
 
     action: Action
     content: str = ""
@@ -47,11 +51,11 @@ class MemoryOperation:
 
 
 class MemoryWriteError(Exception):
-    """A write that was refused; nothing has changed. The message is one sentence with the fix."""
+    """A refused write; nothing has changed. The message is one sentence with the fix."""
 
 
 def parse(text: str) -> Entries:
-    """The entries of a file, stripped, in order; of equal ones the first stays."""
+    """Return the entries of a file, stripped and in order; of duplicates the first stays."""
     entries: list[str] = []
     lines: list[str] = []
     for line in [*text.splitlines(), SEPARATOR]:
@@ -64,25 +68,28 @@ def parse(text: str) -> Entries:
 
 
 def render(entries: Entries) -> str:
-    """The text of a file that holds these entries."""
+    """Return the text of a file with these entries."""
     return DELIMITER.join(entries) + "\n" if entries else ""
 
 
 def size(entries: Entries) -> int:
-    """Characters that count against the limit: the entries and what stands between them."""
+    """Return the characters that count against the limit: the entries and their separators."""
     return len(DELIMITER.join(entries))
 
 
 def usage(entries: Entries, limit: int) -> str:
-    """How full the file is: `1,474/2,200`."""
+    """Return how full the file is: `1,474/2,200`."""
     return f"{size(entries):,}/{limit:,}"
 
 
 def apply_operations(entries: Entries, operations: Sequence[MemoryOperation], limit: int) -> Entries:
-    """The entries after all operations, in order. Raises `MemoryWriteError`, and then none of them counts.
+    """Return the entries after all operations. Raises `MemoryWriteError`, and then none of them applies.
 
-    An entry that is already there is accepted without a change. Only the size at the end counts, and a
-    write that makes an overfull file smaller is accepted.
+    Adding an existing entry is accepted without a change. Only the final size counts, and a write that
+    shrinks an overfull file is accepted.
+
+    An entry that is already there is accepted without a change. Only the size at the end counts, and a write
+    that makes an overfull file smaller is accepted.
     """
     if not operations:
         raise MemoryWriteError("There is nothing to write; give an action, or at least one operation.")
@@ -135,7 +142,7 @@ def _content(text: str) -> str:
 
 
 def _find(entries: Sequence[str], old_text: str) -> int:
-    """Where the one entry is that is `old_text` or contains it."""
+    """Return the index of the only entry that equals or contains `old_text`."""
     wanted = clean(old_text).strip()
     if not wanted:
         raise MemoryWriteError("old_text is empty; give a part of the entry that only it contains.")
@@ -155,7 +162,7 @@ def _find(entries: Sequence[str], old_text: str) -> int:
 
 
 def preview(text: str) -> str:
-    """The beginning of an entry on one line."""
+    """Return the beginning of an entry on one line."""
     line = " ".join(text.split())
     return shorten(line, PREVIEW)
 
@@ -169,7 +176,7 @@ MOST_ENTRIES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """When, where and on what evidence an entry was written."""
+    """The time, session and evidence with which an entry was written."""
 
     created: float
     """Seconds since the epoch."""
@@ -183,7 +190,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What is known beside one memory file."""
+    """The metadata stored for one memory file."""
 
     versions: tuple[str, ...] = ()
     """SHA-256 of the contents that Hermes wrote, oldest first."""
@@ -191,33 +198,33 @@ class Origins:
     """By SHA-256 of the entry's text."""
 
     def of(self, entry: str) -> Origin | None:
-        """Where an entry came from; None if nobody knows."""
+        """Return the origin of an entry; None if it is unknown."""
         return self.entries.get(digest(entry))
 
     def wrote(self, content: bytes) -> bool:
-        """Whether Hermes wrote exactly this file."""
+        """Return whether Hermes wrote exactly this file."""
         return hashlib.sha256(content).hexdigest() in self.versions
 
     def with_version(self, content: bytes) -> Origins:
-        """These origins, and a further version that Hermes writes."""
+        """Return these origins with one more version written by Hermes."""
         new = hashlib.sha256(content).hexdigest()
         versions = [*(each for each in self.versions if each != new), new]
         return Origins(tuple(versions[-MOST_VERSIONS:]), self.entries)
 
     def with_entries(self, texts: tuple[str, ...], origin: Origin) -> Origins:
-        """These origins, with `origin` for each of the texts that has none yet."""
+        """Return these origins, with `origin` for each text that has none yet."""
         new = {key: origin for text in texts if (key := digest(text)) not in self.entries}
         entries = dict([*self.entries.items(), *new.items()][-MOST_ENTRIES:])
         return Origins(self.versions, entries)
 
 
 def digest(entry: str) -> str:
-    """SHA-256 of an entry's text."""
+    """Return the SHA-256 of an entry's text."""
     return hashlib.sha256(entry.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def dump(origins: Origins) -> bytes:
-    """The file of these origins."""
+    """Serialise the origins."""
     data = {
         "version": VERSION,
         "versions": list(origins.versions),
@@ -227,7 +234,7 @@ def dump(origins: Origins) -> bytes:
 
 
 def load(content: bytes) -> Origins | None:
-    """The origins in a file; None if it holds none. Single broken entries are left out."""
+    """Parse the origins in a file; None if it holds none. Broken entries are left out."""
     try:
         data = json.loads(content)
     except (ValueError, RecursionError):
@@ -259,12 +266,12 @@ MOST_TRIES = 8
 
 
 class MemoryFileError(HermesError):
-    """A memory file that cannot be used. The message names the file, the cause and the fix."""
+    """An unusable memory file. The message names the file, the cause and the fix."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryContents:
-    """One memory file as it is now."""
+    """The current content of one memory file."""
 
     path: Path
     entries: Entries
@@ -287,11 +294,11 @@ class MemoryFile:
 
     @property
     def origins_path(self) -> Path:
-        """Where the origins of its entries are kept."""
+        """The path of the file with the origins."""
         return self.path.with_name(f".{self.path.stem}.origins.json")
 
     def read(self) -> MemoryContents:
-        """The entries as they are on disk. Raises `MemoryFileError` for a file that is not a memory file."""
+        """Read the entries from disk. Raises `MemoryFileError` for a file that is not a memory file."""
         content = self._content()
         origins, _ = self._origins()
         if content is None:
@@ -301,11 +308,15 @@ class MemoryFile:
     def write(
         self, operations: Sequence[MemoryOperation], origin: Origin
     ) -> tuple[MemoryContents, MemoryContents]:
-        """Apply operations; what was there before, and what is there now.
+        """Apply operations; return the contents before and after.
 
-        What a person wrote into the file meanwhile is kept: their version is copied beside it, their
-        entries count. Raises `MemoryWriteError` for operations that cannot be applied and
-        `MemoryFileError` for a file that cannot be used; nothing has changed then.
+        If the user edited the file in the meantime, a copy of that version is saved next to it and its
+        entries count. Raises `MemoryWriteError` for operations that cannot be applied and `MemoryFileError`
+        for an unusable file; nothing has changed then.
+
+        What a person wrote into the file meanwhile is kept: their version is copied beside it, their entries
+        count. Raises `MemoryWriteError` for operations that cannot be applied and `MemoryFileError` for a
+        file that cannot be used; nothing has changed then.
         """
         with self._locked():
             for attempt in range(MOST_TRIES):
@@ -317,7 +328,7 @@ class MemoryFile:
     def _try(
         self, operations: Sequence[MemoryOperation], origin: Origin
     ) -> tuple[MemoryContents, MemoryContents] | None:
-        """One try of a write; None if another program wrote the file meanwhile."""
+        """Try a write once; None if another program wrote the file in the meantime."""
         notes = self._settle()
         content = self._content()
         origins, problem = self._origins()
@@ -337,7 +348,9 @@ class MemoryFile:
         return before, MemoryContents(self.path, new, origins, self.limit, note=" ".join(notes))
 
     def adopt(self, origin: Origin, *, make: bool = False) -> MemoryContents:
-        """Take the file as it is for one that Hermes knows: a person edited it through Hermes.
+        """Record the file's content as known, because the user edited it through Hermes.
+
+        With `make` an empty file is created if there is none.
 
         With `make` an empty file is made where there is none.
         """
@@ -357,7 +370,7 @@ class MemoryFile:
             return MemoryContents(self.path, entries, origins, self.limit, content is not None)
 
     def _content(self) -> bytes | None:
-        """The bytes of the file; None if there is none."""
+        """Read the bytes of the file; None if there is none."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -390,7 +403,7 @@ class MemoryFile:
         return MemoryFileError(f"{self.path} cannot be used as memory: {cause}; mend it or move it away.")
 
     def _origins(self) -> tuple[Origins, str]:
-        """What is kept beside the file, and what is wrong with it."""
+        """Return the stored origins, and what is wrong with them."""
         try:
             content = read_plain(self.origins_path, LARGEST * 4)
         except FileNotFoundError:
@@ -403,7 +416,7 @@ class MemoryFile:
         return known, ""
 
     def _keep(self, content: bytes, count: int) -> str:
-        """Copy the version of a person beside the file; the sentence that says so."""
+        """Copy the user's version next to the file; return the sentence that says so."""
         copy = self._copy_path()
         try:
             write_atomically(copy, content, PRIVATE_FILE, follow_links=False)
@@ -416,7 +429,7 @@ class MemoryFile:
         return f"{self.path.name} was edited by hand; its {entries} kept, and that version is {copy.name}."
 
     def _copy_path(self) -> Path:
-        """A free name for a version of a person, with the time."""
+        """Return a free name for a copy of the user's version, with the time."""
         stamp = time.strftime("%Y%m%d-%H%M%S")
         copy = self.path.with_name(f"{self.path.name}.bak.{stamp}")
         number = 1
@@ -426,7 +439,7 @@ class MemoryFile:
         return copy
 
     def _settle(self) -> list[str]:
-        """Clear away what a killed write left behind; what Hermes did not write itself is kept, and named."""
+        """Remove what a killed write left behind; keep and name files that Hermes did not write."""
         notes: list[str] = []
         for left in leftovers(self.path):
             try:
@@ -441,7 +454,7 @@ class MemoryFile:
         return notes
 
     def _replace(self, content: bytes, origins: Origins, seen: bytes | None) -> Origins | None:
-        """Write origins and file; None if the file is not what was `seen` any more."""
+        """Write origins and file; None if the file differs from what was `seen`."""
         origins = origins.with_version(content)
         try:
             write_atomically(self.origins_path, dump(origins), PRIVATE_FILE, follow_links=False)

@@ -1,4 +1,4 @@
-"""The three memories and where a note belongs: everywhere, about the person, or one project."""
+"""The three memory scopes: everywhere, about the user, or one project."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ RULE = "═" * 46
 
 @dataclass(frozen=True, slots=True)
 class MemoryFolders:
-    """Where memories are kept."""
+    """The folders in which memories are stored."""
 
     root: Path
     """The folder `memories` of the home."""
 
     def path(self, scope: Scope, project: Path) -> Path:
-        """The file of a scope; `project` is the root of the repository that is worked in."""
+        """Return the file of a scope; `project` is the root of the current repository."""
         if scope == "user":
             return self.root / "USER.md"
         if scope == "memory":
@@ -51,7 +51,7 @@ class MemoryFolders:
 
 
 def project_root(workspace: Path) -> Path:
-    """The root of the repository that holds the workspace, or the workspace itself."""
+    """Return the root of the repository that holds the workspace, or the workspace."""
     resolved = workspace.resolve()
     for folder in (resolved, *resolved.parents):
         if (folder / ".git").exists():
@@ -60,14 +60,14 @@ def project_root(workspace: Path) -> Path:
 
 
 def project_id(root: Path) -> str:
-    """A name for a project's folder: readable, and never that of another project."""
+    """Return a readable folder name for a project, different for each project."""
     readable = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in root.name)
     digest = hashlib.sha256(os.fsencode(root)).hexdigest()
     return f"{readable[:40].strip('-') or 'project'}-{digest[:12]}"
 
 
 def block(scope: Scope, entries: tuple[str, ...], used: int, limit: int) -> str:
-    """A memory as the system prompt shows it; empty if there are no entries."""
+    """Return a memory as the system prompt shows it; empty if there are no entries."""
     if not entries:
         return ""
     share = round(100 * used / limit)
@@ -81,7 +81,9 @@ _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def replace_content(path: Path, content: bytes, seen: bytes | None) -> bool:
-    """Replace the file, on disk before this returns; False if it is not what was `seen` any more.
+    """Replace the file and flush it to disk; False if it differs from what was `seen`.
+
+    `seen` is the content read before, None if there was no file. Raises `OSError`.
 
     `seen` is what was read before, None where there was no file. Raises `OSError`.
     """
@@ -110,7 +112,7 @@ def replace_content(path: Path, content: bytes, seen: bytes | None) -> bool:
 
 
 def leftovers(path: Path) -> list[Path]:
-    """Whole versions beside the file, of writes that were killed; parts go. Call it under the lock."""
+    """Return complete versions left by killed writes; delete partial ones. Call it under the lock."""
     try:
         for part in path.parent.glob(f".{path.name}.*{_WHOLE}{_PART}"):
             part.unlink(missing_ok=True)

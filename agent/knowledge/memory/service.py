@@ -1,7 +1,9 @@
-"""The memory service of a session: reads the frozen blocks, writes, reports what happened.
+"""The memory service of a session: reads the fixed blocks of the prompt, writes, reports what happened.
 
-`MemoryProvider` is the whole of what the rest of the program knows, so that
-another store can take the place of the files.
+The rest of the program only knows `MemoryProvider`, so another store can replace the files.
+
+`MemoryProvider` is the whole of what the rest of the program knows, so that another store can take the place
+of the files.
 """
 
 from __future__ import annotations
@@ -39,14 +41,14 @@ from tools.services.actions import Action, WritePath
 
 @dataclass(frozen=True, slots=True)
 class MemoryWrite:
-    """What a write came to."""
+    """The result of a write."""
 
     before: MemoryContents
     after: MemoryContents
 
     @property
     def changed(self) -> bool:
-        """Whether any entry is different now."""
+        """Return whether any entry changed."""
         return self.before.entries != self.after.entries
 
 
@@ -54,23 +56,26 @@ class MemoryProvider(Protocol):
     """A store of memory for one workspace."""
 
     def leaving(self) -> Action | None:
-        """The act of giving a note to a service, on which the gate decides; None for files here."""
+        """Return the action of sending a note to a service, for the gate; None for local files."""
         ...
 
     async def read(self, scope: Scope) -> MemoryContents:
-        """A scope as it is now. Raises `MemoryFileError` if it cannot be read."""
+        """Read a scope. Raises `MemoryFileError` if it cannot be read."""
         ...
 
     async def write(self, scope: Scope, operations: Sequence[MemoryOperation], origin: Origin) -> MemoryWrite:
-        """Apply operations together, or none of them.
+        """Apply all operations, or none.
 
-        Raises `MemoryWriteError` for operations that cannot be applied, `MemoryFileError` for a store
-        that cannot be used.
+        Raises `MemoryWriteError` for operations that cannot be applied, `MemoryFileError` for a store that
+        cannot be used.
+
+        Raises `MemoryWriteError` for operations that cannot be applied, `MemoryFileError` for a store that
+        cannot be used.
         """
         ...
 
     async def blocks(self) -> tuple[MemoryBlock, ...]:
-        """What the system prompt of a new session shows, in order; scopes without entries are left out."""
+        """Return the blocks for the system prompt of a new session, in order; empty scopes are left out."""
         ...
 
 
@@ -86,7 +91,7 @@ class MemoryBlock:
 
 
 class MemoryFiles:
-    """Memory in plain files under the home of Hermes."""
+    """Memory in plain files in the Hermes home."""
 
     def __init__(self, root: Path, workspace: Path, limits: Mapping[Scope, int] = LIMITS) -> None:
         # A home that is reached through a link is as good as any other; links within it are refused.
@@ -114,7 +119,7 @@ class MemoryFiles:
         return await asyncio.to_thread(self.read_blocks)
 
     def read_blocks(self) -> tuple[MemoryBlock, ...]:
-        """`blocks` for callers that are in a thread already."""
+        """Return `blocks`, for callers that already run in a thread."""
         found: list[MemoryBlock] = []
         for scope in SCOPES:
             file = self.file(scope)
@@ -142,10 +147,13 @@ def refuse_injection(content: str) -> None:
 
 
 def vet_entries(memory: MemoryContents) -> tuple[Entries, str]:
-    """The entries as a model may see them, and what a person should hear.
+    """Return the entries that a model may see, and a notice for the user.
 
-    An entry that reads like an attack stays in the file, for the person to look at and delete; a mark
-    stands in its place.
+    An entry that reads like an attack stays in the file, for the user to look at and delete; a mark replaces
+    it.
+
+    An entry that reads like an attack stays in the file, for the person to look at and delete; a mark stands
+    in its place.
     """
     shown: list[str] = []
     blocked = 0
@@ -175,7 +183,9 @@ FULL = 0.8
 
 @dataclass(slots=True)
 class SessionMemory:
-    """Notes of the main agent. One for a session; `node` says at which message a write happens."""
+    """Notes of the main agent, one object per session; `node` returns the message at which a
+    write happens.
+    """
 
     provider: MemoryProvider
     session: str
@@ -188,7 +198,7 @@ class SessionMemory:
     refused: int = 0
 
     def of_call(self, call: str) -> MemoryOfCall:
-        """These notes as one call writes to them."""
+        """Return these notes as one call writes to them."""
         return MemoryOfCall(self, call)
 
     async def write(
@@ -216,7 +226,7 @@ class SessionMemory:
         return _view(scope, written)
 
     def turn_began(self) -> None:
-        """A new turn: refusals are counted from zero."""
+        """Begin a new turn: count refusals from zero."""
         self.refused = 0
 
     async def _announce(self, call: str, scope: Scope) -> None:

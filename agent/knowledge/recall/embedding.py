@@ -1,4 +1,4 @@
-"""Makers of vectors of texts, by a provider or by a package of this machine."""
+"""Makers of text vectors, by a provider or by a local package."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ class EmbeddingError(HermesError):
 
 
 class Embedder(Protocol):
-    """A source of vectors. Those of two sources, or of two models, are never compared."""
+    """A source of vectors. Vectors of different sources or models are never compared."""
 
     @property
     def space(self) -> str:
-        """The name of its vectors; another name is another space."""
+        """The name of the vector space; vectors with different names cannot be compared."""
         ...
 
     @property
     def is_remote(self) -> bool:
-        """Whether a text leaves this machine, which takes a moment and may cost something."""
+        """Whether texts leave this machine, which takes time and may cost something."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
-        """A vector for each text. Raises `EmbeddingError`."""
+        """Return a vector for each text. Raises `EmbeddingError`."""
         ...
 
     async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """The vectors as they are kept: 16-bit numbers, little end first. Raises `EmbeddingError`."""
+        """Return the vectors as stored: 16-bit numbers, little end first. Raises `EmbeddingError`."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""
         ...
 
 
 def as_kept(vectors: Vectors) -> Sequence[bytes]:
-    """The bytes of each row as they are kept. Pure."""
+    """Return the bytes of each row in their stored form. Pure."""
     return [row.astype("<f2").tobytes() for row in vectors]
 
 
@@ -70,7 +70,7 @@ _DIMENSIONS = 8_192
 
 
 class EndpointEmbedder:
-    """Asks one model of one provider. Secrets are masked in what is sent."""
+    """Requests vectors from one model of one provider. Secrets are masked in what is sent."""
 
     is_remote = True
 
@@ -146,11 +146,11 @@ class EndpointEmbedder:
         )
 
     async def aclose(self) -> None:
-        """Nothing stays open between two requests."""
+        """Do nothing: no connection stays open between two requests."""
 
 
 def _vectors(answer: Any, count: int) -> list[list[float]]:
-    """The vectors in the order of the texts. Raises `ValueError`. Pure."""
+    """Return the vectors in the order of the texts. Raises `ValueError`. Pure."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list) or len(rows) != count:
         raise ValueError("not one vector for each text")
@@ -179,7 +179,7 @@ _SECONDS = 20.0
 
 
 def folder() -> Path | None:
-    """Where the package is installed; None if it is not, or lacks one of the files."""
+    """Return where the package is installed; None if it is missing or incomplete."""
     spec = importlib.util.find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():
@@ -188,7 +188,10 @@ def folder() -> Path | None:
 
 
 class StaticEmbedder:
-    """Takes half a second once, then 30 µs a text; its process needs 80 MB until it was idle for a minute."""
+    """Makes vectors in a local process that starts in half a second and takes 30 µs a text.
+
+    The process needs 80 MB until it has been idle for a minute.
+    """
 
     space = "wordllama/l2_supercat_256"
     is_remote = False
@@ -239,7 +242,9 @@ _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, StaticEmbedder]
 
 
 def shared_embedder(place: Path) -> StaticEmbedder:
-    """One for all sessions of an event loop, as its process needs 50 MB.
+    """Return the embedder shared by all sessions of an event loop, because its process needs 50 MB.
+
+    A session that closes it ends the process between two requests; the next request starts it again.
 
     A session that closes it ends the process between two orders; the next order starts it again.
     """

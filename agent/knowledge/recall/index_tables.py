@@ -1,4 +1,12 @@
-"""The tables of `recall.db`: which message stands where, and its words. Plain functions on a connection.
+"""The tables of `recall.db`: positions of messages, and their words. Plain functions on a connection.
+
+Messages that follow each other on a path have consecutive positions, so the neighbours of a message need no
+text in the index. A position is the number of a line and a place in it:
+
+- a line is a stretch of one path of at most 64 places; when one is full, and at a fork, a new one begins,
+- a new line begins with copies of the last two messages before it, so that all have their neighbours.
+
+The file holds no text, only words, and nothing that cannot be read from the session store again.
 
 Messages that follow each other on a path have positions that follow each other, so what stands beside a
 message needs no text of its own in the index. A position is the number of a line and a place in it:
@@ -51,7 +59,7 @@ _NAMES = ("words", "places", "lines", "state")
 
 
 class Mark(NamedTuple):
-    """How far the index got. A writer says where it continues; another process may have been faster."""
+    """The progress of the index. A writer gives the mark it continues from; another process may be ahead."""
 
     node: int
     changes: int
@@ -76,7 +84,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class PathLine:
-    """A stretch of a path while it grows."""
+    """A stretch of a path that is still growing."""
 
     line: int
     session: str
@@ -90,12 +98,12 @@ class PathLine:
 
 
 def line_of(position: int) -> int:
-    """The line a position lies in."""
+    """Return the line that a position belongs to."""
     return position >> PLACES
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, or make them again if they are of another version. In a transaction."""
+    """Make the tables, or make them again if they have another version. Within a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION or not _is_whole(connection):
         clear(connection)
@@ -107,7 +115,7 @@ def _is_whole(connection: sqlite3.Connection) -> bool:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Forget everything, so that the index is built again. In a transaction."""
+    """Delete everything, so that the index is built again. Within a transaction."""
     changes, removals = _changes(connection)
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
@@ -128,17 +136,17 @@ def _changes(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def mark(connection: sqlite3.Connection) -> Mark:
-    """How far the index got."""
+    """Return the progress of the index."""
     return Mark(*connection.execute("SELECT mark, changes, rows, removals, lines FROM state").fetchone())
 
 
 def marked(connection: sqlite3.Connection) -> tuple[int, float]:
-    """The node up to which all is indexed, and when that was written; zeros of an empty index."""
+    """Return the last indexed node and the time of that; zeros for an empty index."""
     return connection.execute("SELECT mark, marked FROM state").fetchone()
 
 
 def added_since(connection: sqlite3.Connection, before: Mark) -> tuple[int, int]:
-    """The lowest and the highest position of what was added since; the first is above where nothing was."""
+    """Return the lowest and highest position added since `before`; the first is larger if none was added."""
     low, high = connection.execute(
         "SELECT min(position), max(position) FROM places WHERE node > ?", (before.node,)
     ).fetchone()
@@ -148,7 +156,7 @@ def added_since(connection: sqlite3.Connection, before: Mark) -> tuple[int, int]
 
 
 def lines_ending(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, PathLine]:
-    """The lines that end at these nodes, by node."""
+    """Return the lines that end at these nodes, by node."""
     rows = connection.execute(
         "SELECT line, session, tip, next, first, last FROM lines "
         "WHERE tip IN (SELECT value FROM json_each(?))",
@@ -164,7 +172,7 @@ def add(
     rows: Sequence[Row],
     lines: Sequence[PathLine],
 ) -> bool:
-    """Add rows and move the mark to `after`. False, and nothing is done, if `before` no longer holds."""
+    """Add rows and move the mark to `after`; return False without effect if `before` is outdated."""
     if mark(connection) != before:
         return False
     connection.executemany(
@@ -188,14 +196,14 @@ def add(
 
 
 def sessions(connection: sqlite3.Connection) -> set[str]:
-    """The sessions that have lines."""
+    """Return the sessions that have lines."""
     return {session for (session,) in connection.execute("SELECT DISTINCT session FROM lines")}
 
 
 def places_of(
     connection: sqlite3.Connection, names: Sequence[str], limit: int
 ) -> list[tuple[int, int, float]]:
-    """Some places of these sessions: position, node, and when it was written."""
+    """Return some places of these sessions: position, node, and time of writing."""
     lines = connection.execute(
         "SELECT line FROM lines WHERE session IN (SELECT value FROM json_each(?)) ORDER BY line",
         (json.dumps(list(names)),),
@@ -212,7 +220,7 @@ def places_of(
 
 
 def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
-    """Take rows out: position, and the text that was indexed there."""
+    """Remove rows, given their position and indexed text."""
     count = 0
     for position, text in rows:
         connection.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (position, text))
@@ -224,7 +232,7 @@ def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> N
 
 
 def drop_lines(connection: sqlite3.Connection, names: Sequence[str]) -> None:
-    """Forget the lines of sessions whose places are gone."""
+    """Delete the lines of sessions whose places were removed."""
     connection.execute(
         "DELETE FROM lines WHERE session IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
     )
@@ -232,7 +240,7 @@ def drop_lines(connection: sqlite3.Connection, names: Sequence[str]) -> None:
 
 
 def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> bool:
-    """Merge some pages, so that removed words leave the file. False when there is nothing left to merge."""
+    """Merge some pages, so that removed words leave the file; False when nothing is left to merge."""
     before = connection.total_changes
     connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-pages if first else pages,))
     return connection.total_changes - before >= 2
@@ -241,7 +249,7 @@ def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> b
 def lines_within(
     connection: sqlite3.Connection, names: Collection[str] | None, since: float | None, until: float | None
 ) -> set[int]:
-    """The lines of these sessions that have messages of this time; None leaves either open."""
+    """Return the lines of these sessions with messages in this period; None means no limit."""
     conditions, values = [], []
     if names is not None:
         conditions.append("session IN (SELECT value FROM json_each(?))")
@@ -259,7 +267,7 @@ def lines_within(
 def places_at(
     connection: sqlite3.Connection, positions: Iterable[int]
 ) -> Mapping[int, tuple[int, str, float, int]]:
-    """Node, kind, moment and size by position; positions where nothing stands are left out."""
+    """Return node, kind, time and size by position; empty positions are left out."""
     rows = connection.execute(
         "SELECT position, node, kind, created, size FROM places "
         "WHERE position IN (SELECT value FROM json_each(?))",

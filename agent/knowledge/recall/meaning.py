@@ -1,4 +1,4 @@
-"""Vectors of what messages and notes mean, in a file of their own: made in the background."""
+"""Vectors of the meaning of messages and notes, in a separate file, made in the background."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NAMES = ("vectors", "state")
 
 
 class VectorMark(NamedTuple):
-    """Up to which node there are vectors, when that was written, and whose vectors they are."""
+    """The last node with a vector, the time of that, and the vector space."""
 
     node: int
     created: float
@@ -63,7 +63,7 @@ class VectorRow(NamedTuple):
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, or make them again if they are of another version. In a transaction."""
+    """Make the tables, or make them again if they have another version. Within a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version != VERSION or not found.issuperset(_NAMES):
@@ -71,7 +71,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def clear(connection: sqlite3.Connection) -> None:
-    """Forget everything. In a transaction."""
+    """Delete everything. Within a transaction."""
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in _TABLES:
@@ -81,7 +81,7 @@ def clear(connection: sqlite3.Connection) -> None:
 
 
 def begin(connection: sqlite3.Connection, space: str) -> VectorMark:
-    """How far vectors of this space are made; those of another one are forgotten. In a transaction."""
+    """Return the progress for this vector space; delete vectors of another one. Within a transaction."""
     before = mark(connection)
     if before.space != space:
         clear(connection)
@@ -90,14 +90,14 @@ def begin(connection: sqlite3.Connection, space: str) -> VectorMark:
 
 
 def mark(connection: sqlite3.Connection) -> VectorMark:
-    """How far vectors are made."""
+    """Return the progress."""
     return VectorMark(*connection.execute("SELECT mark, marked, space FROM state").fetchone())
 
 
 def add(
     connection: sqlite3.Connection, before: VectorMark, after: tuple[int, float], rows: Iterable[VectorRow]
 ) -> bool:
-    """Add rows and move the mark. False, and nothing is done, if another process was faster."""
+    """Add rows and move the mark; return False without effect if another process was faster."""
     if mark(connection) != before:
         return False
     connection.executemany(
@@ -108,19 +108,19 @@ def add(
 
 
 def sessions(connection: sqlite3.Connection) -> set[str]:
-    """The sessions that have vectors."""
+    """Return the sessions that have vectors."""
     return {session for (session,) in connection.execute("SELECT DISTINCT session FROM vectors")}
 
 
 def remove(connection: sqlite3.Connection, names: Collection[str]) -> None:
-    """Forget the vectors of sessions."""
+    """Delete the vectors of sessions."""
     connection.execute(
         "DELETE FROM vectors WHERE session IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
     )
 
 
 def likeness(connection: sqlite3.Connection, question: Vectors, nodes: Iterable[int]) -> Mapping[int, float]:
-    """The cosine of each of these nodes that has a vector. `question` is one row."""
+    """Return the cosine of each of these nodes that has a vector. `question` is one row."""
     rows = connection.execute(
         "SELECT node, vector FROM vectors WHERE node IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),
@@ -137,7 +137,9 @@ def nearest(
     since: float | None = None,
     until: float | None = None,
 ) -> list[tuple[int, float]]:
-    """The `count` nodes that mean most nearly the same, with their cosines, the nearest first.
+    """Return the `count` nodes nearest in meaning with their cosines, nearest first.
+
+    Only the sessions in `names` count, and only messages written between `since` and `until`.
 
     `names` are the only sessions that count, `since` and `until` the moments between which was written.
     """
@@ -192,7 +194,7 @@ _TEXTS = 2_000
 
 
 class Meaning:
-    """The meaning of what one store holds. One per process and store."""
+    """Search by meaning in one store. One object per process and store."""
 
     hurried = 0.1
     """Seconds of patience below which nothing is sent anywhere, and not all messages are looked through."""
@@ -208,7 +210,7 @@ class Meaning:
         self._texts: dict[bytes, Vectors] = {}
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._reached = 0
         for task in self._asked.values():
             task.cancel()
@@ -220,13 +222,15 @@ class Meaning:
     # Building
 
     async def is_up_to_date(self) -> bool:
-        """Whether this process knows that there is a vector of each message."""
+        """Return whether this process knows that each message has a vector."""
         return bool(self._reached) and (
             await self._store.database.read(stored_messages.newest) == self._reached
         )
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
-        """Make vectors of what is new for at most `seconds`. Whether all is done. Raises `HermesError`."""
+        """Make vectors for new messages for at most `seconds`; return whether all is done. Raises
+        `HermesError`.
+        """
         if await self.is_up_to_date():
             return True
         give_up = time.monotonic() + seconds
@@ -262,14 +266,14 @@ class Meaning:
         return True
 
     async def forget(self, sessions: Sequence[str]) -> None:
-        """Take sessions out. Raises `StoreError`."""
+        """Remove sessions. Raises `StoreError`."""
         if not await asyncio.to_thread(self.path.exists):
             return
         async with self._stepping:
             await self._file.run_repairing(lambda database: database.write(lambda c: remove(c, sessions)))
 
     async def _check(self, database: Database) -> None:
-        """Make sure that the vectors are those of this store, and none of a session that is gone."""
+        """Make sure that the vectors belong to this store, and to no deleted session."""
         node, created, _space = await database.read(mark)
         source = self._store.database
         newest = await source.read(stored_messages.newest)
@@ -285,7 +289,7 @@ class Meaning:
     # Asking
 
     async def question(self, text: str, patience: float) -> Vectors | None:
-        """The vector of a question, None if it cannot be had within `patience` seconds. Never raises."""
+        """Return the vector of a question; None if it takes more than `patience` seconds. Never raises."""
         if self._embedder.is_remote and patience < self.hurried:
             return None
         task = self._asked.pop(text, None)
@@ -305,7 +309,7 @@ class Meaning:
             return None
 
     async def likeness(self, question: Vectors, nodes: Sequence[int]) -> Mapping[int, float]:
-        """How nearly these nodes mean what the question does; those without a vector are left out."""
+        """Return how similar these nodes are to the question; those without a vector are left out."""
         return await self._read(lambda c: likeness(c, question, nodes), {})
 
     async def nearest(
@@ -317,7 +321,7 @@ class Meaning:
         since: float | None = None,
         until: float | None = None,
     ) -> Sequence[tuple[int, float]]:
-        """The nodes that mean most nearly the same, with how nearly, the nearest first."""
+        """Return the nodes nearest in meaning with their similarity, nearest first."""
         return await self._read(
             lambda c: nearest(c, question, count, names=sessions, since=since, until=until), ()
         )
@@ -332,7 +336,7 @@ class Meaning:
     async def of_texts(
         self, question: Vectors, texts: Sequence[str], patience: float
     ) -> Sequence[float | None]:
-        """How nearly each of some passages means what a question does; None where that cannot be told now."""
+        """Return how similar each passage is to a question; None if it cannot be computed now."""
         import numpy
 
         keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]

@@ -1,4 +1,8 @@
-"""The index over all messages of a store: kept up in the background, searched within milliseconds.
+"""The index over all messages of a store: updated in the background, searched within milliseconds.
+
+It is a separate file that may be deleted at any time. Each step of building it is one short transaction that
+continues where the last one ended, so a killed process loses one step, and two processes that build it share
+the work.
 
 It lives in a file of its own that may be deleted at any time. Each step of building it is one short
 transaction that begins where the last one ended, so a process that is killed loses one step, and two
@@ -32,7 +36,7 @@ T = TypeVar("T")
 
 
 class DerivedFile:
-    """The only connection of this process to one such file, opened when it is first needed."""
+    """The only connection of this process to one derived file, opened on first use."""
 
     def __init__(
         self,
@@ -42,7 +46,11 @@ class DerivedFile:
         check: Callable[[Database], Awaitable[None]],
         cache: int = 16_384,
     ) -> None:
-        """`prepare` makes the tables, in a transaction; `check` sees to what the store no longer has.
+        """Set up the file without opening it.
+
+        `prepare` makes the tables, in a transaction; `check` removes what the store no longer has.
+
+        `application` is the id at offset 68 of the file; `cache` KiB of it are kept in memory.
 
         `application` is the id at offset 68 of the file; `cache` KiB of it are kept in memory.
         """
@@ -56,7 +64,7 @@ class DerivedFile:
         self._opening = asyncio.Lock()
 
     async def run_repairing(self, work: Callable[[Database], Awaitable[T]]) -> T:
-        """What `work` gives; once more on a new file where this one is damaged, and where it was deleted.
+        """Return the result of `work`, repeated once on a new file if this one is damaged or deleted.
 
         Raises `StoreError`.
         """
@@ -72,13 +80,13 @@ class DerivedFile:
         return await work(await self._open())
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._database is not None:
             await self._database.close()
             self._database = None
 
     def _is_there(self) -> bool:
-        """Whether the file that is open is the one of that name."""
+        """Return whether the open file is still the one at its path."""
         try:
             return self.path.stat().st_ino == self._inode
         except OSError:
@@ -112,7 +120,7 @@ class DerivedFile:
 
 
 def _prepare_file(path: Path, expected: int) -> None:
-    """Make sure that the file is ours or new, and only its owner can read it. Raises `StoreError`."""
+    """Check that the file is ours or new, and readable only by its owner. Raises `StoreError`."""
     try:
         try:
             os.close(create_file(path))
@@ -154,7 +162,7 @@ _COMMON, _WARMED = 0.02, 200
 
 @dataclass(frozen=True, slots=True)
 class FoundMessages:
-    """The nodes that answer a question, best first, and what each of its words tells."""
+    """The nodes that answer a question, best first, and the weight of each of its words."""
 
     hits: Sequence[tuple[int, Scored]]
     rarities: Mapping[str, float]
@@ -163,7 +171,7 @@ class FoundMessages:
 
 
 class MessageIndex:
-    """Words of all messages by where they stand. One per process and store."""
+    """Words of all messages by position. One object per process and store."""
 
     def __init__(self, path: Path, store: Store) -> None:
         self.path = path
@@ -176,14 +184,14 @@ class MessageIndex:
         self._is_warm = False
 
     async def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._reached = 0
         await self._file.close()
 
     # Building
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
-        """Index what is new for at most `seconds`. Whether all is indexed then. Raises `StoreError`."""
+        """Index new messages for at most `seconds`; return whether all is indexed. Raises `StoreError`."""
         if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
             return True
         give_up = time.monotonic() + seconds
@@ -195,7 +203,7 @@ class MessageIndex:
         return True
 
     async def warm_up(self, *, rest: float = 0.0) -> None:
-        """Read where the common words stand, so that the first questions need not. Raises `StoreError`."""
+        """Read the places of common words, so that the first questions are fast. Raises `StoreError`."""
         if self._is_warm:
             return
         self._is_warm = True
@@ -225,12 +233,12 @@ class MessageIndex:
         self._remembered.places(connection, word)
 
     async def progress(self) -> tuple[int, int]:
-        """The node up to which all is indexed, and the newest one."""
+        """Return the last indexed node and the newest node."""
         mark = await self._file.run_repairing(lambda database: database.read(tables.mark))
         return mark.node, await self._store.database.read(stored_messages.newest)
 
     async def _step(self) -> bool:
-        """Index some messages. False when none are left."""
+        """Index some messages; False when none are left."""
         async with self._stepping:
             return await self._file.run_repairing(self._add_some)
 
@@ -255,7 +263,7 @@ class MessageIndex:
     # Removing
 
     async def remove(self, sessions: Sequence[str]) -> None:
-        """Take sessions out while the store still has their messages; otherwise all is indexed again."""
+        """Remove sessions while the store still has their messages; otherwise everything is indexed again."""
         if not self.path.exists():
             return
         async with self._stepping:
@@ -286,7 +294,9 @@ class MessageIndex:
         narrowed: bool = False,
         now: float | None = None,
     ) -> FoundMessages:
-        """The best messages for these words, best first: each node with its score and how it was found.
+        """Return the best messages for these words, best first: each node with its score and match kind.
+
+        Only `sessions` count; `narrowed` says that more will be filtered afterwards.
 
         `sessions` are the only ones that count; `narrowed` says that more will be filtered afterwards.
         """
@@ -313,7 +323,7 @@ class MessageIndex:
     # The file
 
     async def _check(self, database: Database) -> None:
-        """Make sure that the index is one of this store, and hold no session that is gone."""
+        """Make sure that the index belongs to this store, and holds no deleted session."""
         node, created = await database.read(tables.marked)
         source = self._store.database
         newest = await source.read(stored_messages.newest)
@@ -328,7 +338,7 @@ class MessageIndex:
 
 
 def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
-    """Each message once, at the place where it is best, the best first."""
+    """Return each message once, at its best place, best first."""
     best: dict[int, tuple[float, Scored]] = {}
     for each in found:
         row = known.get(each.position)

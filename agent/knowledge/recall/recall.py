@@ -1,4 +1,8 @@
-"""One search over all that can be recalled: exact matches, words in any order, and meaning.
+"""One search over everything that can be recalled: exact matches, words in any order, and meaning.
+
+The query may be a few words or a full question. Few words, quotes and symbols are taken literally, so
+messages with all of them come first; a question is answered by the ranking of
+`agent.knowledge.recall.scoring`.
 
 What is typed may be a few words or a whole question. Few words, quotes and symbols mean themselves, so
 messages that hold all of them come first; a question is answered by the ranking of
@@ -43,7 +47,7 @@ that are new meanwhile come first again."""
 
 
 class Upkeep:
-    """Indexes what is said soon after it was. Belongs to one event loop."""
+    """Indexes new messages soon after they were written. Belongs to one event loop."""
 
     def __init__(self, index: MessageIndex, meaning: Meaning | None) -> None:
         self._index = index
@@ -52,13 +56,13 @@ class Upkeep:
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
-        """Something may have been said: index it when there is time."""
+        """Index possible new messages when there is time."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_up())
         self._stirred.set()
 
     async def close(self) -> None:
-        """Stop; what is missing follows another time."""
+        """Stop; the rest is indexed another time."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -79,7 +83,7 @@ class Upkeep:
                 await asyncio.sleep(_LONG_PAUSE)
 
     async def _add_meaning(self, meaning: Meaning) -> None:
-        """Make vectors, a slice at least, until all are made or something new was said."""
+        """Make vectors, a slice at least, until all are made or new messages arrive."""
         while not await meaning.catch_up(seconds=_SLICE, rest=_REST):
             if self._stirred.is_set():
                 return
@@ -122,7 +126,7 @@ _MOMENT = 0.03
 
 
 class _Found(NamedTuple):
-    """Something that answers: a node, or a passage of another source."""
+    """A hit: a node, or a passage of another source."""
 
     score: float
     scored: scoring.Scored | None = None
@@ -137,7 +141,7 @@ class _Found(NamedTuple):
 
 
 class _Answers(NamedTuple):
-    """What the ranking gives."""
+    """The result of the ranking."""
 
     found: Sequence[_Found] = ()
     is_complete: bool = True
@@ -149,7 +153,7 @@ class _Answers(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """What is asked, and of what."""
+    """A question, and where to search."""
 
     text: str
     words: Sequence[str]
@@ -160,12 +164,12 @@ class _Question(NamedTuple):
 
 
 class Recall:
-    """The search of one store. Open it once per process and close it in the end."""
+    """The search of one store. Open it once per process and close it at the end."""
 
     def __init__(
         self, store: Store, *, sources: Sequence[RecallSource] = (), meaning: Meaning | None = None
     ) -> None:
-        """`meaning` is None where nothing is set up that tells what texts mean."""
+        """Set up the search; `meaning` is None if no source of vectors is configured."""
         self._store = store
         self.meaning = meaning
         self._sources = tuple(sources)
@@ -177,15 +181,15 @@ class Recall:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """What hits may come from."""
+        """Return the sources of hits."""
         return (MESSAGES, *(source.name for source in self._sources))
 
     def stir(self) -> None:
-        """Something may have been said: index it when there is time. On the event loop."""
+        """Index possible new messages when there is time. On the event loop."""
         self._upkeep.stir()
 
     async def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         await self._upkeep.close()
         for shelf in self._shelves.values():
             shelf.close()
@@ -194,7 +198,7 @@ class Recall:
             await self.meaning.close()
 
     async def forget(self, sessions: Sequence[str]) -> None:
-        """Take the words of sessions out that are being deleted."""
+        """Remove the words of sessions that are being deleted."""
         try:
             await self.index.remove(sessions)
             if self.meaning is not None:
@@ -216,11 +220,15 @@ class Recall:
         sources: Sequence[str] | None = None,
         by_session: bool = False,
     ) -> SearchHits:
-        """What answers `text`, best first, or the newest first.
+        """Return the hits for `text`, best first, or newest first.
+
+        Only `sources` are searched. With `by_session` only the best message of each session counts.
+        `patience` (seconds) bounds the search of old messages for parts of words. Any text is a valid
+        question. Raises `StoreError`.
 
         `sources` are the only ones that are asked. With `by_session` only the best message of each session
-        counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a
-        valid question. Raises `StoreError`.
+        counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a valid
+        question. Raises `StoreError`.
         """
         late = False
         if mode == "meaning":
@@ -258,7 +266,7 @@ class Recall:
     async def _exact(
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
     ) -> tuple[list[int], bool]:
-        """The messages that hold all that was typed, where that is what is meant."""
+        """Return the messages that contain the whole query, if the query is meant literally."""
         is_meant = order == "newest" or len(query.terms) <= FEW or is_exact(query)
         if MESSAGES not in sources or not is_meant:
             return [], True
@@ -272,7 +280,7 @@ class Recall:
         )
 
     async def _answers(self, asked: _Question, room: int, *, is_found: bool, by_session: bool) -> _Answers:
-        """What the ranking gives; where exact matches are there, only what holds words itself."""
+        """Return the result of the ranking; if there are exact matches, only hits that contain words."""
         if not asked.words:
             return _Answers()
         messages = FoundMessages((), {})
@@ -292,7 +300,9 @@ class Recall:
     async def _by_meaning(
         self, meaning: Meaning, asked: _Question, found: list[_Found], possible: float, *, only_words: bool
     ) -> _Answers:
-        """The hits with what means the same beside them.
+        """Add hits by meaning to those found.
+
+        `only_words`: add none, because the query was found literally.
 
         `only_words`: nothing is added, as what was typed was found.
         """
@@ -338,7 +348,7 @@ class Recall:
         return _Answers(answers, is_complete, sure)
 
     async def _nearest(self, meaning: Meaning, vector: Vectors, asked: _Question) -> list[_Found]:
-        """The messages that mean most nearly the same, each with its cosine as its score."""
+        """Return the messages nearest in meaning, each with its cosine as the score."""
         filters = asked.filters
         within = None
         if stored_messages.narrows_sessions(filters):
@@ -349,7 +359,7 @@ class Recall:
         return await self._let_through([_Found(cosine, None, node) for node, cosine in near], filters, count)
 
     async def _whole_passages(self, asked: _Question) -> list[_Found]:
-        """The best passages that hold each word themselves."""
+        """Return the best passages that contain every word."""
         found = await self._passages(asked._replace(mode="words"), {}) if asked.words else []
         whole = [each for each in found if each.scored is not None and each.scored.own >= len(asked.words)]
         return sorted(whole, key=lambda each: -each.score)[:_FIRST]
@@ -374,7 +384,7 @@ class Recall:
             return FoundMessages((), {})
 
     async def _read(self, source: RecallSource, *, hurried: bool) -> Sequence[Passage]:
-        """What a source holds; of one that was just read, what it held then, while somebody is typing."""
+        """Return the passages of a source; while the user is typing, those read recently."""
         before = self._held.get(source.name)
         if hurried and before is not None and time.monotonic() - before[0] < _TYPING:
             return before[1]
@@ -383,7 +393,7 @@ class Recall:
         return passages
 
     async def _let_through(self, found: Sequence[_Found], filters: Filters, room: int) -> list[_Found]:
-        """The first hits that filters let through: those asked for, and what was checked beside them."""
+        """Return the first hits that pass the filters: those requested, and those checked with them."""
         database = self._store.database
         paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
         passed: list[_Found] = []
@@ -400,7 +410,9 @@ class Recall:
         return passed
 
     async def _passages(self, asked: _Question, rarities: Mapping[str, float]) -> list[_Found]:
-        """What other sources hold; filters that only messages have leave them out.
+        """Return hits from other sources; none if filters apply that only messages can pass.
+
+        With meaning also those that contain no word, without a score.
 
         With meaning also those that hold no word, without a score.
         """
@@ -425,7 +437,9 @@ class Recall:
         return found
 
     async def _one_each(self, found: Sequence[_Found], sure: float) -> list[_Found]:
-        """The best hit of each session, exact ones first, then by all that a session holds.
+        """Return the best hit of each session, exact ones first, then by all that a session contains.
+
+        `sure` is the confidence that words found what was meant.
 
         `sure` says how surely words found what was meant.
         """
@@ -479,7 +493,7 @@ class Recall:
 
 
 def is_exact(query: Query) -> bool:
-    """Whether a text holds quoted words or symbols, beyond what stands in every sentence. Pure."""
+    """Return whether a text has quoted words or symbols beyond ordinary punctuation. Pure."""
     return any(" " in term or _SYMBOLS.search(_SENTENCE.sub("", term)) for term in query.raw)
 
 
@@ -492,7 +506,7 @@ def _every(found: _Found) -> int:
 
 
 def _is_named(found: _Found, words: Sequence[str]) -> bool:
-    """Whether what was asked for is the title of a passage."""
+    """Return whether the query is the title of a passage."""
     return found.passage is not None and set(words_of(found.passage.title)).issuperset(words)
 
 
@@ -533,7 +547,7 @@ _FOUND = 0.4
 
 
 class Contender(NamedTuple):
-    """Something that may be an answer."""
+    """A possible answer."""
 
     words: float
     """Its score by words, 0 where none led there."""
@@ -544,14 +558,19 @@ class Contender(NamedTuple):
 
 
 def confidence(best: float, possible: float) -> float:
-    """How surely words found what was meant, 0 to 1, by the best score and what a whole answer scores."""
+    """Return the confidence, 0 to 1, that words found the answer, from best score and score of a
+    full match.
+    """
     if possible <= 0:
         return 0.0
     return min(1.0, best / (_ENOUGH * possible)) ** _STEEPNESS
 
 
 def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]]:
-    """The order of contenders: the index of each and its score, which never grows from one to the next.
+    """Return the fused order of contenders: index and score, scores never increasing.
+
+    `sure` is the `confidence`. Candidates are given in the order by words alone, then those found only by
+    meaning.
 
     `sure` is the `confidence`. Candidates come in the order words alone put them into, those that only
     meaning found after them.
@@ -577,10 +596,13 @@ def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]
 
 
 def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) -> list[T]:
-    """Sessions as ranked, where of the first of those that words found none falls by more than one place.
+    """Return ranked sessions, in which the first ones by words fall by at most one place.
 
-    That holds where words found something; `sure` is the `confidence`. A session has many messages, so
-    what some of them mean by chance moves it further than one message.
+    That applies if words found something; `sure` is the `confidence`. A session has many messages, so chance
+    similarity of some moves it further than one message.
+
+    That holds where words found something; `sure` is the `confidence`. A session has many messages, so what
+    some of them mean by chance moves it further than one message.
     """
     if sure < _FOUND:
         return list(ranked)
@@ -588,7 +610,7 @@ def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) ->
 
 
 def space_out(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
-    """The order, in which what has `every` n takes each n-th place at most while others are left."""
+    """Reorder so that items whose `every` is n take at most each n-th place while others remain."""
     order: list[T] = []
     waiting: list[T] = []
     for each in found:
@@ -602,7 +624,7 @@ def space_out(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
 
 
 def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
-    """The last place that each of the first contenders may take which words found."""
+    """Return the last place allowed for each of the first contenders that words found."""
     return {
         at: at if each.is_whole else 2 * at + 1
         for at, each in enumerate(contenders[:_KEPT])
@@ -611,7 +633,7 @@ def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
 
 
 def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
-    """The order, in which each of `latest` stands at that place or before."""
+    """Yield the order, changed so that each of `latest` comes at that place or earlier."""
     waiting = list(order)
     for place in range(len(order)):
         tight = _tight(latest.values(), place)
@@ -622,7 +644,7 @@ def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
 
 
 def _tight(latest: Collection[int], place: int) -> int | None:
-    """The first place up to which only those may stand that have to; None where there is none."""
+    """Return the first place up to which only bound items fit; None if there is none."""
     for count, last in enumerate(sorted(latest), 1):
         if count > last - place:
             return last

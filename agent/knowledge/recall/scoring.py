@@ -1,8 +1,18 @@
-"""Scores of places for a question: own words, those beside them, their stretch, and their date. Pure.
+"""Scores of places for a question: words there, words nearby, the line around, and the date. Pure.
+
+Each word adds its rarity, damped if it occurs several times in and around a message (the saturation of BM25).
+Neighbours on the same path count in part, so that an answer is found by the words of its question; so does
+the line of the index around them. A place that covers more of the question counts more.
+
+That is computed for few places only. First the lines with most of the question are chosen, then the places in
+them, both with rough integers for all at once; the remaining ones are rated.
+
+The constants were chosen on every second conversation of LoCoMo; `benchmarks/recall_locomo.py` shows the
+others separately.
 
 Each word adds its rarity, damped where it occurs several times in and around a message (the saturation of
-BM25). Neighbours on the same path count a part, so that an answer is found by the words of its question;
-so does the line of the index around them. What covers more of the question counts for more.
+BM25). Neighbours on the same path count a part, so that an answer is found by the words of its question; so
+does the line of the index around them. What covers more of the question counts for more.
 
 That is reckoned for few places only. First the lines are chosen that hold most of the question, then the
 places in them, both with rough whole numbers for all at once (`agent.knowledge.recall.scoring`); what is left
@@ -41,12 +51,12 @@ _DENSE = 32
 
 
 def joined(masks: Iterable[int]) -> int:
-    """The masks of some lines as one number, the first line lowest."""
+    """Return the masks of some lines as one number, the first line lowest."""
     return int.from_bytes(array("Q", masks).tobytes(), "little")
 
 
 def move_places(places: int, by: int, lines: int) -> int:
-    """All places moved within their lines, those that leave a line left out."""
+    """Return all places moved within their lines; places that leave a line are dropped."""
     if by > 0:
         return (places & _move_mask(lines, by)) << by
     return (places & _move_mask(lines, by)) >> -by
@@ -54,19 +64,19 @@ def move_places(places: int, by: int, lines: int) -> int:
 
 @cache
 def _move_mask(lines: int, by: int) -> int:
-    """The places that do not leave their line when they move."""
+    """Return the mask of places that stay in their line when moved."""
     mask = _ALL_BITS >> by if by > 0 else _ALL_BITS & ~((1 << -by) - 1)
     return joined([mask] * lines)
 
 
 class Sums:
-    """Sums of small whole numbers, one for each bit, all reckoned at once."""
+    """Sums of small integers, one for each bit, all computed at once."""
 
     def __init__(self) -> None:
         self._planes: list[int] = []
 
     def add(self, bits: int, value: int) -> None:
-        """Add `value` where `bits` are set."""
+        """Add `value` at the set bits."""
         at = 0
         while value:
             if value & 1:
@@ -86,7 +96,7 @@ class Sums:
             at += 1
 
     def largest(self, most: int, among: int) -> int:
-        """The `most` bits among these whose sums are largest; of equal ones the highest bits."""
+        """Return the `most` bits of `among` with the largest sums; of equal ones the highest bits."""
         sure = 0
         for plane in reversed(self._planes):
             higher = among & plane
@@ -99,7 +109,7 @@ class Sums:
 
 
 def highest(bits: int, most: int) -> int:
-    """The `most` highest bits that are set."""
+    """Return the `most` highest set bits."""
     spare = bits.bit_count() - most
     if spare <= 0:
         return bits
@@ -114,7 +124,7 @@ def highest(bits: int, most: int) -> int:
 
 
 def numbers(bits: int) -> Iterator[int]:
-    """The bits that are set, ascending."""
+    """Yield the set bits, ascending."""
     size = (bits.bit_length() + 63) // 64
     for at, word in enumerate(array("Q", bits.to_bytes(size * 8, "little"))):
         while word:
@@ -124,7 +134,7 @@ def numbers(bits: int) -> Iterator[int]:
 
 
 def of_numbers(values: Iterable[int]) -> int:
-    """The number whose bits are these."""
+    """Return the number with these bits set."""
     listed = values if isinstance(values, (list, set, frozenset, tuple)) else list(values)
     if not listed:
         return 0
@@ -142,14 +152,14 @@ def of_numbers(values: Iterable[int]) -> int:
 
 
 def masks_of(positions: Iterable[int]) -> array[int]:
-    """The mask of each line, by its number, up to the last one that has any."""
+    """Return the mask of each line by number, up to the last non-empty one."""
     bits = of_numbers(positions)
     size = (bits.bit_length() + WIDTH - 1) // WIDTH
     return array("Q", bits.to_bytes(size * (WIDTH // 8), "little"))
 
 
 def of_any(masks: Sequence[int]) -> int:
-    """The lines whose mask is not empty, as bits."""
+    """Return the lines with a non-empty mask, as bits."""
     return int("".join(["1" if mask else "0" for mask in reversed(masks)]) or "0", 2)
 
 
@@ -169,7 +179,7 @@ _FUNCTION_WORDS = frozenset(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words that are looked for, folded and in lower case, each once. Pure.
+    """Return the search words of a text, folded, in lower case, without repeats. Pure.
 
     Function words are left out unless there is nothing else.
     """
@@ -180,7 +190,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def common_words(texts: Iterable[str], least: int) -> list[str]:
-    """The words that stand in at least so many of the texts, the most common first. Pure."""
+    """Return the words in at least `least` of the texts, the most common first. Pure."""
     counts = Counter(word for text in texts for word in {*_WORD.findall(fold(text).lower())})
     return [word for word, count in counts.most_common() if count >= least and word not in _FUNCTION_WORDS]
 
@@ -194,7 +204,7 @@ _DATE_NAMES = frozenset((*_MONTHS, *_DAYS))
 
 
 def date_words(created: float) -> str:
-    """The local day of a moment in the words a question has for it: `2023 may 8 monday`."""
+    """Return the local day of a time in the words of a question: `2023 may 8 monday`."""
     try:
         day = time.localtime(created)
     except (OverflowError, OSError, ValueError):
@@ -206,17 +216,17 @@ _ON = "ondate"
 
 
 def indexed_text(text: str, created: float) -> str:
-    """What is indexed of a message: its text, and the words of its day in a form that no text has."""
+    """Return the indexed text of a message, with the words of its day in a form that no text has."""
     return " ".join((text, *map(date_term, date_words(created).split())))
 
 
 def date_term(word: str) -> str:
-    """What stands in the index for a word of a date. Pure."""
+    """Return the index term for a word of a date. Pure."""
     return _ON + word
 
 
 def names_a_day(word: str) -> bool:
-    """Whether a word may be one of those that `date_words` has. Pure."""
+    """Return whether a word may be one of those in `date_words`. Pure."""
     return word in _DATE_NAMES or (word.isascii() and word.isdigit() and len(word) in (1, 2, 4))
 
 
@@ -243,7 +253,7 @@ class WordPlaces:
 
     @classmethod
     def of(cls, positions: Sequence[int], room: int = 0) -> WordPlaces:
-        """Those at these positions, with room for lines up to this number."""
+        """Return the places at these positions, with room for lines up to `room`."""
         masks = masks_of(positions)
         if masks and room >= len(masks):
             masks.frombytes(bytes(8 * (room + 1 - len(masks))))
@@ -254,7 +264,7 @@ class WordPlaces:
         return cls(masks, lines, len(positions))
 
     def within(self, chosen: Sequence[int]) -> list[int]:
-        """The masks of some lines."""
+        """Return the masks of some lines."""
         masks, end = self.masks, len(self.masks)
         if not end:
             return [0] * len(chosen)
@@ -263,7 +273,7 @@ class WordPlaces:
         return [masks[line] if line < end else 0 for line in chosen]
 
     def take_in(self, positions: Sequence[int]) -> None:
-        """Add places; those that are there already change nothing."""
+        """Add places; existing ones change nothing."""
         for position in positions:
             line, bit = position >> PLACES, 1 << (position & (WIDTH - 1))
             if line >= len(self.masks):
@@ -279,7 +289,7 @@ _NOWHERE = WordPlaces.of(())
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """One word: the places of messages that hold it, and of those of a day called so."""
+    """The places of messages that contain one word, and of those on a day with that name."""
 
     word: str
     own: WordPlaces
@@ -296,7 +306,7 @@ class _Kept:
 
 
 class Remembered:
-    """Places of frequent words, kept between questions. Used on one thread, for one connection."""
+    """Places of frequent words, cached between questions. Used on one thread, for one connection."""
 
     def __init__(self) -> None:
         self._mark: Mark | None = None
@@ -306,7 +316,7 @@ class Remembered:
         """The lowest and the highest position of each addition to the index."""
 
     def as_of(self, connection: sqlite3.Connection, mark: Mark) -> None:
-        """Make sure that what is remembered is true of the index as it is."""
+        """Make sure that the cache matches the current index."""
         before = self._mark
         if before is None or before.removals != mark.removals or before.node > mark.node:
             self._kept.clear()
@@ -317,7 +327,7 @@ class Remembered:
         self._mark = mark
 
     def places(self, connection: sqlite3.Connection, word: str) -> WordPlaces:
-        """Where a word stands."""
+        """Return the places of a word."""
         kept = self._kept.pop(word, None)
         if kept is None:
             room = 0 if self._mark is None else self._mark.lines
@@ -346,7 +356,7 @@ def _size(places: WordPlaces) -> int:
 def read(
     connection: sqlite3.Connection, words: Iterable[str], rows: int, remembered: Remembered | None = None
 ) -> list[Postings]:
-    """The postings of the words that stand anywhere, the rarest first."""
+    """Return the postings of the words that occur, the rarest first."""
     known = Remembered() if remembered is None else remembered
     found: list[Postings] = []
     for word in dict.fromkeys(words):
@@ -358,7 +368,7 @@ def read(
 
 
 def rarity(size: int, rows: int) -> float:
-    """What a word tells that `size` of `rows` messages hold. Pure."""
+    """Return the weight of a word that `size` of `rows` messages contain. Pure."""
     return math.log(1 + (max(rows - size, 0) + 0.5) / (size + 0.5))
 
 
@@ -421,7 +431,7 @@ _FURTHER, _COUNTED = 0.3, 4
 
 
 class Scored(NamedTuple):
-    """A place, and which words led there."""
+    """A place, and the words that matched there."""
 
     position: int
     score: float
@@ -434,7 +444,7 @@ class Scored(NamedTuple):
 
 
 class _Rated(NamedTuple):
-    """One word in the lines that were chosen."""
+    """One word in the chosen lines."""
 
     own: list[int]
     """Its mask in each."""
@@ -456,7 +466,11 @@ def score_places(
     narrowed: bool = False,
     alone: bool = False,
 ) -> list[Scored]:
-    """The `most` best places, best first. Positions where no message stands may be among them.
+    """Return the `most` best places, best first. Positions without a message may be among them.
+
+    `lines` is the number of lines, `within` (as bits) those that count, and `missing` the weight of further
+    words of the question. `narrowed` says that filters will drop some places; `alone`, that places have no
+    neighbours.
 
     `lines` says how many lines there are in all, `within` (as bits) which of them count, and `missing` what
     further words of the question tell. `narrowed` says that filters will drop some of the places; `alone`,
@@ -485,7 +499,7 @@ def score_places(
 
 
 def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int | None) -> list[int]:
-    """The lines that hold most of a question; of equal ones the newest."""
+    """Return the lines with most of a question; of equal ones the newest."""
     sums = Sums()
     held = 0
     weights = _whole([gain + _STRETCH * tells for _, gain, tells in told])
@@ -497,7 +511,7 @@ def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int
 
 
 def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
-    """The places in the chosen lines that are worth a closer look."""
+    """Return the places in the chosen lines that are worth a closer look."""
     sums = Sums()
     reached = 0
     gains = _whole([each.gain for each in rated])
@@ -521,13 +535,13 @@ def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
 
 
 def _whole(values: Sequence[float], largest: float = 0.0) -> list[int]:
-    """Whole numbers in the proportion of the values."""
+    """Return integers in the proportion of the values."""
     unit = max(largest or max(values, default=0.0), 1e-9) / _STEPS
     return [max(round(value / unit), 1) for value in values]
 
 
 def _around(rated: Sequence[_Rated], at: int) -> float:
-    """What a line adds to each of its places."""
+    """Return what a line adds to each of its places."""
     found = 0.0
     for each in rated:
         if count := each.own[at].bit_count():
@@ -565,7 +579,7 @@ _HERE = 1 << _REACH
 
 @cache
 def _shares() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The share of its gain that a word adds, by whether it is a date and the places around that hold it."""
+    """Return the share of its gain that a word adds, by date or not, and by neighbouring places with it."""
     counts = [
         sum(weight for offset, weight in NEIGHBOURS if pattern >> (_REACH - offset) & 1)
         for pattern in range(_PATTERN + 1)
@@ -577,31 +591,31 @@ def _shares() -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def possible(words: Sequence[str], rarities: Mapping[str, float], rows: int) -> float:
-    """The score of a message of usual length that holds each of the words, and nobody around it one. Pure."""
+    """Return the score of a message of usual length with each of the words and no neighbours. Pure."""
     rarest = rarity(0, rows)
     return sum(rarities.get(word, rarest) ** _EVENNESS for word in words)
 
 
 def weighted_score(score: float, kind: str, size: int, age: float) -> float:
-    """The score of a place with its message's kind, characters and age in seconds."""
+    """Return the score adjusted by the message's kind, characters and age in seconds."""
     fresh = 1 - _FRESH + _FRESH * 0.5 ** (max(age, 0.0) / _MONTH)
     return score * _KIND.get(kind, 1.0) * _length(size) * fresh
 
 
 @lru_cache(4_096)
 def _length(size: int) -> float:
-    """What a message of so many characters counts."""
+    """Return the factor for a message of this many characters."""
     weight = 1 + _WORTH * math.log(min(max(size, _SHORT), _FULL) / _USUAL)
     return weight / (1 + 0.08 * math.log2(max(size / _LONG, 1.0)))
 
 
 def of_session(scores: Sequence[float]) -> float:
-    """The score of a session by those of its hits, best first. Pure."""
+    """Return the score of a session from its hits' scores, best first. Pure."""
     return sum(score * _FURTHER**at for at, score in enumerate(scores[:_COUNTED]))
 
 
 def sources(scored: Scored, words: int) -> tuple[str, ...]:
-    """How a hit was found, for a person. Pure."""
+    """Return how a hit was found, for the user. Pure."""
     ways = []
     if scored.own:
         ways.append("words" if scored.own >= words else "some words")
@@ -632,14 +646,14 @@ class IndexedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rows to be added, and the lines as they will be."""
+    """Rows to add, and the resulting lines."""
 
     rows: tuple[Row, ...]
     lines: tuple[PathLine, ...]
 
 
 def waited_for(messages: Sequence[IndexedMessage], ends: Mapping[int, PathLine]) -> list[int]:
-    """The earlier nodes after which a new line may have to begin, whose texts are needed for it."""
+    """Return earlier nodes after which a new line may begin, so that their texts are needed."""
     open_at = {node for node, line in ends.items() if line.next + len(messages) < LONGEST_LINE}
     found: dict[int, None] = {}
     for message in messages:
@@ -660,7 +674,7 @@ def plan_positions(
     last: int,
     earlier: Mapping[int, Sequence[IndexedMessage]],
 ) -> Plan:
-    """Places for messages in the order of their ids.
+    """Assign positions to messages in the order of their ids.
 
     `ends` are lines by the node they end at, `last` the highest number of a line, `earlier` the last two
     messages up to each node of `waited_for`.

@@ -1,4 +1,4 @@
-"""Sources that can be recalled beside messages: each says which passages it holds."""
+"""Sources that can be recalled in addition to messages; each lists its passages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from agent.knowledge.skills.skill import Skill
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Something that was written down and can be found by itself."""
+    """A written note that can be found separately."""
 
     title: str
     """Where it stands, for a person."""
@@ -47,15 +47,15 @@ class Passage:
 
 
 class RecallSource(Protocol):
-    """A few hundred passages at most, read again for each question."""
+    """A source of a few hundred passages at most, read again for each question."""
 
     @property
     def name(self) -> str:
-        """What hits of it are called."""
+        """The source name shown for its hits."""
         ...
 
     async def passages(self) -> Sequence[Passage]:
-        """All of them. A source that cannot be read gives none."""
+        """Return all passages; none if the source cannot be read."""
         ...
 
 
@@ -64,7 +64,7 @@ _MOST = 100
 
 
 class Shelf:
-    """The words of a source's passages, kept until it has others."""
+    """The indexed words of a source's passages, cached until the passages change."""
 
     def __init__(self) -> None:
         self._passages: tuple[Passage, ...] = ()
@@ -74,7 +74,9 @@ class Shelf:
     async def best(
         self, words: Sequence[str], passages: Sequence[Passage], rarities: Mapping[str, float]
     ) -> list[tuple[Passage, scoring.Scored]]:
-        """The passages that hold words of a question, best first, rated as messages are.
+        """Return the passages with words of a question, best first, rated like messages.
+
+        `rarities` are the weights of words among the messages; a word that no message contains weighs most.
 
         `rarities` tell what each word tells among the messages; one that none of them holds tells most.
         """
@@ -89,7 +91,7 @@ class Shelf:
             return _best(self._connection, words, given, rarities)
 
     def close(self) -> None:
-        """Forget them."""
+        """Clear the cache."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -136,7 +138,7 @@ _MOST_LEARNINGS = 300
 
 
 class RecalledLearnings:
-    """What failed before in this project, or everywhere, and what worked. None of another project."""
+    """Earlier failures and fixes of this project, or general ones. None of another project."""
 
     name = "learnings"
 
@@ -170,7 +172,7 @@ def _learning_passage(learning: Learning) -> Passage:
 
 
 class MemoryNotes:
-    """Notes about the person, the machine and the project one works in."""
+    """Notes about the user, the machine and the current project."""
 
     name = "memory"
 
@@ -207,7 +209,9 @@ _EVERY = 5
 
 
 class RecalledSkills:
-    """Names and descriptions of skills that may be used where one works, none of another project.
+    """Names and descriptions of the skills usable in this workspace.
+
+    Their texts are left out: they are long enough to contain any words, and would rank above messages.
 
     Their texts are long enough to hold any words, and would stand before what was said.
     """
@@ -215,7 +219,9 @@ class RecalledSkills:
     name = "skills"
 
     def __init__(self, opened: Callable[[], SkillCatalog]) -> None:
-        """`opened` touches the disk, so it is called when something is searched first, on another thread."""
+        """Set up the source; `opened` touches the disk, so it is called at the first search, on another
+        thread.
+        """
         self._opened = opened
         self._catalog: SkillCatalog | None = None
         self._passages: tuple[Passage, ...] = ()

@@ -1,8 +1,10 @@
-"""The process that makes vectors of pieces of words; see `agent.knowledge.recall.embedding` for the
-way to it.
+"""The process that makes vectors from word pieces; `agent.knowledge.recall.embedding` starts it.
 
-Reading the weights holds the interpreter for a tenth of a second, which nobody should notice who types.
-The answer to an order is a byte that says what follows: vectors, or why there are none.
+Reading the weights holds the interpreter for a tenth of a second, which must not delay typing. The answer to
+a request is a byte for the kind of result: vectors, or the reason for a failure.
+
+Reading the weights holds the interpreter for a tenth of a second, which nobody should notice who types. The
+answer to an order is a byte that says what follows: vectors, or why there are none.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _NICENESS = 10
 
 
 def main() -> None:
-    """Answer until the other side closes."""
+    """Answer requests until the other side closes."""
     os.nice(_NICENESS)
     answer_orders(_answer)
 
@@ -70,7 +72,7 @@ def _means(weights: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """The same directions with length 1; what has no direction stays 0. Pure."""
+    """Return the vectors scaled to length 1; zero vectors stay 0. Pure."""
     import numpy
 
     lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)

@@ -25,7 +25,7 @@ _COLUMNS = (
 
 
 def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
-    """The next nodes in the order they were written; empty if there are none."""
+    """Return the next nodes in writing order; empty if there are none."""
     gone = {name for (name,) in connection.execute("SELECT session FROM discarded")}
     found: list[IndexedMessage] = []
     spoken: dict[int | None, int | None] = {}
@@ -50,7 +50,7 @@ def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
 def newest_texts(
     connection: sqlite3.Connection, before: int, count: int, chars: int
 ) -> list[tuple[int, str]]:
-    """The newest messages with a lower id, the newest first: the id of each, and how its text begins."""
+    """Return id and beginning of the newest messages before `before`, newest first."""
     return connection.execute(
         "SELECT id, substr(coalesce(body, content), 1, ?) FROM nodes "
         "WHERE id < ? AND body IS NOT '' ORDER BY id DESC LIMIT ?",
@@ -59,7 +59,7 @@ def newest_texts(
 
 
 def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | None:
-    """The node, or the nearest before it that can be searched."""
+    """Return the node, or the nearest earlier one that can be searched."""
     for _ in range(_STEPS_UP):
         row = connection.execute("SELECT parent, body IS '' FROM nodes WHERE id = ?", (node,)).fetchone()
         if row is None:
@@ -71,7 +71,7 @@ def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | 
 
 
 def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
-    """The last two messages of a path, its node included, oldest first."""
+    """Return the last two messages of a path up to and including `node`, oldest first."""
     found: list[IndexedMessage] = []
     at: int | None = _searchable_node(connection, node)
     while at is not None and len(found) < 2:
@@ -85,7 +85,7 @@ def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
 def indexed_texts(
     connection: sqlite3.Connection, places: Sequence[tuple[int, int, float]]
 ) -> list[tuple[int, str]] | None:
-    """What was indexed at these places (position, node, moment). None if a node is gone already."""
+    """Return what was indexed at these places (position, node, time); None if a node is gone."""
     nodes = json.dumps([node for _, node, _ in places])
     texts = {
         row[0]: row[6]
@@ -99,19 +99,19 @@ def indexed_texts(
 
 
 def newest(connection: sqlite3.Connection) -> int:
-    """The highest id a node ever had."""
+    """Return the highest id ever given to a node."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
     return row[0] if row else 0
 
 
 def moment_of(connection: sqlite3.Connection, node: int) -> float | None:
-    """When a node was written; None if it is gone."""
+    """Return when a node was written; None if it is gone."""
     row = connection.execute("SELECT created FROM nodes WHERE id = ?", (node,)).fetchone()
     return row[0] if row else None
 
 
 def without(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
-    """Those of these sessions that are there no longer."""
+    """Return those of these sessions that no longer exist."""
     there = {name for (name,) in connection.execute("SELECT id FROM sessions")}
     return [name for name in names if name not in there]
 
@@ -126,19 +126,19 @@ def _of_sessions(filters: Filters) -> Filters:
 
 
 def narrows_sessions(filters: Filters) -> bool:
-    """Whether filters leave whole sessions out. Pure."""
+    """Return whether filters exclude whole sessions. Pure."""
     return bool(_of_sessions(filters))
 
 
 def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str]:
-    """The sessions to which filters narrow a search."""
+    """Return the sessions to which filters narrow a search."""
     conditions, values = conditions_of(_of_sessions(filters))
     where = " AND ".join(condition.replace("nodes.session", "sessions.id") for condition in conditions)
     return [name for (name,) in connection.execute(f"SELECT id FROM sessions WHERE {where}", values)]
 
 
 def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> dict[int, str]:
-    """Those of the nodes that filters let through and whose session is there, each with its session."""
+    """Return the nodes that pass the filters and whose session exists, each with its session."""
     conditions, values = conditions_of(filters)
     where = "".join(f" AND {condition}" for condition in conditions)
     statement = (
@@ -150,7 +150,7 @@ def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequenc
 
 
 def sessions_of(connection: sqlite3.Connection, nodes: Sequence[int]) -> dict[int, str]:
-    """The session of each node."""
+    """Return the session of each node."""
     rows = connection.execute(
         "SELECT id, session FROM nodes WHERE id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),

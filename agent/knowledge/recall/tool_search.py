@@ -1,4 +1,4 @@
-"""The search as tools are given it (`tools.context.SessionSearch`): hits with what was said around them."""
+"""The search as tools use it (`tools.context.SessionSearch`): hits with the messages around them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PATIENCE = 1.0
 
 
 class ToolSearch:
-    """One hit per session: a model is shown the messages around it anyway."""
+    """Search with one hit per session, since a model is shown the surrounding messages anyway."""
 
     def __init__(self, recall: Recall, store: Store) -> None:
         self._recall = recall

@@ -1,1 +1,1 @@
-"""Skills: written-down ways of doing a kind of task, in the agentskills.io format."""
+"""Skills: written instructions for a kind of task, in the agentskills.io format."""

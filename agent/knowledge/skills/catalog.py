@@ -1,7 +1,10 @@
-"""The skills of one workspace: which are in force, which are not and why.
+"""The skills of one workspace: which are active, which are not and why.
 
-`SkillCatalog` is what the rest of the program asks. It reads the disk each time, and
-what did not change is not read again, so nothing has to be told to it.
+The rest of the program asks `SkillCatalog`. It reads the disk each time, skipping what did not change, so it
+needs no notifications.
+
+`SkillCatalog` is what the rest of the program asks. It reads the disk each time, and what did not change is
+not read again, so nothing has to be told to it.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ class SkillRoot:
 
 @dataclass(frozen=True, slots=True)
 class BrokenSkill:
-    """A folder that should be a skill but is not, and why."""
+    """A folder that should be a skill but cannot be read as one, and the reason."""
 
     folder: Path
     scope: Scope
@@ -64,7 +67,7 @@ class BrokenSkill:
 
 @dataclass(frozen=True, slots=True)
 class SkillOff:
-    """A skill that is not used, and why."""
+    """A skill that is not used, and the reason."""
 
     skill: Skill
     reason: str
@@ -73,7 +76,7 @@ class SkillOff:
 
 @dataclass(frozen=True, slots=True)
 class SkillSet:
-    """All skills that were found."""
+    """All skills found."""
 
     skills: tuple[Skill, ...] = ()
     """Those in force, by name."""
@@ -88,7 +91,7 @@ class SkillSet:
     """Bundled skills with a new version that a changed copy keeps from being used, a sentence each."""
 
     def troubles(self) -> tuple[str, ...]:
-        """What a person should hear when a session begins, a sentence each."""
+        """Return notices for the user when a session begins, a sentence each."""
         broken = [
             f"The skill in {clean(each.folder.name)} ({each.scope}) is not used: {each.reason}."
             for each in self.broken[:_NAMED]
@@ -100,7 +103,7 @@ class SkillSet:
         return (*self.notes, *broken)
 
     def get(self, name: str) -> Skill | None:
-        """The skill of that name."""
+        """Return the skill with that name."""
         return next((each for each in self.skills if each.name == name), None)
 
 
@@ -113,10 +116,13 @@ def roots(
     further: Iterable[Path] = (),
     plugins: Iterable[Path] = (),
 ) -> tuple[SkillRoot, ...]:
-    """Where skills are looked for, nearest first.
+    """Return the folders searched for skills, nearest first.
 
-    `home` is that of Hermes, `user` that of the person; `project` is the root of a project whose skills
-    are trusted, else None; `further` are folders that the person named, `plugins` those of single skills.
+    `home` is that of Hermes, `user` that of the user; `project` is the root of a project whose skills are
+    trusted, else None; `further` are folders from the settings, `plugins` those of single skills.
+
+    `home` is that of Hermes, `user` that of the person; `project` is the root of a project whose skills are
+    trusted, else None; `further` are folders that the person named, `plugins` those of single skills.
     """
     found: list[SkillRoot] = []
     if project is not None:
@@ -129,13 +135,13 @@ def roots(
 
 
 class SkillIndex:
-    """Reads skills, and remembers what it read."""
+    """Reads skills, and caches them."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[tuple[int, int, int], Skill | BrokenSkill]] = {}
 
     def find(self, places: Iterable[SkillRoot]) -> SkillSet:
-        """The skills in these roots, nearest first. Touches the disk."""
+        """Return the skills in these roots, nearest first. Touches the disk."""
         chosen: dict[str, Skill] = {}
         shadowed: list[Skill] = []
         broken: list[BrokenSkill] = []
@@ -173,7 +179,7 @@ class SkillIndex:
 
 
 def _status(folder: str) -> os.stat_result | None:
-    """Time and size of the SKILL.md of a folder; None if it cannot be looked at."""
+    """Return the status of a folder's SKILL.md; None if it cannot be read."""
     name = skill_name(folder)
     try:
         return Path(folder, name).stat() if name else None
@@ -182,7 +188,9 @@ def _status(folder: str) -> os.stat_result | None:
 
 
 def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
-    """Folders with a SKILL.md below a root, where they really are, and their category.
+    """Yield folders with a SKILL.md below a root, with their real paths and categories.
+
+    Links that lead out of the root are skipped.
 
     Links that lead out of the root are passed over.
     """
@@ -205,7 +213,7 @@ def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
-    """The folders in a folder, by name, each with where it really is."""
+    """Return the subfolders by name, each with its real path."""
     found: list[tuple[str, str]] = []
     try:
         with os.scandir(folder) as entries:
@@ -224,7 +232,7 @@ def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
 
 
 def _leads(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder, or a link to one; a link to itself is not."""
+    """Return whether an entry is a folder or a link to one; a link to itself is not."""
     try:
         return entry.is_dir()
     except OSError:
@@ -241,7 +249,7 @@ ProjectState = Literal["none", "trusted", "untrusted", "too_much"]
 
 @dataclass(frozen=True, slots=True)
 class ProjectSkills:
-    """What a project brings, read once."""
+    """The skills of a project, read once."""
 
     root: Path
     """The root of the project, resolved."""
@@ -253,16 +261,16 @@ class ProjectSkills:
     """Why they cannot be used, in a sentence."""
 
     def roots(self) -> tuple[SkillRoot, ...]:
-        """Where they are looked for."""
+        """Return the roots of the project's skills."""
         return tuple(SkillRoot(each, "project") for each in self.folders)
 
 
 class _TooMuchError(Exception):
-    """There is more than would be read before each session."""
+    """There is more than should be read before each session."""
 
 
 def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
-    """The skills of the project around `workspace`; None when it brings none. Touches the disk."""
+    """Return the skills of the project around `workspace`; None if it has none. Touches the disk."""
     root = trust.project_root(workspace)
     own = {os.path.realpath(home.skills), os.path.realpath(_user() / ".agents" / "skills")}
     folders = tuple(
@@ -285,7 +293,7 @@ def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
 
 
 def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
-    """Whether these skills may be used."""
+    """Return whether these skills may be used."""
     if project is None:
         return "none"
     if not project.digest:
@@ -295,16 +303,19 @@ def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
 
 
 def trust_skills(home: Home, project: ProjectSkills) -> None:
-    """Use exactly these skills from now on. Raises `ConfigError`."""
+    """Trust exactly these skills from now on. Raises `ConfigError`."""
     if project.digest:
         trust.trust_digest(home, project.root, project.digest, "skills")
 
 
 def _contents(root: Path, folders: tuple[Path, ...]) -> Iterator[tuple[Path, bytes]]:
-    """Every file below the folders with what stands for it, in order. Raises `_TooMuchError`.
+    """Yield every file below the folders with its identifying bytes, in order. Raises `_TooMuchError`.
 
-    Links to folders, and what cannot be read or leads out of the project, is not used either, so only
-    the fact counts.
+    Links to folders, unreadable files and links out of the project are not used, so only their existence
+    counts.
+
+    Links to folders, and what cannot be read or leads out of the project, is not used either, so only the
+    fact counts.
     """
     total = 0
     for files, path in enumerate(_walk(folders), 1):
@@ -341,7 +352,7 @@ _LARGEST = 1_000_000
 
 
 def digest_of(folder: Path) -> str:
-    """One hash of all files of a skill; empty where one of them cannot be read."""
+    """Return one hash of all files of a skill; empty if one of them cannot be read."""
     try:
         found = hashes(folder)
     except HubError:
@@ -350,21 +361,23 @@ def digest_of(folder: Path) -> str:
 
 
 class SkillOriginals:
-    """What bundled skills were when they were copied. Every method touches the disk."""
+    """Digests of bundled skills at the time they were copied. Every method touches the disk."""
 
     def __init__(self, home: Home) -> None:
         self._skills = home.skills
         self._path = home.skills / ".hub" / "originals.json"
 
     def remember(self, folder: Path, digest: str) -> None:
-        """A copy of a bundled skill with this digest lies in `folder` from now on. Raises `OSError`."""
+        """Record a copy of a bundled skill with this digest in `folder`. Raises `OSError`."""
         known = {**self._read(), self._key(folder): digest}
         kept = {key: each for key, each in known.items() if (self._skills / key).is_dir()}
         private_folder(self._path.parent)
         write_atomically(self._path, json.dumps(kept, indent=1).encode(), PRIVATE_FILE)
 
     def prefer_bundled(self, found: SkillSet) -> SkillSet:
-        """The skills, where copies that nobody changed give way, and notes on those that were changed."""
+        """Return the skills with unchanged copies replaced by the bundled ones, and notes on
+        changed copies.
+        """
         known = self._read()
         if not known:
             return found
@@ -416,7 +429,7 @@ NOT_TRUSTED = "This project brings skills, which are not used; see `hermes confi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillCatalog:
-    """Where skills are looked for, and what keeps some from being used."""
+    """The folders searched for skills, and what disables some of them."""
 
     home: Home
     workspace: Path
@@ -434,7 +447,7 @@ class SkillCatalog:
     index: SkillIndex = field(default_factory=lambda: _INDEX)
 
     def places(self) -> tuple[tuple[SkillRoot, ...], tuple[str, ...]]:
-        """Folders that are looked into, nearest first, and what a person should hear of it."""
+        """Return the folders to search, nearest first, and notices for the user."""
         project = read_project_skills(self.home, self.workspace)
         state = state_of(self.home, project)
         notes: tuple[str, ...] = ()
@@ -447,7 +460,7 @@ class SkillCatalog:
         return found, notes
 
     def load(self) -> SkillSet:
-        """All skills as they are now. Touches the disk."""
+        """Return all current skills. Touches the disk."""
         places, notes = self.places()
         found = SkillOriginals(self.home).prefer_bundled(self.index.find(places))
         off = {each.name: reason for each in found.skills if (reason := self._why_not(each))}
@@ -467,7 +480,7 @@ class SkillCatalog:
 
 
 def skill_catalog(home: Home, workspace: Path, settings: Settings) -> SkillCatalog:
-    """The skills of a workspace, as the settings have them; those of plugins are added by others."""
+    """Return the catalog of a workspace as configured; the caller adds skills of plugins."""
     try:
         user = Path.home()
     except RuntimeError:  # nobody knows where the person's home is
@@ -483,5 +496,5 @@ def skill_catalog(home: Home, workspace: Path, settings: Settings) -> SkillCatal
 
 
 def missing_variables(skill: Skill, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Environment variables that a skill needs and that are not set."""
+    """Return required environment variables that are not set."""
     return tuple(name for name in skill.required_variables if not environ.get(name))

@@ -60,7 +60,7 @@ _TEXT = "SKILL.md"
 
 @dataclass(frozen=True, slots=True)
 class SkillWrite:
-    """Which files change. Paths are absolute; None: there is or will be no such file."""
+    """Files to change. Paths are absolute; None means that the file does not or will not exist."""
 
     folder: Path
     before: Mapping[Path, bytes | None]
@@ -72,12 +72,12 @@ class SkillWrite:
     """The digest of the bundled skill that is copied with this; empty where none is."""
 
     def paths(self) -> tuple[Path, ...]:
-        """The files that change, in order."""
+        """Return the files to change, in order."""
         return tuple(path for path in sorted(self.after) if self.after[path] != self.before.get(path))
 
 
 def draft_change(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft:
-    """Work a change out. Touches the disk, writes nothing. Raises `ToolError`."""
+    """Prepare a change without writing anything. Touches the disk. Raises `ToolError`."""
     write = _new(change, found, home) if change.act == "create" else _changed(change, found, home)
     if not write.paths():
         raise ToolError("That is what the skill says already; there is nothing to change.")
@@ -99,7 +99,7 @@ def draft_change(change: SkillChange, found: SkillSet, home: Home) -> SkillDraft
 
 
 def carried_out(write: SkillWrite) -> None:
-    """Write what was worked out. Touches the disk. Raises `ToolError`; a file is whole or as it was."""
+    """Write a prepared change, each file atomically. Touches the disk. Raises `ToolError`."""
     for path, content in write.before.items():
         if _content(path) != content:
             raise ToolError(f"{path.name} was changed meanwhile; look at the skill again.")
@@ -122,7 +122,7 @@ def carried_out(write: SkillWrite) -> None:
 
 
 def folders_of(write: SkillWrite) -> tuple[Path, ...]:
-    """The folders that go with what is removed, outermost first."""
+    """Return the folders removed with the files, outermost first."""
     gone = {path for path, content in write.after.items() if content is None}
     folders = {parent for path in gone for parent in path.parents if parent.is_relative_to(write.folder)}
     return tuple(sorted(folder for folder in folders if _all_gone(folder, gone)))
@@ -201,7 +201,7 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
 def _copy_of(
     change: SkillChange, found: SkillSet, home: Home
 ) -> tuple[Skill, Path, dict[Path, bytes | None], frozenset[Path]]:
-    """A bundled skill, where its copy goes, and the files of that."""
+    """Return a bundled skill, the folder for its copy, and the files of the copy."""
     every = (*found.skills, *(each.skill for each in found.off), *found.shadowed)
     named = [each for each in every if each.name == change.name]
     skill = next((each for each in named if each.scope == "bundled"), None)
@@ -226,7 +226,7 @@ def _copy_of(
 
 
 def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
-    """The skill of that name in the home of Hermes."""
+    """Return the skill with that name in the Hermes home."""
     root = home.skills.resolve()
     every = (*found.skills, *(each.skill for each in found.off), *found.shadowed)
     return next(
@@ -235,7 +235,7 @@ def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
 
 
 def _refuse_installed(skill: Skill, home: Home) -> None:
-    """What was installed from elsewhere is changed by its updates and by the person alone."""
+    """Refuse changes to an installed skill: only its updates and the user may change it."""
     from agent.knowledge.skills.hub.bundle import HubError
     from agent.knowledge.skills.hub.lock import LockFile
 
@@ -287,7 +287,7 @@ def _file(text: str) -> bytes:
 
 
 def _content(path: Path) -> bytes | None:
-    """The bytes of a file; None if there is none. Raises `ToolError`."""
+    """Read the bytes of a file; None if there is none. Raises `ToolError`."""
     try:
         return read_bytes(path, _MOST_BYTES)[0]
     except (FileNotFoundError, NotADirectoryError):
@@ -297,7 +297,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The plain files of a skill; links are left where they are."""
+    """Return the plain files of a skill; links are skipped."""
     found = [
         Path(parent, name)
         for parent, below, names in os.walk(folder)
@@ -340,7 +340,9 @@ def _problems_before(write: SkillWrite) -> set[str]:
 
 
 def _scanned(write: SkillWrite) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What reads like an attack in what is written, and what else is worth a look. Only news counts."""
+    """Return what reads like an attack in the new text, and other notable findings. Old findings are
+    ignored.
+    """
     severe: dict[str, None] = {}
     others: dict[str, None] = {}
     for path in write.paths():
@@ -391,7 +393,7 @@ ARGUMENTS = "$ARGUMENTS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSkills:
-    """What skills an agent can use, and what those it uses allow."""
+    """The skills an agent can use, and the restrictions of those in use."""
 
     catalog: SkillCatalog
     environ: Mapping[str, str]
@@ -406,11 +408,11 @@ class SessionSkills:
     emit: Callable[[Event], None]
 
     def of_call(self, call: str) -> SkillsOfCall:
-        """These skills as one call uses them."""
+        """Return these skills as one call uses them."""
         return SkillsOfCall(self, call)
 
     async def expand_command(self, text: str) -> str:
-        """What the model is told with a message that begins with `/name`; empty if that is not a skill."""
+        """Return the instructions for a message that begins with `/name`; empty if that is not a skill."""
         match = _CALLED.match(text.strip())
         if match is None:
             return ""
@@ -422,7 +424,7 @@ class SessionSkills:
         return await asyncio.to_thread(self._instructions, skill, (match[2] or "").strip())
 
     def enter(self, skill: Skill) -> tuple[str, ...] | None:
-        """What a skill allows is in force from now on: the tools that can be called; None if all can."""
+        """Apply the restrictions of a skill from now on; return the callable tools, None if all."""
         found = capabilities(skill, self.tools, self.catalog.workspace, self.catalog.user)
         if found is not None and skill.name not in self.in_force.names and found.unknown:
             named = ", ".join(found.unknown[:8])
@@ -501,7 +503,7 @@ class SkillsOfCall:
             log.warning("what %s was copied from cannot be written down", write.folder, exc_info=True)
 
     def _change_result(self, change: SkillChange, write: SkillWrite) -> str:
-        """What the model is told of a change that was made."""
+        """Return the result of a change for the model."""
         if write.removes:
             return "Deleted. The list in the prompt follows from the next session on."
         off = next(
@@ -513,7 +515,7 @@ class SkillsOfCall:
         return f"Saved. The list in the prompt {what} from the next session on; skill_view shows it now."
 
     async def _announce(self, write: SkillWrite) -> None:
-        """Say what is about to change, by paths without links."""
+        """Announce the files about to change, by paths without links."""
         folders = await asyncio.to_thread(folders_of, write)
         root = await asyncio.to_thread(self.skills.catalog.home.skills.resolve)
         for path in write.paths():

@@ -1,7 +1,10 @@
 """The scanner of skills: what in a folder reads like an attack, and a verdict.
 
-A scanner advises; what a skill may do is decided by the gate. Texts are read as
-they look (see `agent.knowledge.injection`), and long base64 in them is decoded and read too.
+A scanner advises; the gate decides what a skill may do. Texts are read as they look (see
+`agent.knowledge.injection`), and long base64 in them is decoded and read too.
+
+A scanner advises; what a skill may do is decided by the gate. Texts are read as they look (see
+`agent.knowledge.injection`), and long base64 in them is decoded and read too.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ _PROGRAM_MARKS = (b"\x7fELF", b"MZ", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa", b"\xc
 
 @dataclass(frozen=True, slots=True)
 class SkillFinding:
-    """One thing that a person should look at. `line` counts from 1; 0 means the file as a whole."""
+    """One finding for the user to look at. `line` counts from 1; 0 means the whole file."""
 
     rule: str
     category: str
@@ -60,7 +63,7 @@ class SkillFinding:
 
 @dataclass(frozen=True, slots=True)
 class ScanRule:
-    """One thing that is looked for."""
+    """One rule of the scanner."""
 
     name: str
     category: str
@@ -73,20 +76,20 @@ class ScanRule:
 
 @dataclass(frozen=True, slots=True)
 class SkillScan:
-    """What was found in a skill."""
+    """The findings in a skill."""
 
     findings: tuple[SkillFinding, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """`dangerous` with a critical finding, `caution` with a high one, else `safe`."""
+        """Return `dangerous` with a critical finding, `caution` with a high one, else `safe`."""
         severities = {finding.severity for finding in self.findings}
         return "dangerous" if "critical" in severities else "caution" if "high" in severities else "safe"
 
 
 @cache
 def rules() -> tuple[ScanRule, ...]:
-    """All rules, from the files beside this module."""
+    """Return all rules, from the files next to this module."""
     found: list[ScanRule] = []
     for path in sorted(RULES.glob("*.yaml")):
         data = load_table(path)
@@ -107,7 +110,7 @@ def rules() -> tuple[ScanRule, ...]:
 
 
 def scan_folder(folder: Path, *, outside: bool = True) -> SkillScan:
-    """Scan a skill. Touches the disk. `outside`: it comes from elsewhere, so limits of size and form hold."""
+    """Scan a skill. Touches the disk. With `outside`, limits of size and form apply too."""
     findings: list[SkillFinding] = []
     total = count = 0
     for path, status in _files(folder):
@@ -206,7 +209,7 @@ def _texts(text: str, name: str) -> Iterator[SkillFinding]:
 
 
 def _one_text(text: str, name: str, at: int) -> Iterator[SkillFinding]:
-    """Findings in one text; `at` is the line to name, 0 for each its own."""
+    """Yield findings in one text; `at` is the reported line, 0 for each finding's own."""
     for each in scan(text):
         yield SkillFinding(
             each.rule,

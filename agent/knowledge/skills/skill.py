@@ -46,12 +46,12 @@ class SkillFormatError(ValueError):
 
 
 class _BrokenYamlError(SkillFormatError):
-    """The head is not YAML."""
+    """The frontmatter is not YAML."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frontmatter:
-    """The head and the body of a SKILL.md."""
+    """The frontmatter and the body of a SKILL.md."""
 
     fields: Mapping[str, Any]
     body: str
@@ -60,7 +60,7 @@ class Frontmatter:
 
 
 def read(text: str) -> Frontmatter:
-    """Head and body, leniently. Raises `SkillFormatError` without a head that has name and description."""
+    """Parse a SKILL.md leniently. Raises `SkillFormatError` if name or description is missing."""
     warnings: list[str] = []
     if text.startswith("\ufeff"):
         text = text.removeprefix("\ufeff")
@@ -91,7 +91,7 @@ def read(text: str) -> Frontmatter:
 
 
 def _fields(head: str, warnings: list[str]) -> dict[str, Any]:
-    """The mapping in the head, which has a name and a description."""
+    """Return the mapping in the frontmatter, which has a name and a description."""
     fields = _lenient(head, warnings)
     for key in ("name", "description"):
         value = fields.get(key)
@@ -118,7 +118,7 @@ def _split_document(text: str, warnings: list[str]) -> tuple[str, str]:
 
 
 def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
-    """The mapping in the head; single lines that YAML refuses are quoted and tried again."""
+    """Return the mapping in the frontmatter; lines that YAML refuses are quoted and tried again."""
     try:
         data = _load(head)
     except YamlSyntaxError as fault:
@@ -141,7 +141,7 @@ _STRICT = replace(_FORM, anchors=False, tags=False, flow=False)
 
 
 def _load(head: str, form: YamlForm = _FORM) -> Any:
-    """The data in the head. Raises `YamlSyntaxError` for what is not YAML, else `SkillFormatError`."""
+    """Parse the frontmatter. Raises `YamlSyntaxError` for what is not YAML, else `SkillFormatError`."""
     try:
         return load_yaml(head.translate(_OTHER_BREAKS), form)
     except YamlSyntaxError:
@@ -151,7 +151,7 @@ def _load(head: str, form: YamlForm = _FORM) -> Any:
 
 
 def _single_lines(head: str) -> dict[str, Any]:
-    """The fields of a broken head that are plain lines, with the lines that go on below them. Pure."""
+    """Return the fields of broken frontmatter that are plain lines, with their continuation lines. Pure."""
     fields: dict[str, Any] = {}
     last = ""
     for line in head.split("\n"):
@@ -185,7 +185,7 @@ def _cause(fault: YamlError) -> str:
 
 
 def validate(text: str, folder: str | None) -> tuple[str, ...]:
-    """What keeps a SKILL.md from being valid, a sentence each; `folder` is the name of its folder."""
+    """Return why a SKILL.md is invalid, a sentence each; `folder` is the name of its folder."""
     if not text.startswith("---"):
         return ("SKILL.md must start with YAML frontmatter (---).",)
     # The reference parts at the first three hyphens anywhere; a head that holds some is cut there.
@@ -200,7 +200,7 @@ def validate(text: str, folder: str | None) -> tuple[str, ...]:
 
 
 def _strict(head: str) -> dict[str, Any]:
-    """The mapping as the reference reads it: block style, no aliases, tags or doubled keys."""
+    """Parse the mapping like the reference does: block style, without aliases, tags or duplicate keys."""
     try:
         data = _load(head, _STRICT)
         _refuse_unclear(compose_yaml(head.translate(_OTHER_BREAKS), _STRICT))
@@ -212,7 +212,7 @@ def _strict(head: str) -> dict[str, Any]:
 
 
 def _refuse_unclear(node: Node | None) -> None:
-    """Raise for keys given twice, and for mappings side by side that are not equally far to the right."""
+    """Raise for duplicate keys, and for sibling mappings with different indentation."""
     if isinstance(node, MappingNode):
         keys = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
         doubled = sorted({key for key in keys if keys.count(key) > 1})
@@ -267,7 +267,7 @@ def _name_problems(name: Any, folder: str | None) -> Iterator[str]:
 
 
 def loadable_name(name: str) -> bool:
-    """Whether a name can be loaded: wider than the format, and still one safe path component."""
+    """Return whether a name can be loaded: less strict than the format, but a single safe path component."""
     folded = unicodedata.normalize("NFKC", name)
     if not 0 < len(folded) <= NAME_LENGTH:
         return False
@@ -296,7 +296,7 @@ _PLATFORMS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as it was read. Texts are cleaned of control bytes."""
+    """A skill as read. Texts are cleaned of control bytes."""
 
     name: str
     description: str
@@ -310,12 +310,12 @@ class Skill:
 
     @property
     def file(self) -> Path:
-        """Its SKILL.md."""
+        """The path of the SKILL.md."""
         return skill_file(self.folder) or self.folder / "SKILL.md"
 
     @property
     def allowed_tools(self) -> tuple[str, ...] | None:
-        """What `allowed-tools` lists, as written; None if it lists nothing."""
+        """Return what `allowed-tools` lists, as written; None if nothing."""
         value = self.fields.get("allowed-tools")
         if isinstance(value, str):
             names = tuple(each for each in re.split(r"[\s,]+(?![^(]*\))", value.strip()) if each)
@@ -327,7 +327,7 @@ class Skill:
 
     @property
     def required_variables(self) -> tuple[str, ...]:
-        """Environment variables it needs."""
+        """Return the required environment variables."""
         found: list[str] = []
         for entry in _as_list(
             self._about("required_environment_variables", "required-environment-variables")
@@ -339,18 +339,20 @@ class Skill:
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Systems it is for, such as `linux`; empty means all."""
+        """Return the supported systems, such as `linux`; empty means all."""
         return tuple(
             str(each).strip().lower() for each in _as_list(self._about("platforms")) if str(each).strip()
         )
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What it is filed under."""
+        """Return the tags."""
         return tuple(clean(str(each)) for each in _as_list(self._about("tags")))
 
     def _about(self, *keys: str) -> Any:
-        """A field at the top or under `metadata` (also `metadata.hermes`), where the format wants it."""
+        """Return a field at the top or under `metadata` (also `metadata.hermes`), where the
+        format wants it.
+        """
         metadata = self.fields.get("metadata")
         inner = metadata.get("hermes") if isinstance(metadata, Mapping) else None
         for place in (self.fields, metadata, inner):
@@ -362,14 +364,14 @@ class Skill:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """A list, or a text of names parted by commas or spaces, as a list."""
+    """Return a list, or a text of names separated by commas or spaces, as a list."""
     if isinstance(value, str):
         return [each for each in re.split(r"[\s,\[\]]+", value) if each]
     return list(value) if isinstance(value, list) else []
 
 
 def for_platform(skill: Skill, platform: str = sys.platform) -> bool:
-    """Whether a skill is for this system."""
+    """Return whether a skill supports this system."""
     own = next((names for key, names in _PLATFORMS.items() if platform.startswith(key)), (platform,))
     return not skill.platforms or any(each in own for each in skill.platforms)
 
@@ -379,18 +381,18 @@ _TITLE = re.compile(r"[^\W_][\w .&'()-]{0,79}")
 
 
 def skill_name(folder: str) -> str:
-    """What the SKILL.md of a folder is called, in either spelling; empty if it is not a skill."""
+    """Return the name of a folder's SKILL.md, in either spelling; empty if it is not a skill."""
     return next((name for name in ("SKILL.md", "skill.md") if os.path.lexists(f"{folder}/{name}")), "")
 
 
 def skill_file(folder: Path) -> Path | None:
-    """The SKILL.md of a folder, in either spelling; None if it is not a skill."""
+    """Return the SKILL.md of a folder, in either spelling; None if it is not a skill."""
     name = skill_name(str(folder))
     return folder / name if name else None
 
 
 def load(folder: Path, scope: Scope, category: str = "") -> Skill:
-    """Read a skill. Raises `SkillFormatError` with one sentence on why it is not one."""
+    """Read a skill. Raises `SkillFormatError` with one sentence."""
     path = skill_file(folder)
     if path is None:
         raise SkillFormatError("there is no SKILL.md")
@@ -414,7 +416,7 @@ def load(folder: Path, scope: Scope, category: str = "") -> Skill:
 
 
 def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
-    """A text file below `inside`. Raises `SkillFormatError`."""
+    """Read a text file below `inside`. Raises `SkillFormatError`."""
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(inside.resolve()):
@@ -441,7 +443,7 @@ def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
 
 
 def linked_files(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Files of a skill by folder, as paths below the skill; links that lead out are left out."""
+    """Return the files of a skill by folder, as relative paths; links that lead out are left out."""
     found: dict[str, tuple[str, ...]] = {}
     root = folder.resolve()
     count = 0
@@ -474,7 +476,9 @@ POLICY: dict[Trust, dict[Verdict, Decision]] = {
 
 
 def trust_of(source: str) -> Trust:
-    """The trust in a source: `official`, `agent`, `owner/repository[/path]`, an address or a folder."""
+    """Return the trust in a source: `official`, `agent`, `owner/repository[/path]`, an address or
+    a folder.
+    """
     name = source.strip()
     lower = name.lower()
     if lower in ("official", "builtin", "bundled") or lower.startswith(("official/", "builtin/")):
@@ -496,7 +500,10 @@ def trust_of(source: str) -> Trust:
 
 
 def decide(trust: Trust, verdict: Verdict, *, force: bool = False) -> Decision:
-    """Whether a skill may be installed. `force` lifts a caution, and a danger only of what the agent made."""
+    """Return whether a skill may be installed.
+
+    `force` overrides a caution, and a danger only for skills made by the agent.
+    """
     decision = POLICY[trust][verdict]
     if not force or decision == "yes":
         return decision

@@ -30,7 +30,7 @@ _MOST = 500
 
 
 def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
-    """Names and descriptions. Raises `ToolError` for an unknown category."""
+    """Return names and descriptions. Raises `ToolError` for an unknown category."""
     categories = sorted({each.category for each in found.skills if each.category})
     chosen = [each for each in found.skills if not category or each.category == category]
     if category and not chosen:
@@ -49,7 +49,7 @@ def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
 
 
 def one(found: SkillSet, name: str) -> Skill:
-    """The skill of that name. Raises `ToolError` with what there is instead."""
+    """Return the skill with that name. Raises `ToolError` with the existing names."""
     wanted = name.strip().removeprefix("/")
     skill = found.get(wanted)
     if skill is not None:
@@ -65,7 +65,9 @@ def one(found: SkillSet, name: str) -> Skill:
 
 
 def instructions(skill: Skill, environ: Mapping[str, str], passed: tuple[str, ...]) -> dict[str, Any]:
-    """A skill with everything the model needs to follow it. Touches the disk.
+    """Return a skill with everything the model needs to follow it. Touches the disk.
+
+    `environ` are the existing variables, `passed` those that commands receive.
 
     `environ` are the variables there are, `passed` those that commands are given.
     """
@@ -115,7 +117,7 @@ def _doubts(text: str) -> str:
 
 
 def file_of(skill: Skill, file: str) -> dict[str, Any]:
-    """One of the files of a skill. Raises `ToolError`."""
+    """Return one file of a skill. Raises `ToolError`."""
     path = inside(skill.folder, file)
     try:
         text = read_text(path, skill.folder, LARGEST_FILE)
@@ -131,7 +133,7 @@ def file_of(skill: Skill, file: str) -> dict[str, Any]:
 
 
 def inside(folder: Path, file: str) -> Path:
-    """A path below the folder of a skill, by its names alone. Raises `ToolError`."""
+    """Return a path below the folder of a skill, without touching the disk. Raises `ToolError`."""
     parts = file.replace("\\", "/").split("/")
     if file.startswith("/") or "\0" in file or any(part in ("", ".", "..") for part in parts):
         raise ToolError(f"{clean(file)[:200]!r} is no path below the folder of the skill.")
@@ -139,7 +141,7 @@ def inside(folder: Path, file: str) -> Path:
 
 
 def with_folder(text: str, folder: Path) -> str:
-    """A text in which the names for the folder of the skill are that folder."""
+    """Replace placeholders for the skill's folder by its path."""
     for name in FOLDER_NAMES:
         text = text.replace(name, os.fspath(folder))
     return text
@@ -182,7 +184,7 @@ _RULED: tuple[tuple[tuple[type[Action], ...], str, frozenset[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What may be called while one skill is in force."""
+    """What may be called while one skill is active."""
 
     skill: str
     tools: frozenset[str]
@@ -194,7 +196,7 @@ class Capabilities:
     """The patterns, compiled."""
 
     def refusal(self, tool: str) -> str:
-        """Why a tool may not be called, in a sentence; empty if it may."""
+        """Return why a tool may not be called, in a sentence; empty if it may."""
         if tool in self.tools:
             return ""
         listed = ", ".join(sorted(self.tools)) or "no tools at all"
@@ -204,7 +206,7 @@ class Capabilities:
         )
 
     def limit(self, action: Action) -> str:
-        """Why an action of an allowed tool goes beyond what is allowed, as a clause; empty if it does not."""
+        """Return why an action of an allowed tool goes too far, as a clause; empty if it does not."""
         for kinds, rule, tools in _RULED:
             narrowed = [each for each in sorted(tools & self.patterns.keys()) if each == action.tool]
             if isinstance(action, kinds) and narrowed and self.rules is not None:
@@ -216,7 +218,7 @@ class Capabilities:
 
 
 def capabilities(skill: Skill, known: Collection[str], workspace: Path, home: Path) -> Capabilities | None:
-    """What a skill allows; None if it says nothing about it. `known` are the tools there are."""
+    """Return what a skill allows; None if it does not say. `known` are all tools."""
     entries = skill.allowed_tools
     if entries is None or "*" in entries:
         return None
@@ -254,14 +256,14 @@ def _split_entry(entry: str) -> tuple[str, str | None]:
 
 
 def _tools_named(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """The tools a name means; those of servers need not be there yet."""
+    """Return the tools meant by a name; tools of servers need not exist yet."""
     if name in known or name.startswith("mcp__"):
         return (name,)
     return OTHER_NAMES.get(name.lower(), ())
 
 
 def _rules(tools: Iterable[str], pattern: str, setting: Setting) -> Iterable[PermissionRule]:
-    """The pattern as rules that allow; none if it cannot be understood, so that it allows nothing."""
+    """Return the pattern as rules that allow; none if it is not understood, so that nothing is allowed."""
     names = {rule for _, rule, about in _RULED if about & set(tools)}
     for name in sorted(names):
         for text in _translated(name, pattern):
@@ -273,7 +275,7 @@ def _rules(tools: Iterable[str], pattern: str, setting: Setting) -> Iterable[Per
 
 
 def _translated(name: str, pattern: str) -> tuple[str, ...]:
-    """A pattern of another program as patterns of rules."""
+    """Translate a pattern of another program into patterns of rules."""
     if name == "terminal" and pattern.endswith(":*"):
         return pattern.removesuffix(":*"), f"{pattern.removesuffix(':*')} *"
     if name == "terminal" and pattern.endswith(" *"):
@@ -285,35 +287,35 @@ def _translated(name: str, pattern: str) -> tuple[str, ...]:
 
 
 class CapabilitiesInForce:
-    """The capabilities of the skills of one agent's turn: what one of them forbids is forbidden."""
+    """The capabilities of all skills in an agent's turn; each can forbid."""
 
     def __init__(self, free: Collection[str]) -> None:
-        """`free` are tools that have no effect, which no skill forbids."""
+        """`free` are tools without effects, which no skill forbids."""
         self._free = frozenset(free)
         self._found: dict[str, Capabilities] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The skills that allow only some tools."""
+        """Return the skills that allow only some tools."""
         return tuple(self._found)
 
     def enter(self, found: Capabilities | None) -> None:
-        """A skill is in force from now on, until `leave`."""
+        """Apply the capabilities of a skill until `leave`."""
         if found is not None:
             self._found[found.skill] = found
 
     def leave(self) -> None:
-        """Another turn begins: nothing is in force."""
+        """Drop all capabilities, because another turn begins."""
         self._found.clear()
 
     def refusal(self, tool: str) -> str:
-        """Why a tool may not be called now, in a sentence; empty if it may."""
+        """Return why a tool may not be called now, in a sentence; empty if it may."""
         if tool in self._free:
             return ""
         return next((reason for each in self._found.values() if (reason := each.refusal(tool))), "")
 
     def limit(self, action: Action) -> str:
-        """Why an action may not happen now, as a clause; empty if it may."""
+        """Return why an action may not happen now, as a clause; empty if it may."""
         if not self._found or action.tool in self._free:
             return ""
         for each in self._found.values():
@@ -332,7 +334,7 @@ SKILL_TOOLS = frozenset({"skill_view", "skill_manage"})
 
 @dataclass(slots=True)
 class SaveOffer:
-    """Listens to the events of a session, and offers once."""
+    """Listens to the events of a session, and offers once to save a skill."""
 
     emit: Callable[[Event], None]
     calls: int = 0

@@ -1,1 +1,1 @@
-"""The layers of the system prompt. Each file here is one and declares itself as `LAYER`."""
+"""The layers of the system prompt. Each file here is one layer and declares it as `LAYER`."""

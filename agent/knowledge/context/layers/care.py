@@ -1,4 +1,4 @@
-"""The layer about what the agent takes care of."""
+"""The layer about what the agent has to be careful with."""
 
 from __future__ import annotations
 

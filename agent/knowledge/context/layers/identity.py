@@ -1,4 +1,4 @@
-"""The layer about who the agent is: the person's SOUL.md, or Hermes."""
+"""The layer about the agent's identity: the user's SOUL.md, or Hermes."""
 
 from __future__ import annotations
 

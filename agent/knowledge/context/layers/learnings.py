@@ -1,4 +1,4 @@
-"""Failures of earlier sessions of the project, and what worked."""
+"""The layer of failures in earlier sessions of the project, and what worked."""
 
 from __future__ import annotations
 

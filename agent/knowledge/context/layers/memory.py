@@ -1,4 +1,4 @@
-"""The layer of notes from earlier sessions: of the project, and of the rest."""
+"""The layer of notes from earlier sessions, of the project and in general."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BETWEEN = "\n§\n"
 
 
 def remembered(facts: Facts, names: Mapping[str, str]) -> Iterator[Part]:
-    """A part for each of the scopes in `names`, in their order."""
+    """Yield a part for each scope in `names`, in their order."""
     blocks = {block.scope: block for block in facts.memory}
     for scope, name in names.items():
         if (block := blocks.get(scope)) is not None:  # pyright: ignore[reportCallIssue, reportArgumentType]

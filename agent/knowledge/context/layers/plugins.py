@@ -1,4 +1,4 @@
-"""The layer of plugins: sections that a person agreed to with the plugin."""
+"""The layer of plugins: sections that the user agreed to together with the plugin."""
 
 from __future__ import annotations
 

@@ -12,7 +12,10 @@ from tools.text.words import one_line
 
 
 def part_of(file: ContextFile, told: str, layer: str = "") -> Part:
-    """One file as the model reads it; `told` says when it counts, `layer` is for use beside the prompt."""
+    """Return one file as the model reads it.
+
+    `told` says when it applies; `layer` is set for use outside the prompt.
+    """
     head = f"# Project instructions from {one_line(str(file.path))}\n{told}\n<project-file>\n"
     text = redact(file.text).replace("</project-file>", "</ project-file>")
     hint = f"the whole file is {one_line(str(file.path))}"

@@ -1,4 +1,4 @@
-"""The layer about what the agent runs on."""
+"""The layer about the machine and environment of the agent."""
 
 from __future__ import annotations
 

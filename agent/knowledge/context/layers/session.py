@@ -1,4 +1,4 @@
-"""The layer of what holds for this session alone."""
+"""The layer of what applies to this session only."""
 
 from __future__ import annotations
 

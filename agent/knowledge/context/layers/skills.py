@@ -1,4 +1,4 @@
-"""The index of skills: names and what they are for; how they go is read when one is needed."""
+"""The layer that lists skills by name and purpose; their instructions are read when needed."""
 
 from __future__ import annotations
 

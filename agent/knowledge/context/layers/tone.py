@@ -1,4 +1,4 @@
-"""The layer about how the agent speaks, where the person chose that."""
+"""The layer about the agent's tone, if the user chose one."""
 
 from __future__ import annotations
 

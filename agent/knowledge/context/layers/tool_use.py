@@ -1,4 +1,4 @@
-"""The layer about how tools are used; a tool that is not on offer is not named."""
+"""The layer about the use of tools; only tools on offer are named."""
 
 from __future__ import annotations
 

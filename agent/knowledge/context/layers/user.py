@@ -1,4 +1,4 @@
-"""The layer of notes about the person."""
+"""The layer of notes about the user."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Skills from elsewhere: looked for, fetched into quarantine, examined, installed, watched."""
+"""Skills from elsewhere: searched, fetched into quarantine, examined, installed, monitored."""

@@ -1,7 +1,10 @@
-"""The files of one skill in memory, and what keeps them from being written to a disk.
+"""The files of one skill in memory, and the checks before they are written to disk.
 
-Everything here is pure. Whatever a source delivers becomes a bundle first, so that
-paths, sizes and forms are judged once and in one place, before a byte is written.
+Everything here is pure. Whatever a source delivers becomes a bundle first, so that paths, sizes and forms are
+checked once and in one place, before a byte is written.
+
+Everything here is pure. Whatever a source delivers becomes a bundle first, so that paths, sizes and forms are
+judged once and in one place, before a byte is written.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from tools.text.words import brief
 
 
 class HubError(HermesError):
-    """A skill could not be found, fetched, installed or removed. Nothing has changed."""
+    """Finding, fetching, installing or removing a skill failed. Nothing has changed."""
 
 
 class HubUnreachableError(HubError):
@@ -39,17 +42,17 @@ class HubUnreachableError(HubError):
 
 
 class HubMissingError(HubError):
-    """A source answered that it does not have that."""
+    """A source does not have the requested item."""
 
 
 class HubRefusedError(HubError):
-    """What a source delivered is not taken."""
+    """A delivery from a source was refused."""
 
     exit_code = ExitCode.DENIED
 
 
 class HubLimitError(HubRefusedError):
-    """A skill is larger than skills from elsewhere may be, or not text only."""
+    """A skill is larger than allowed for skills from elsewhere, or not text only."""
 
 
 LONGEST_PATH = 400
@@ -73,7 +76,7 @@ _DRIVE = re.compile(r"^[A-Za-z]:")
 
 @dataclass(frozen=True, slots=True)
 class SkillFile:
-    """One file of a skill. `path` is below the skill, with `/`."""
+    """One file of a skill. `path` is relative to the skill, with `/`."""
 
     path: str
     content: bytes
@@ -82,7 +85,7 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a skill from elsewhere may bring."""
+    """The size limits of a skill from elsewhere."""
 
     files: int
     total: int
@@ -99,7 +102,7 @@ WIDE = Limits(500, 20_000_000, 5_000_000, binaries=True)
 
 
 def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillFile, ...]:
-    """The files in the order of their paths. Raises `HubRefusedError` for the first that is not taken."""
+    """Return the files sorted by path. Raises `HubRefusedError` for the first unacceptable one."""
     found: dict[str, SkillFile] = {}
     names: dict[str, str] = {}
     total = 0
@@ -126,7 +129,7 @@ def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillF
 
 
 def check_count(count: int, total: int, size: int, path: str, limits: Limits) -> None:
-    """Raises `HubRefusedError` when a file is the one too many. Sizes are bytes."""
+    """Raise `HubRefusedError` if a file exceeds the limits. Sizes are bytes."""
     if size > limits.each:
         raise HubLimitError(
             f"{brief(path)} is larger than {limits.each:,} bytes, which a skill's file may have at most."
@@ -138,7 +141,7 @@ def check_count(count: int, total: int, size: int, path: str, limits: Limits) ->
 
 
 def safe_path(path: str) -> str:
-    """`path` if it names a place below the skill on every system. Raises `HubRefusedError`."""
+    """Return `path` if it is a safe relative path on every system. Raises `HubRefusedError`."""
     problem = ""
     parts = path.split("/")
     looks = unicodedata.normalize("NFKC", path)
@@ -173,18 +176,18 @@ def _check_form(file: SkillFile, limits: Limits) -> None:
 
 
 def hashes_of(files: Iterable[SkillFile]) -> dict[str, str]:
-    """SHA-256 of each file by path, in hexadecimal."""
+    """Return the SHA-256 of each file by path, in hexadecimal."""
     return {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
 
 
 def tree_digest(hashes: Mapping[str, str]) -> str:
-    """One SHA-256 over all files: lines of path, NUL and hash in the order of the paths."""
+    """Return one SHA-256 over all files: lines of path, NUL and hash, sorted by path."""
     lines = (f"{path}\0{hashes[path]}\n" for path in sorted(hashes))
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def skill_text(files: Iterable[SkillFile]) -> str:
-    """The SKILL.md of a bundle. Raises `HubRefusedError` when it is not UTF-8."""
+    """Return the SKILL.md of a bundle. Raises `HubRefusedError` if it is not UTF-8."""
     by_path = {file.path: file.content for file in files}
     content = next(by_path[name] for name in SKILL_FILES if name in by_path)
     try:
@@ -201,7 +204,9 @@ _ENCRYPTED = 0x1
 
 
 def unpack(data: bytes, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
-    """The files of a `.zip`, `.tar.gz` or `.tar`, told apart by their content.
+    """Return the files of a `.zip`, `.tar.gz` or `.tar`, detected by content.
+
+    A single enclosing folder is removed. Raises `HubRefusedError`.
 
     One folder around everything is taken off. Raises `HubRefusedError`.
     """
@@ -262,7 +267,7 @@ def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
 
 
 def _inflated(data: bytes, limits: Limits) -> bytes:
-    """The content of a gzip stream, up to what a skill with its tar headers can take."""
+    """Decompress a gzip stream, up to the size of a skill with its tar headers."""
     most = limits.total + (limits.files + 200) * _TAR_OVERHEAD
     stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
@@ -322,7 +327,7 @@ Signature = tuple[tuple[str, int, int, int, int], ...]
 
 
 def signature(folder: Path) -> Signature:
-    """What changes when a file changes: path, times, size and number of each. Raises `HubError`."""
+    """Return values that change with any file: path, times, size and number. Raises `HubError`."""
     return tuple(
         (name, status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
         for name, status in _files(folder)
@@ -330,7 +335,7 @@ def signature(folder: Path) -> Signature:
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file by its path below `folder`. Raises `HubError` for what cannot be read."""
+    """Return the SHA-256 of each file by relative path. Raises `HubError` for unreadable files."""
     found: dict[str, str] = {}
     for name, status in _files(folder):
         if stat.S_ISREG(status.st_mode):
@@ -341,7 +346,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def read_files(folder: Path) -> tuple[SkillFile, ...]:
-    """All files with their contents. Raises `HubError`, also for links."""
+    """Read all files. Raises `HubError`, also for links."""
     found = []
     for name, status in _files(folder):
         if not stat.S_ISREG(status.st_mode):
@@ -364,7 +369,7 @@ def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
 
 
 def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """Everything that is not a folder, in the order of the paths."""
+    """Return all entries that are not folders, sorted by path."""
     found: list[tuple[str, os.stat_result]] = []
     total = 0
     waiting = [folder]
@@ -403,7 +408,7 @@ SourceKind = Literal["github", "git", "folder", "well-known", "marketplace", "cl
 
 @dataclass(frozen=True, slots=True)
 class SkillOffer:
-    """A skill that a source has. All texts come from outside."""
+    """A skill that a source offers. All texts come from outside."""
 
     source: str
     """The name of the source, or its kind if it has none in the settings."""
@@ -424,7 +429,7 @@ class SkillOffer:
 
 @dataclass(frozen=True, slots=True)
 class FetchedSkill:
-    """The files of a skill as they were delivered, within limits and with safe paths."""
+    """The files of a skill as delivered, within limits and with safe paths."""
 
     offer: SkillOffer
     files: tuple[SkillFile, ...]
@@ -432,23 +437,23 @@ class FetchedSkill:
 
 
 class SkillSource(Protocol):
-    """One place that skills come from. Every method may touch network or disk, and raises `HubError`."""
+    """A source of skills. Every method may touch network or disk, and raises `HubError`."""
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Skills that match, best first; an empty query lists all."""
+        """Return matching skills, best first; an empty query lists all."""
         ...
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """What the source says of one skill, without fetching it."""
+        """Return what the source says about one skill, without fetching it."""
         ...
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """The files of one skill."""
+        """Return the files of one skill."""
         ...
 
 
 def matches(query: str, *texts: str) -> int:
-    """How well texts match a query: 0 not at all; the first text, a name, weighs most."""
+    """Return how well texts match a query, 0 for not at all; the first text, a name, weighs most."""
     words = query.casefold().split()
     if not words:
         return 1

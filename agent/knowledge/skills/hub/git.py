@@ -1,8 +1,12 @@
-"""Repositories over git, fetched by the real program without running anything they name.
+"""Git repositories, fetched by the git program without running anything they name.
 
-Nothing is checked out: a bare store is filled with one commit, and the files are read
-out of it as objects. So hooks, filters, attributes, links and submodules of a
-repository never come into force, and its settings are never read.
+Nothing is checked out: a bare store is filled with one commit, and the files are read from it as objects. So
+hooks, filters, attributes, links and submodules of a repository never take effect, and its settings are never
+read.
+
+Nothing is checked out: a bare store is filled with one commit, and the files are read out of it as objects.
+So hooks, filters, attributes, links and submodules of a repository never come into force, and its settings
+are never read.
 """
 
 from __future__ import annotations
@@ -53,7 +57,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """One file of a tree, or what stands in its place."""
+    """One entry of a tree: a file or another kind of object."""
 
     path: str
     kind: Literal["file", "link", "submodule", "other"]
@@ -69,16 +73,16 @@ class FileTree(Protocol):
 
     @property
     def revision(self) -> str:
-        """A commit, or another mark of the whole content."""
+        """A commit, or another identifier of the whole content."""
         ...
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """All files, in any order."""
+        """Return all files, in any order."""
         ...
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """The contents of files by path, each at most `limit` bytes long."""
+        """Return the contents of files by path, each at most `limit` bytes long."""
         ...
 
 
@@ -92,7 +96,7 @@ class TreeSkill:
 
 
 def skills_in(entries: Iterable[TreeEntry], below: str = "") -> tuple[TreeSkill, ...]:
-    """Folders with a SKILL.md, in the order of their paths; those inside of another skill do not count."""
+    """Return folders with a SKILL.md, sorted by path, except those inside another skill."""
     begin = f"{below}/" if below else ""
     found: dict[str, TreeSkill] = {}
     for entry in entries:
@@ -111,7 +115,7 @@ def skills_in(entries: Iterable[TreeEntry], below: str = "") -> tuple[TreeSkill,
 
 
 def pick(skills: Sequence[TreeSkill], wanted: str, where: str) -> TreeSkill:
-    """The skill that a path or the name of its folder means. Raises `HubMissingError`."""
+    """Return the skill with this path or folder name. Raises `HubMissingError`."""
     parts = wanted.strip("/").split("/")
     wanted = "/".join(parts[:-1] if parts[-1] in SKILL_FILES else parts)
     found = [skill for skill in skills if skill.folder == wanted]
@@ -131,7 +135,7 @@ def pick(skills: Sequence[TreeSkill], wanted: str, where: str) -> TreeSkill:
 
 
 def bundle(tree: FileTree, folder: str, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
-    """The files of the skill in `folder`. Sizes are judged before anything is read."""
+    """Return the files of the skill in `folder`. Sizes are checked before anything is read."""
     begin = f"{folder}/" if folder else ""
     chosen: list[TreeEntry] = []
     total = 0
@@ -157,7 +161,7 @@ def bundle(tree: FileTree, folder: str, limits: Limits = STRICT) -> tuple[SkillF
 
 
 def described(tree: FileTree, skills: Sequence[TreeSkill], limit: int) -> list[tuple[TreeSkill, str, str]]:
-    """Skills with name and description; what cannot be read as a skill keeps the name of its folder."""
+    """Return skills with name and description; an unreadable skill is named after its folder."""
     small = [skill for skill in skills if skill.file.size <= limit]
     parts = [small[start : start + _AT_ONCE] for start in range(0, len(small), _AT_ONCE)]
 
@@ -175,7 +179,7 @@ def described(tree: FileTree, skills: Sequence[TreeSkill], limit: int) -> list[t
 
 
 def head_of(content: bytes, folder: str) -> tuple[str, str]:
-    """Name and description of a SKILL.md, cleaned."""
+    """Return name and description of a SKILL.md, cleaned."""
     try:
         fields = read(content.decode("utf-8")).fields
     except (UnicodeDecodeError, SkillFormatError):
@@ -185,7 +189,7 @@ def head_of(content: bytes, folder: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class TreeSource:
-    """The skills of one tree as a source: `SkillSource` for repositories and folders."""
+    """The skills of one tree: `SkillSource` for repositories and folders."""
 
     name: str
     kind: SourceKind
@@ -197,7 +201,7 @@ class TreeSource:
     """`owner/repository` where that says who answers for it."""
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Skills whose path, name or description holds all words."""
+        """Return skills whose path, name or description contains all words."""
         skills = skills_in(self.tree.entries, self.below)
         known = described(self.tree, skills[:MOST_DESCRIBED], STRICT.each)
         found = [
@@ -208,12 +212,12 @@ class TreeSource:
         return tuple(offer for _, offer in ranked[:limit])
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """The skill that a path or the name of its folder means."""
+        """Return the skill with this path or folder name."""
         skill = self._pick(item)
         return self._offer(skill, *head_of(self._text(skill), skill.folder))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Its files."""
+        """Return the skill's files."""
         skill = self._pick(item)
         files = bundle(self.tree, skill.folder, limits)
         content = next(file.content for file in files if file.path in SKILL_FILES)
@@ -253,7 +257,7 @@ class TreeSource:
 
 
 def subfolder(path: object, what: str) -> str:
-    """A relative folder named in a document from outside, without `./`; empty for the root itself."""
+    """Return a relative folder named in an outside document, without `./`; empty for the root."""
     if not isinstance(path, str):
         raise HubError(f"{what} is no path.")
     plain = path.strip().removeprefix("./").strip("/")
@@ -283,12 +287,12 @@ _SETTINGS = (
 
 
 class _NotShallowError(HubError):
-    """A server that only hands out files cannot cut history off."""
+    """The server only serves files and cannot make a shallow fetch."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitPlace:
-    """A repository that git can reach, a revision of it, and a folder in it."""
+    """A repository that git can reach, with a revision and a folder."""
 
     url: str
     protocol: str
@@ -297,7 +301,9 @@ class GitPlace:
 
 
 def place(address: str, base: Path) -> GitPlace:
-    """What `[git+]URL[@ref][#folder]` means; `base` is what a relative path counts from.
+    """Parse `[git+]URL[@ref][#folder]`; relative paths count from `base`.
+
+    Raises `HubRefusedError` for an unsupported protocol.
 
     Raises `HubRefusedError` for a protocol that is not spoken here.
     """
@@ -335,7 +341,7 @@ def place(address: str, base: Path) -> GitPlace:
 
 
 def _has_plain_host(address: str) -> bool:
-    """Whether an address names a host that no program takes for an option."""
+    """Return whether the host of an address cannot be mistaken for an option."""
     try:
         parts = urlsplit(address)
         return (
@@ -354,7 +360,7 @@ class GitTree:
     entries: tuple[TreeEntry, ...]
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Their contents, out of the store."""
+        """Return the contents from the store."""
         for entry in wanted:
             if entry.size > limit:
                 raise HubRefusedError(f"{brief(entry.path)} is larger than {limit:,} bytes.")
@@ -375,14 +381,14 @@ class GitTree:
 
 @contextmanager
 def fetched(where: GitPlace, version: str = "", seconds: float = SECONDS) -> Iterator[GitTree]:
-    """One commit of a repository in a store that is gone afterwards. Raises `HubError`."""
+    """Fetch one commit into a temporary store. Raises `HubError`."""
     with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
         store = Path(folder, "store")
         yield fetch_into(store, where, version, seconds)
 
 
 def fetch_into(store: Path, where: GitPlace, version: str = "", seconds: float = SECONDS) -> GitTree:
-    """One commit of a repository in a new bare store. Raises `HubError`."""
+    """Fetch one commit into a new bare store. Raises `HubError`."""
     ref = version or where.ref or "HEAD"
     if not _REF.fullmatch(ref):
         raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
@@ -425,7 +431,10 @@ def run_git(
     watched: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> bytes:
-    """What git prints. `allowed` is the only place it may talk to; `watched` a folder that may not outgrow.
+    """Run git and return its output.
+
+    `allowed` is the only place it may contact; `watched` is a folder whose size is limited. Raises
+    `HubMissingError` for a missing repository or revision, else `HubError`.
 
     Raises `HubMissingError` for a repository or revision that is not there, else `HubError`.
     """

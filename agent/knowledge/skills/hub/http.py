@@ -1,4 +1,4 @@
-"""Asking a source over HTTP: bounded in time and size, and never led to another origin."""
+"""HTTP requests to a source: bounded in time and size, and never redirected to another origin."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _MISSING = (404, 410)
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """A complete answer with a status of success."""
+    """A complete answer with a success status."""
 
     url: str
     content: bytes
     headers: Mapping[str, str]
 
     def json(self) -> Any:
-        """The content as JSON. Raises `HubError`."""
+        """Return the content as JSON. Raises `HubError`."""
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
@@ -54,7 +54,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HubHttp:
-    """How sources are asked. Times are seconds."""
+    """The settings of HTTP requests to sources. Times are seconds."""
 
     connect: float = 8.0
     read: float = 15.0
@@ -65,13 +65,13 @@ class HubHttp:
     """A bearer token by origin; it is sent nowhere else."""
 
     def get(self, url: str, *, limit: int = LARGEST_ANSWER, accept: str = "application/json") -> HttpAnswer:
-        """The answer to one GET; see `HubSession.get`."""
+        """Return the answer to one GET; see `HubSession.get`."""
         with self.session(url) as session:
             return session.get(url, limit=limit, accept=accept)
 
     @contextmanager
     def session(self, url: str) -> Iterator[HubSession]:
-        """Several questions to the host of `url` over the same connections."""
+        """Open a session for several requests to the host of `url` over the same connections."""
         import httpx2
 
         check_address(url)
@@ -90,7 +90,10 @@ class HubSession:
     client: httpx2.Client
 
     def get(self, url: str, *, limit: int = LARGEST_ANSWER, accept: str = "application/json") -> HttpAnswer:
-        """The answer to a GET of at most `limit` bytes.
+        """Return the answer to a GET of at most `limit` bytes.
+
+        Raises `HubMissingError` for 404 and 410, `HubUnreachableError` if no answer comes in time,
+        `HubRefusedError` for an answer that is too large or redirects elsewhere, else `HubError`.
 
         Raises `HubMissingError` for 404 and 410, `HubUnreachableError` where nobody answers in time,
         `HubRefusedError` for an answer that is too large or leads elsewhere, else `HubError`.
@@ -151,7 +154,7 @@ class HubSession:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Reading the certificates of the system takes longer than most answers."""
+    """Return the cached TLS context; reading the system's certificates takes longer than most answers."""
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -171,7 +174,7 @@ def _too_large(url: str, limit: int) -> HubRefusedError:
 
 
 def check_address(url: str) -> None:
-    """Raises `HubRefusedError` for anything but a plain http(s) address."""
+    """Raise `HubRefusedError` for anything but a plain http(s) address."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -185,14 +188,14 @@ def check_address(url: str) -> None:
 
 
 def origin(url: str) -> str:
-    """Scheme, host and port of an address."""
+    """Return scheme, host and port of an address."""
     parts = urlsplit(url)
     port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     return f"{parts.scheme}://{(parts.hostname or '').lower()}:{port}"
 
 
 def host(url: str) -> str:
-    """How an address is named in a sentence."""
+    """Return the name of an address for a sentence."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""

@@ -1,4 +1,4 @@
-"""Installing, updating and removing skills: each step leaves the old or the new, never a half."""
+"""Installing, updating and removing skills; an interrupted step leaves the old or the new state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CATEGORY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """A skill that was taken out and can be brought back."""
+    """A removed skill that can be restored."""
 
     name: str
     time: str
@@ -51,18 +51,18 @@ class Removed:
 
 
 class InstalledSkills:
-    """The skills of one home that came from elsewhere, and what can be done with them."""
+    """The skills of one home that came from elsewhere, and the operations on them."""
 
     def __init__(self, home: Home) -> None:
         self.lock = LockFile(home)
         self._trash = self.lock.folder / "removed"
 
     def all(self) -> dict[str, LockedSkill]:
-        """What is installed, by name. Raises `LockFileError`."""
+        """Return the installed skills by name. Raises `LockFileError`."""
         return self.lock.read()
 
     def get(self, name: str) -> LockedSkill:
-        """One installed skill. Raises `HubError`."""
+        """Return one installed skill. Raises `HubError`."""
         rows = self.all()
         if name not in rows:
             raise HubError(f"No skill {brief(name)!r} was installed from elsewhere; {_name_installed(rows)}.")
@@ -90,7 +90,7 @@ class InstalledSkills:
             return row
 
     def check_free(self, candidate: Candidate, rows: Mapping[str, LockedSkill]) -> None:
-        """Raises `HubError` when the home has a skill of that name."""
+        """Raise `HubError` if the home already has a skill with that name."""
         known = rows.get(candidate.name)
         if known is not None and os.path.lexists(self.lock.place(known)):
             raise HubError(
@@ -105,7 +105,7 @@ class InstalledSkills:
             )
 
     def replace(self, row: LockedSkill, candidate: Candidate, *, force: bool = False) -> LockedSkill:
-        """Put a version that lies in quarantine in the place of the installed one. Raises `HubError`."""
+        """Replace the installed version by one in quarantine. Raises `HubError`."""
         require_allowed(candidate, force=force)
         with self.lock.hold():
             rows = self.all()
@@ -129,11 +129,11 @@ class InstalledSkills:
             return new
 
     def scan(self, row: LockedSkill) -> SkillScan:
-        """What a scan finds in it now."""
+        """Return the result of a new scan."""
         return scan_folder(self.lock.place(row), outside=row.trust in ("trusted", "community"))
 
     def changes(self, row: LockedSkill) -> dict[str, str]:
-        """Files that differ from what the source delivered: `added`, `removed` or `changed`.
+        """Return files that differ from the delivery: `added`, `removed` or `changed`.
 
         Raises `HubError` for a folder that cannot be read.
         """
@@ -146,7 +146,9 @@ class InstalledSkills:
         return {path: named[path] for path in sorted(named)}
 
     def approve(self, row: LockedSkill, seen: str, *, force: bool = False) -> LockedSkill:
-        """Let a changed skill be used; `seen` is the digest of the files that the person was shown.
+        """Allow a changed skill; `seen` is the digest of the files that the user was shown.
+
+        Raises `HubRefusedError` if the scan forbids it, and `HubError` if the files have changed since.
 
         Raises `HubRefusedError` where the scan forbids it, and `HubError` when the files changed since.
         """
@@ -166,7 +168,7 @@ class InstalledSkills:
             return new
 
     def where(self, name: str) -> Path:
-        """The folder of a skill in the home, from elsewhere or not. Raises `HubError`."""
+        """Return the folder of any skill in the home. Raises `HubError`."""
         rows = self.all()
         row = rows.get(name)
         folder = self.lock.place(row) if row is not None else self._own(name)
@@ -175,7 +177,7 @@ class InstalledSkills:
         return folder
 
     def remove(self, name: str) -> Removed:
-        """Take a skill out of the home; it can be brought back. Raises `HubError`."""
+        """Remove a skill from the home; it can be restored. Raises `HubError`."""
         with self.lock.hold():
             folder = self.where(name)
             rows = self.all()
@@ -193,7 +195,7 @@ class InstalledSkills:
             return _removed(aside) or Removed(name, "", aside, name, row)
 
     def removed(self) -> tuple[Removed, ...]:
-        """What can be brought back, newest first."""
+        """Return the removed skills, newest first."""
         try:
             folders = sorted(self._trash.iterdir(), reverse=True)
         except OSError:
@@ -201,7 +203,7 @@ class InstalledSkills:
         return tuple(found for folder in folders if (found := _removed(folder)) is not None)
 
     def restore(self, name: str) -> Removed:
-        """Bring back what was removed last under that name. Raises `HubError`."""
+        """Restore the skill removed last under that name. Raises `HubError`."""
         with self.lock.hold():
             found = next((each for each in self.removed() if each.name == name), None)
             if found is None:
@@ -221,7 +223,7 @@ class InstalledSkills:
             return found
 
     def _own(self, name: str) -> Path | None:
-        """The folder of a skill of that name in the home, wherever it came from."""
+        """Return the folder of a skill with that name in the home, whatever its origin."""
         known = SkillIndex().find([SkillRoot(self.lock.skills, "user")])
         everything = (*known.skills, *known.shadowed)
         return next((skill.folder for skill in everything if skill.name == name), None)
@@ -231,7 +233,7 @@ class InstalledSkills:
         source.rename(target)
 
     def _aside(self, name: str, row: LockedSkill | None, folder: Path) -> Path:
-        """Move a folder away, with what is needed to bring it back. Raises `OSError`."""
+        """Move a folder away, with what is needed to restore it. Raises `OSError`."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
         aside = self._trash / f"{stamp}-{name}"
         aside.mkdir(mode=PRIVATE_FOLDER, parents=True)
@@ -251,13 +253,13 @@ class InstalledSkills:
 
 
 def require_allowed(candidate: Candidate, *, force: bool) -> None:
-    """Raises `HubRefusedError` when whom it comes from and what was found in it do not go together."""
+    """Raise `HubRefusedError` if the findings are not acceptable for the skill's trust."""
     if candidate.decision(force=force) == "no":
         raise refusal(candidate.name, candidate.trust, candidate.scan.verdict)
 
 
 def refusal(name: str, trust: str, verdict: str) -> HubRefusedError:
-    """Why a skill is not taken, and what can be done."""
+    """Return the error for a refused skill, with what can be done."""
     mend = (
         "nothing lifts that"
         if verdict == "dangerous"
@@ -306,7 +308,7 @@ _DIFF_CHARS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class SkillFileChange:
-    """What an update does to one file."""
+    """The change of one file by an update."""
 
     path: str
     what: Literal["added", "removed", "changed", "kept"]
@@ -316,7 +318,7 @@ class SkillFileChange:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Installed files and a newer version, put together."""
+    """Installed files merged with a newer version."""
 
     files: tuple[SkillFile, ...]
     changes: tuple[SkillFileChange, ...]
@@ -330,7 +332,7 @@ def merged(
     newer: Iterable[SkillFile],
     side: Side | None = None,
 ) -> Merge:
-    """Put a newer version together with what is installed; `base` are the hashes of the version before."""
+    """Merge a newer version with the installed files; `base` are the hashes of the earlier version."""
     mine = {file.path: file for file in installed}
     theirs = {file.path: file for file in newer}
     files: list[SkillFile] = []
@@ -371,7 +373,7 @@ def _change(
 
 
 def difference(path: str, old: SkillFile | None, new: SkillFile | None) -> str:
-    """The diff from one version of a file to another, as clean text; a sentence where one is not text."""
+    """Return the diff of a file between two versions, as clean text; a sentence if one is not text."""
     names = [f"{side}/{path}" if file is not None else "/dev/null" for side, file in (("a", old), ("b", new))]
     try:
         texts = [file.content.decode("utf-8") if file is not None else "" for file in (old, new)]

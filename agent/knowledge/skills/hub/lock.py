@@ -1,8 +1,10 @@
-"""The lock file: what was installed from where, with the hash of every file.
+"""The lock file: the source of each installed skill, with the hash of every file.
 
-It lies in `skills/.hub/lock.json` of the home, beside the version before it. Where both
-cannot be read nothing tells a skill from elsewhere from one's own, so none of the home is
-used until a person decides.
+It is `skills/.hub/lock.json` in the home, next to its previous version. If both cannot be read, skills from
+elsewhere cannot be told from the user's own, so none in the home is used until the user decides.
+
+It lies in `skills/.hub/lock.json` of the home, beside the version before it. Where both cannot be read
+nothing tells a skill from elsewhere from one's own, so none of the home is used until a person decides.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LockFileError(HubError):
-    """The lock file cannot be read, and neither can the one before it."""
+    """Neither the lock file nor its previous version can be read."""
 
 
 _OTHER_VERSION = "it is of another version of Hermes"
@@ -62,7 +64,7 @@ class LockedSkill:
 
     @property
     def digest(self) -> str:
-        """The digest of all files as delivered."""
+        """Return the digest of all files as delivered."""
         return tree_digest(self.files)
 
 
@@ -76,7 +78,7 @@ class LockFile:
         self.before = self.folder / "lock.json.bak"
 
     def read(self) -> dict[str, LockedSkill]:
-        """What is installed, by name. Raises `LockFileError`."""
+        """Return the installed skills by name. Raises `LockFileError`."""
         problem = ""
         for path in (self.path, self.before):
             try:
@@ -93,7 +95,7 @@ class LockFile:
         )
 
     def stamp(self) -> tuple[tuple[int, int, int], ...]:
-        """What changes when the lock file changes."""
+        """Return a value that changes with the lock file."""
         found = []
         for path in (self.path, self.before):
             try:
@@ -104,7 +106,7 @@ class LockFile:
         return tuple(found)
 
     def write(self, skills: Mapping[str, LockedSkill]) -> None:
-        """Replace it, keeping the version before. Raises `HubError`."""
+        """Replace the file, keeping the previous version. Raises `HubError`."""
         rows = {name: asdict(skills[name]) for name in sorted(skills)}
         content = json.dumps({"version": VERSION, "skills": rows}, ensure_ascii=False, indent=1).encode()
         try:
@@ -121,7 +123,7 @@ class LockFile:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Nobody else changes installed skills meanwhile. Raises `HubError`."""
+        """Hold the lock on installed skills, so that no other process changes them. Raises `HubError`."""
         try:
             self._private()
             descriptor = open_lock(self.folder / "lock")
@@ -134,7 +136,7 @@ class LockFile:
             os.close(descriptor)
 
     def place(self, skill: LockedSkill) -> Path:
-        """The folder of an installed skill."""
+        """Return the folder of an installed skill."""
         return self.skills / skill.folder
 
     def _private(self) -> None:
@@ -142,7 +144,7 @@ class LockFile:
 
 
 def _parse(content: bytes) -> dict[str, LockedSkill]:
-    """Raises `ValueError`, `TypeError` or `KeyError` for anything that was not written here."""
+    """Parse the file. Raises `ValueError`, `TypeError` or `KeyError` for foreign content."""
     if len(content) > LARGEST:
         raise ValueError("too large")
     data = json.loads(content)
@@ -161,7 +163,7 @@ def _check_name(name: str, row: Any) -> bool:
 
 
 def locked_skill(row: Mapping[str, Any]) -> LockedSkill:
-    """A row of a lock file or snapshot. Raises `ValueError`, `TypeError` or `KeyError`."""
+    """Parse a row of a lock file or snapshot. Raises `ValueError`, `TypeError` or `KeyError`."""
     texts = ("name", "folder", "source", "kind", "url", "item", "version", "trust", "verdict", "approved")
     values = {key: row[key] for key in texts}
     files = dict(row["files"])
@@ -191,7 +193,7 @@ _TEXTS = ("name", "category", "source", "url", "item", "version", "digest")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One skill: where it comes from, at which version, and the digest its files must have."""
+    """One skill of a snapshot: its source, version, and required digest of its files."""
 
     name: str
     category: str
@@ -204,7 +206,7 @@ class SnapshotRow:
 
 
 def render_snapshot(rows: Iterable[LockedSkill]) -> str:
-    """The list as JSON."""
+    """Return the snapshot as JSON."""
     listed = [
         SnapshotRow(
             row.name,
@@ -226,7 +228,7 @@ def render_snapshot(rows: Iterable[LockedSkill]) -> str:
 
 
 def parse_snapshot(content: bytes) -> tuple[SnapshotRow, ...]:
-    """The rows of a list. Raises `HubError`."""
+    """Parse a snapshot. Raises `HubError`."""
     try:
         data = json.loads(content)
         if data["version"] != SNAPSHOT_VERSION:
@@ -249,7 +251,7 @@ MEND = "`hermes skills audit` shows it"
 
 
 class SkillApprovals:
-    """Asked at discovery about every skill; remembers what it hashed until a file changes."""
+    """The check of every discovered skill; caches hashes until a file changes."""
 
     def __init__(self, home: Home) -> None:
         self._lock = LockFile(home)
@@ -259,7 +261,7 @@ class SkillApprovals:
         self._known: dict[Path, tuple[bundle.Signature, str]] = {}
 
     def doubt(self, skill: Skill) -> str:
-        """Why a skill must not be used, in half a sentence; empty if it may. Touches the disk."""
+        """Return why a skill must not be used, in half a sentence; empty if it may. Touches the disk."""
         if skill.scope != "user" or not skill.folder.is_relative_to(self._lock.skills):
             return ""
         self._refresh()

@@ -1,4 +1,4 @@
-"""Opens sources, finds the skill a person means, and fetches it into quarantine."""
+"""Opening sources, finding the requested skill, and fetching it into quarantine."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ _KINDS: tuple[SourceKind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """A source as it stands in the settings, in a lock file, or in what a person typed."""
+    """A source from the settings, a lock file, or the user's input."""
 
     name: str
     kind: SourceKind
@@ -97,7 +97,7 @@ PUBLIC = (
 
 @dataclass(frozen=True, slots=True)
 class SkillSources:
-    """The sources of a person."""
+    """The configured sources."""
 
     base: Path
     """What relative paths count from."""
@@ -108,11 +108,11 @@ class SkillSources:
     git_seconds: float = git.SECONDS
 
     def search_places(self) -> tuple[SourcePlace, ...]:
-        """What a search asks: what ships with Hermes, and the sources of the settings or the public ones."""
+        """Return the sources to search: the built-in one, and the configured or the public ones."""
         return (self._official, *(self.configured or PUBLIC))
 
     def source(self, name: str) -> SourcePlace:
-        """The source of that name. Raises `HubError`."""
+        """Return the source with that name. Raises `HubError`."""
         known = self._all_sources()
         if name not in known:
             raise HubError(f"There is no source {brief(name)!r}; there are {', '.join(sorted(known))}.")
@@ -126,7 +126,9 @@ class SkillSources:
         return SourcePlace(OFFICIAL, "folder", str(self.bundled))
 
     def reference(self, text: str) -> SkillReference | None:
-        """The skill that an identifier names; None for a bare name, which every source may have.
+        """Parse a skill identifier; None for a bare name, which any source may have.
+
+        Raises `HubError` for an invalid identifier.
 
         Raises `HubError` for what can name no skill.
         """
@@ -163,7 +165,7 @@ class SkillSources:
         return SkillReference(SourcePlace(prefix, prefix, url), item)  # type: ignore[arg-type]
 
     def _of(self, place: SourcePlace, item: str) -> SkillReference:
-        """A skill of a known source; `@` and a version may follow."""
+        """Return a skill of a known source; `@` and a version may follow."""
         match = _VERSION.search(item) if place.kind in ("clawhub", "lobehub", "github", "git") else None
         return (
             SkillReference(place, item[: match.start()], match[1]) if match else SkillReference(place, item)
@@ -204,7 +206,7 @@ class SkillSources:
             raise HubError(f"{brief(text)!r} is no path of a folder.") from None
 
     def open(self, place: SourcePlace) -> SkillSource:
-        """The source at a place. Raises `HubError` for an address that cannot be one."""
+        """Open a source. Raises `HubError` for an invalid address."""
         http = self._http(place)
         match place.kind:
             case "github":
@@ -238,7 +240,7 @@ class SkillSources:
         return HubHttp(self.http.connect, self.http.read, self.http.whole, tokens)
 
     def _site(self, address: str, http: HubHttp) -> SiteTree | None:
-        """The marketplace among plain files at an address; None for the address of a repository."""
+        """Return the marketplace served as plain files at an address; None for a repository address."""
         if not address.startswith(("http://", "https://")) or address.endswith(".git"):
             return None
         root = address.rstrip("/")
@@ -254,7 +256,7 @@ class SkillSources:
 
     @contextmanager
     def _open_tree(self, address: str, version: str) -> Iterator[OpenTree]:
-        """The tree at `owner/repository`, an address or a folder, for marketplaces."""
+        """Open the tree at `owner/repository`, an address or a folder, for marketplaces."""
         http = self._http(SourcePlace("marketplace", "marketplace", address))
         parts = urlsplit(address) if "://" in address else None
         site = self._site(address, http) if parts is not None else None
@@ -277,7 +279,7 @@ class SkillSources:
 
 
 def _is_interface(address: str) -> bool:
-    """Whether an address is that of GitHub's interface on another server."""
+    """Return whether an address is a GitHub API on another server."""
     steps = urlsplit(address).path.split("/")
     return steps[1:2] == ["repos"] or steps[1:3] == ["api", "v3"]
 
@@ -288,7 +290,7 @@ _STALE = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A skill that could be installed, and what is known of it."""
+    """A skill that could be installed, and what is known about it."""
 
     place: SourcePlace
     item: str
@@ -307,11 +309,11 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """What the skill calls itself."""
+        """The name given in the skill."""
         return self.skill.name
 
     def decision(self, *, force: bool = False) -> Decision:
-        """Whether it may be installed."""
+        """Return whether it may be installed."""
         return decide(self.trust, self.scan.verdict, force=force)
 
 
@@ -325,10 +327,12 @@ def quarantined(
     delivered: Mapping[str, str] | None = None,
     bundled: Path = BUNDLED,
 ) -> Iterator[Candidate]:
-    """The skill in quarantine; its folder is gone afterwards, unless it was moved away.
+    """Place the skill in quarantine; the folder is deleted afterwards, unless it was moved away.
 
-    `delivered` are the hashes of what the source delivered, where `fetched` holds edits too.
-    Raises `HubError`.
+    `delivered` are the hashes of the delivery, if `fetched` also holds edits. Raises `HubError`.
+
+    `delivered` are the hashes of what the source delivered, where `fetched` holds edits too. Raises
+    `HubError`.
     """
     room = home.root / "skills" / ".quarantine"
     _clear(room)
@@ -352,7 +356,7 @@ def quarantined(
 
 
 def _name(fetched: FetchedSkill) -> str:
-    """What the SKILL.md calls the skill. Raises `HubRefusedError`."""
+    """Return the name in the SKILL.md. Raises `HubRefusedError`."""
     try:
         name = str(read(skill_text(fetched.files)).fields["name"]).strip()
     except SkillFormatError as error:

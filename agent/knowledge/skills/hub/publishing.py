@@ -1,4 +1,4 @@
-"""Handing a skill on: checked, then as an archive, as a folder, or pushed to a branch of a repository."""
+"""Publishing a skill: checked, then as an archive, as a folder, or pushed to a branch of a repository."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BRANCH = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/$|\.$))[A-Za-z0-9][A-Za-z0
 
 @dataclass(frozen=True, slots=True)
 class PublishedSkill:
-    """What was made of a skill."""
+    """The result of publishing."""
 
     name: str
     place: str
@@ -52,7 +52,7 @@ class PublishedSkill:
 
 
 def skill_at(folder: Path) -> Skill:
-    """The skill in a folder. Raises `HubError`."""
+    """Read the skill in a folder. Raises `HubError`."""
     try:
         return load(folder.resolve(), "user")
     except (SkillFormatError, OSError, RuntimeError, ValueError) as error:
@@ -60,12 +60,15 @@ def skill_at(folder: Path) -> Skill:
 
 
 def repository_at(address: str, base: Path) -> git.GitPlace:
-    """The repository that `URL[.git@ref][#folder]` means. Raises `HubError`."""
+    """Parse `URL[.git@ref][#folder]` as a repository. Raises `HubError`."""
     return git.place(address, base)
 
 
 def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[SkillFile, ...], SkillScan]:
-    """The files of a skill as others may get them. Raises `HubRefusedError` for what must not go out.
+    """Return the files of a skill for publication. Raises `HubRefusedError` for forbidden content.
+
+    It must pass the validator of the format and the limits for skills from elsewhere, contain no secret, and
+    be safe according to the scanner; `force` accepts a verdict of caution.
 
     It must pass the validator of the format and the limits that hold for skills from elsewhere, hold no
     secret, and be safe according to the scanner; `force` passes what that calls caution.
@@ -91,7 +94,7 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
 
 
 def publish_archive(skill: Skill, files: Sequence[SkillFile], target: Path) -> PublishedSkill:
-    """Write a `.tar.gz` or `.zip`, the same bytes each time. Raises `HubError`."""
+    """Write a reproducible `.tar.gz` or `.zip`. Raises `HubError`."""
     if target.name.endswith((".tar.gz", ".tgz")):
         data = _tar(files)
     elif target.suffix == ".zip":
@@ -108,7 +111,7 @@ def publish_archive(skill: Skill, files: Sequence[SkillFile], target: Path) -> P
 
 
 def index_entry(skill: Skill, published: PublishedSkill) -> dict[str, Any]:
-    """The index of a site that hands out this one archive (Agent Skills Discovery 0.2)."""
+    """Return the index of a site that offers this one archive (Agent Skills Discovery 0.2)."""
     entry = {
         "name": skill.name,
         "type": "archive",
@@ -156,8 +159,11 @@ def push(
 ) -> PublishedSkill:
     """Commit the files onto the repository's newest commit and push that as a branch. Raises `HubError`.
 
-    Nothing is checked out, so nothing of the repository runs here; the server refuses a branch that
-    has gone on meanwhile.
+    Nothing is checked out, so nothing of the repository runs here; the server refuses a branch that has
+    advanced in the meantime.
+
+    Nothing is checked out, so nothing of the repository runs here; the server refuses a branch that has gone
+    on meanwhile.
     """
     if not _BRANCH.fullmatch(branch):
         raise HubError(f"{brief(branch)!r} is no name of a branch.")
@@ -201,5 +207,5 @@ def push(
 
 
 def index_text(skill: Skill, published: PublishedSkill) -> str:
-    """`index_entry` as the text of a file."""
+    """Return `index_entry` as the text of a file."""
     return json.dumps(index_entry(skill, published), ensure_ascii=False, indent=2) + "\n"

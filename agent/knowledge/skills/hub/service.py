@@ -1,4 +1,4 @@
-"""Everything that is done with skills from elsewhere, for one home."""
+"""All operations on skills from elsewhere, for one home."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AuditState = Literal["ok", "changed", "missing", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """What sources found, and which could not be asked and why."""
+    """The results of the sources, and the sources that failed with the reason."""
 
     offers: tuple[SkillOffer, ...]
     problems: tuple[str, ...]
@@ -58,7 +58,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePlan:
-    """What an update would do to one installed skill."""
+    """The effect of an update on one installed skill."""
 
     row: LockedSkill
     version: str
@@ -71,7 +71,7 @@ class UpdatePlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditedSkill:
-    """How an installed skill stands to what was approved."""
+    """An installed skill compared with what was approved."""
 
     row: LockedSkill
     state: AuditState
@@ -84,7 +84,7 @@ class AuditedSkill:
 
 
 class SkillHub:
-    """Search, fetch, install, watch. Every method may touch network and disk, and raises `HubError`."""
+    """Search, fetch, install, audit. Every method may touch network and disk, and raises `HubError`."""
 
     def __init__(self, home: Home, sources: SkillSources) -> None:
         self.home = home
@@ -92,7 +92,7 @@ class SkillHub:
         self.installed = InstalledSkills(home)
 
     def search(self, query: str, limit: int = 20, source: str = "") -> SearchResult:
-        """Skills of all sources that match, those of each source in its order; one that fails is told."""
+        """Return matching skills of all sources, each source in its order; failed sources are reported."""
         places = (self.sources.source(source),) if source else self.sources.search_places()
         with ThreadPoolExecutor(max(1, len(places))) as pool:
             found = list(pool.map(lambda place: self._search_place(place, query, limit), places))
@@ -112,7 +112,9 @@ class SkillHub:
         return SearchResult(tuple(_mix_offers(offers, query)[:limit]), tuple(map(str, problems)), len(places))
 
     def find(self, text: str, limit: int = 50) -> tuple[SearchResult, dict[SkillOffer, SkillReference]]:
-        """The one skill that an identifier names, or what a search for the words finds; how to get each."""
+        """Return the skill with an identifier, or the search results for the words, with a reference to
+        each.
+        """
         try:
             wanted = self.sources.reference(text)
         except HubError:
@@ -132,7 +134,7 @@ class SkillHub:
             return type(error)(f"{place.name}: {error}")
 
     def reference(self, text: str, version: str = "") -> SkillReference:
-        """The skill that an identifier or a bare name means."""
+        """Return the skill with an identifier or bare name."""
         found = self.sources.reference(text)
         if found is None:
             hits = [offer for offer in self.search(text, 50).offers if offer.name == text]
@@ -149,13 +151,13 @@ class SkillHub:
 
     @contextmanager
     def candidate(self, text: str, version: str = "", *, force: bool = False) -> Iterator[Candidate]:
-        """A skill in quarantine, fetched and scanned. `force` widens the limits of a trusted source."""
+        """Fetch and scan a skill in quarantine. `force` widens the limits of a trusted source."""
         with self.examine(self.reference(text, version), force=force) as found:
             yield found
 
     @contextmanager
     def snapshot_candidate(self, row: SnapshotRow, *, force: bool = False) -> Iterator[Candidate]:
-        """A skill of a snapshot in quarantine, if it still has the digest that stands there."""
+        """Fetch a skill of a snapshot into quarantine, if it still has the recorded digest."""
         wanted = SkillReference(SourcePlace(row.source, row.kind, row.url), row.item, row.version)
         if row.kind in ("folder", "well-known"):  # their versions are digests, which cannot be asked for
             wanted = replace(wanted, version="")
@@ -166,7 +168,7 @@ class SkillHub:
 
     @contextmanager
     def examine(self, wanted: SkillReference, *, force: bool = False) -> Iterator[Candidate]:
-        """A skill of a source in quarantine, fetched and scanned."""
+        """Fetch and scan a skill of a source in quarantine."""
         source = self.sources.open(wanted.place)
         limits = STRICT
         if force and wanted.place.kind in ("github", "marketplace", "folder"):
@@ -187,7 +189,10 @@ class SkillHub:
     def update(
         self, row: LockedSkill, version: str = "", *, side: Side | None = None, force: bool = False
     ) -> Iterator[UpdatePlan]:
-        """What the source has now, put together with what is installed, in quarantine.
+        """Fetch the newest version into quarantine, merged with what is installed.
+
+        Raises `HubRefusedError` for an installed skill with unapproved changes, unless `side` is `theirs`,
+        which discards them.
 
         Raises `HubRefusedError` for an installed skill whose changes nobody approved, unless `side` is
         `theirs`: then they go.
@@ -227,7 +232,7 @@ class SkillHub:
             yield UpdatePlan(row, version, candidate, merge.changes)
 
     def audit(self, names: tuple[str, ...] = ()) -> tuple[AuditedSkill, ...]:
-        """All installed skills, or those named, as they are now."""
+        """Return the current state of all installed skills, or of those named."""
         rows = self.installed.all()
         chosen = (
             [self.installed.get(name) for name in names] if names else [rows[key] for key in sorted(rows)]
@@ -249,7 +254,7 @@ class SkillHub:
 
 
 def limits_of(trust: Trust, present: Sequence[SkillFile], *, force: bool) -> Limits:
-    """How much a new version may bring: more, where the person took as much from a trusted source before."""
+    """Return the limits of a new version: wider if the user accepted as much from a trusted source before."""
     if trust not in ("builtin", "trusted"):
         return STRICT
     try:
@@ -260,7 +265,7 @@ def limits_of(trust: Trust, present: Sequence[SkillFile], *, force: bool) -> Lim
 
 
 def open_hub(home: Home, settings: Settings, environ: Mapping[str, str], base: Path) -> SkillHub:
-    """The hub as the settings have it; `base` is what relative paths count from."""
+    """Open the hub as configured; relative paths count from `base`."""
     places = tuple(
         SourcePlace(name, each.kind, each.url, environ.get(each.token_env, "") if each.token_env else "")
         for name, each in settings.skills.sources.items()
@@ -269,7 +274,7 @@ def open_hub(home: Home, settings: Settings, environ: Mapping[str, str], base: P
 
 
 def _mix_offers(offers: list[SkillOffer], query: str) -> list[SkillOffer]:
-    """Offers of several sources: those of that very name, then the first of each before any second."""
+    """Mix offers of several sources: exact name matches, then the first of each source before any second."""
     ranks: dict[str, int] = {}
     ranked: list[tuple[bool, int, int, SkillOffer]] = []
     for index, offer in enumerate(offers):

@@ -1,1 +1,1 @@
-"""Rules of the scanner: one YAML file a category, each rule with examples that a test runs."""
+"""Rules of the scanner: one YAML file per category, each rule with tested examples."""

@@ -1,1 +1,1 @@
-"""The kinds of places that skills come from, one a module."""
+"""The kinds of skill sources, one per module."""

@@ -20,13 +20,13 @@ _PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", 
 
 @dataclass(frozen=True)
 class FolderTree:
-    """The files below a folder, links not followed."""
+    """The files below a folder; links are not followed."""
 
     root: Path
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """All files. Raises `HubError` for a folder that cannot be read or has too many."""
+        """Return all files. Raises `HubError` for a folder that is unreadable or has too many."""
         return self._entries
 
     @cached_property
@@ -40,7 +40,7 @@ class FolderTree:
 
     @property
     def revision(self) -> str:
-        """Nothing: a folder has no versions, and its content is told by the hashes of its files."""
+        """Return an empty text: a folder has no versions, only hashes of its files."""
         return ""
 
     def _walk(self) -> Iterator[TreeEntry]:
@@ -70,7 +70,7 @@ class FolderTree:
         return TreeEntry(name, "file", status.st_size, executable=bool(status.st_mode & 0o111))
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Their contents. Raises `HubRefusedError` for a file that grew or became something else."""
+        """Return the contents. Raises `HubRefusedError` for a file that grew or changed its type."""
         found: dict[str, bytes] = {}
         for entry in wanted:
             try:
@@ -82,7 +82,7 @@ class FolderTree:
 
 
 def folder_source(name: str, path: str, base: Path, *, is_builtin: bool = False) -> TreeSource:
-    """The skills of a folder. `base` is what a relative path counts from. Raises `HubMissingError`."""
+    """Return the skills of a folder; relative paths count from `base`. Raises `HubMissingError`."""
     text = path.removeprefix("file://")
     try:
         root = Path(os.path.realpath(base / Path(text).expanduser()))

@@ -1,4 +1,4 @@
-"""Repositories on GitHub, or on a server that speaks its interface."""
+"""Repositories on GitHub, or on a server with the same API."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST_ENTRIES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class GitHubPlace:
-    """A repository, a revision of it, and a folder in it. Empty means: the default, the whole."""
+    """A repository, a revision, and a folder. Empty means the default revision or the whole."""
 
     api: str
     repository: str = ""
@@ -47,7 +47,7 @@ class GitHubPlace:
 
 
 def place(url: str) -> GitHubPlace:
-    """What an address or `owner/repository[/folder][@ref]` means. Raises `HubError`."""
+    """Parse an address or `owner/repository[/folder][@ref]`. Raises `HubError`."""
     if "://" not in url:
         path, _, ref = url.partition("@")
         return _place(API, path.split("/"), ref)
@@ -83,7 +83,7 @@ def _place(api: str, steps: Sequence[str], ref: str = "") -> GitHubPlace:
 
 @dataclass(frozen=True)
 class GitHubTree:
-    """The files of a repository at one commit; each is checked against the hash its tree has."""
+    """The files of a repository at one commit; each is checked against its hash in the tree."""
 
     http: HubHttp
     api: str
@@ -92,12 +92,12 @@ class GitHubTree:
 
     @property
     def revision(self) -> str:
-        """The commit that the reference names; where a server does not tell, the reference."""
+        """The commit that the reference names; the reference if the server does not say."""
         return self._commit
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """All files of the commit."""
+        """Return all files of the commit."""
         return self._entries
 
     @cached_property
@@ -135,7 +135,7 @@ class GitHubTree:
         return tuple(entry for each in listed if (entry := _entry(each)) is not None)
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Their contents. Raises `HubRefusedError` where one is not what the tree says."""
+        """Return the contents. Raises `HubRefusedError` if one does not match the tree."""
         with self.http.session(_RAW if self.api == API else self.api) as session:
             return {entry.path: self._verified(session, entry, limit) for entry in wanted}
 
@@ -168,7 +168,7 @@ class GitHubTree:
 
 
 def _entry(record: Any) -> TreeEntry | None:
-    """One row of a tree; None for a folder or anything that is not a row."""
+    """Parse one row of a tree; None for a folder or an invalid row."""
     if not isinstance(record, dict) or record.get("type") == "tree":
         return None
     path, mode, size, digest = (record.get(key) for key in ("path", "mode", "size", "sha"))
@@ -186,7 +186,7 @@ def _entry(record: Any) -> TreeEntry | None:
 
 
 def _decoded(answer: HttpAnswer, limit: int) -> bytes:
-    """The content of a blob or file as the interface gives it: JSON with base64."""
+    """Decode a blob or file from the API: JSON with base64."""
     record = answer.json()
     text = record.get("content") if isinstance(record, dict) else None
     if not isinstance(text, str) or record.get("encoding") != "base64":
@@ -202,14 +202,14 @@ def _decoded(answer: HttpAnswer, limit: int) -> bytes:
 
 @dataclass(frozen=True)
 class GitHubSource:
-    """The skills of one repository, or of any where the address names none."""
+    """The skills of one repository, or of any if the address names none."""
 
     name: str
     place: GitHubPlace
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Skills of the repository that match."""
+        """Return matching skills of the repository."""
         if not self.place.repository:
             raise HubError(
                 f"The source {self.name} names no repository to search; write it into its address."
@@ -217,12 +217,12 @@ class GitHubSource:
         return self._source(self.place, "").search(query, limit)
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """One skill, without its other files."""
+        """Return one skill, without its other files."""
         where, inner = self._where(item)
         return self._source(where, version).inspect(inner)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """One skill at a commit, tag or branch; without `version` at the newest commit."""
+        """Return one skill at a commit, tag or branch; without `version` at the newest commit."""
         where, inner = self._where(item)
         return self._source(where, version).fetch(inner, limits=limits)
 
@@ -245,24 +245,24 @@ class GitHubSource:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """The skills of one repository. Each question fetches one commit again."""
+    """The skills of one repository. Each request fetches one commit again."""
 
     name: str
     place: GitPlace
     seconds: float = SECONDS
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Skills that match."""
+        """Return matching skills."""
         with self._tree("") as source:
             return source.search(query, limit)
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """One skill."""
+        """Return one skill."""
         with self._tree(version) as source:
             return source.inspect(item or self.place.folder)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """One skill at a commit, tag or branch."""
+        """Return one skill at a commit, tag or branch."""
         with self._tree(version) as source:
             return source.fetch(item or self.place.folder, limits=limits)
 

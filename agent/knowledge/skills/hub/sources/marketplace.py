@@ -1,4 +1,4 @@
-"""Marketplaces of Claude Code: repositories with a list of plugins, which hold skills."""
+"""Marketplaces of Claude Code: repositories with a list of plugins that contain skills."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class PluginPlace:
-    """Where a plugin lies: in the marketplace itself, or in another repository."""
+    """The location of a plugin: the marketplace, or another repository."""
 
     folder: str = ""
     repository: str = ""
@@ -71,7 +71,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class OpenTree:
-    """A tree that is open, and who answers for it."""
+    """An open tree, and the owner responsible for it."""
 
     tree: FileTree
     address: str
@@ -83,7 +83,7 @@ TreeOpener = Callable[[str, str], AbstractContextManager[OpenTree]]
 
 
 def parse_catalog(content: bytes) -> tuple[Plugin, ...]:
-    """The plugins of a marketplace. Raises `HubError` for any other file."""
+    """Parse the plugins of a marketplace. Raises `HubError` for any other file."""
     data = _json(content, "The marketplace")
     listed = data.get("plugins")
     if not isinstance(listed, list):
@@ -138,7 +138,7 @@ def _plugin_place(source: object, root: object) -> PluginPlace | None:
 
 
 def _folders(value: object) -> tuple[str, ...]:
-    """Folders of skills: one path or several."""
+    """Return folders of skills, given as one path or several."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return tuple(subfolder(each, "A folder of skills") for each in listed if isinstance(each, str))
 
@@ -153,7 +153,7 @@ class MarketplaceSource:
     opener: TreeOpener
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Skills that lie in the marketplace itself; plugins that lie elsewhere are found as a whole."""
+        """Return matching skills in the marketplace; plugins in other repositories match as a whole."""
         with self.opener(self.address, "") as opened:
             found: list[tuple[int, SkillOffer]] = []
             for plugin in self._plugins(opened.tree):
@@ -186,13 +186,13 @@ class MarketplaceSource:
         ]
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """One skill."""
+        """Return one skill."""
         with self._open_plugin(item, version) as (opened, plugin, skill):
             content = opened.tree.read([skill.file], STRICT.each)[skill.file.path]
             return self._offer(plugin, skill, opened, *head_of(content, skill.folder))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """One skill."""
+        """Return one skill."""
         with self._open_plugin(item, version) as (opened, plugin, skill):
             files = bundle(opened.tree, skill.folder, limits)
             content = next(file.content for file in files if file.path in SKILL_FILES)
@@ -247,7 +247,7 @@ class MarketplaceSource:
 
 
 def _check_elsewhere(repository: str, home: str) -> None:
-    """A document from outside may name public repositories, and others of its own host; nothing else."""
+    """Allow only public repositories and those on the same host, since the document comes from outside."""
     if _GITHUB.fullmatch(repository) or repository.startswith("https://"):
         return
     if "://" in home and repository.startswith("http://") and origin(repository) == origin(home):
@@ -258,7 +258,7 @@ def _check_elsewhere(repository: str, home: str) -> None:
 
 
 def _skills(tree: FileTree, plugin: Plugin) -> tuple[TreeSkill, ...]:
-    """The skills of a plugin: the folders it names, else those below `skills`, else itself."""
+    """Return the skills of a plugin: in the folders it names, else below `skills`, else at its root."""
     assert plugin.place is not None
     root = plugin.place.folder
     named = plugin.skills or _manifest_skills(tree, root)
@@ -279,7 +279,7 @@ def _manifest_skills(tree: FileTree, root: str) -> tuple[str, ...]:
 
 
 def joined(root: str, folder: str) -> str:
-    """A folder below another; each may be empty."""
+    """Join two folders; each may be empty."""
     return "/".join(part for part in (root, folder) if part)
 
 
@@ -290,7 +290,7 @@ _NAMED = re.compile(r"\b((?:scripts|references|assets|templates)/[\w./-]*\w)")
 
 @dataclass(frozen=True)
 class SiteTree:
-    """The catalogue, the SKILL.md of each skill it names, and the files those mention."""
+    """The catalogue, the SKILL.md of each skill it names, and the files they mention."""
 
     http: HubHttp
     root: str
@@ -299,16 +299,16 @@ class SiteTree:
 
     @property
     def revision(self) -> str:
-        """A server of files has none."""
+        """Return an empty text: a file server has no revision."""
         return ""
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """All files that were found."""
+        """Return all files found."""
         return tuple(TreeEntry(path, "file", len(content)) for path, content in self._files.items())
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Their contents."""
+        """Return the contents."""
         return {entry.path: self._files[entry.path] for entry in wanted}
 
     @cached_property
@@ -340,7 +340,7 @@ class SiteTree:
 
 
 def _site_folders(plugin: Plugin) -> list[str]:
-    """Where the skills of a plugin may lie, as far as its entry tells."""
+    """Return possible folders of a plugin's skills, according to its entry."""
     if plugin.place is None or plugin.place.repository:
         return []
     root = plugin.place.folder
@@ -349,7 +349,7 @@ def _site_folders(plugin: Plugin) -> list[str]:
 
 
 def _linked(text: str) -> list[str]:
-    """Files below the skill that its text mentions."""
+    """Return the files of the skill that its text mentions."""
     found: list[str] = []
     for match in (*_LINK.finditer(text), *_NAMED.finditer(text)):
         name = match[1].removeprefix("./")

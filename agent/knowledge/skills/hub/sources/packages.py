@@ -1,4 +1,4 @@
-"""Registries that hand out skills as one zip each: ClawHub and LobeHub."""
+"""Registries that deliver skills as one zip each: ClawHub and LobeHub."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _version(version: str) -> str:
 
 
 def _text(record: Any, *keys: str) -> str:
-    """The first of these fields that holds text, in one line."""
+    """Return the first of these fields with text, on one line."""
     if isinstance(record, Mapping):
         for key in keys:
             if isinstance(record.get(key), str) and record[key].strip():
@@ -54,7 +54,7 @@ def _text(record: Any, *keys: str) -> str:
 
 
 def _records(answer: HttpAnswer, *keys: str) -> list[Mapping[str, Any]]:
-    """The list in an answer, bare or under one of these keys. Raises `HubError`."""
+    """Return the list in an answer, bare or under one of these keys. Raises `HubError`."""
     data = answer.json()
     listed = data if isinstance(data, list) else None
     if isinstance(data, Mapping):
@@ -65,7 +65,7 @@ def _records(answer: HttpAnswer, *keys: str) -> list[Mapping[str, Any]]:
 
 
 def _packed(answer: HttpAnswer, limits: Limits) -> tuple[SkillFile, ...]:
-    """The files of a zip, checked against the hash that its answer names."""
+    """Return the files of a zip, checked against the hash in its answer."""
     named = next(
         (value for key, value in answer.headers.items() if key.lower() == "x-clawhub-artifact-sha256"), ""
     )
@@ -80,14 +80,14 @@ def _packed(answer: HttpAnswer, limits: Limits) -> tuple[SkillFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ClawHubSource:
-    """The registry at clawhub.ai, or another that speaks its interface."""
+    """The registry at clawhub.ai, or another with the same API."""
 
     name: str
     url: str = CLAWHUB
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """What the registry finds."""
+        """Return what the registry finds."""
         wanted = {"limit": str(limit)}
         if query.strip():
             answer = self._get(f"search?{urlencode({'q': query, **wanted})}")
@@ -97,7 +97,7 @@ class ClawHubSource:
         return tuple(offer for offer in offers if offer.item)[:limit]
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """One skill and its newest version. Raises `HubRefusedError` for what the registry blocks."""
+        """Return one skill and its newest version. Raises `HubRefusedError` for a blocked one."""
         data = self._get(f"skills/{quote(_slug(item), safe='')}").json()
         record = data.get("skill") if isinstance(data, Mapping) else None
         if not isinstance(record, Mapping):
@@ -111,7 +111,7 @@ class ClawHubSource:
         return offer
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """One version, the newest without `version`."""
+        """Return one version, the newest without `version`."""
         offer = self.inspect(item)
         chosen = _version(version or offer.version)
         wanted = {"slug": _slug(item)} | ({"version": chosen} if chosen else {})
@@ -154,21 +154,21 @@ class ClawHubSource:
 
 @dataclass(frozen=True, slots=True)
 class LobeHubSource:
-    """The market at market.lobehub.com, or another that speaks its interface."""
+    """The market at market.lobehub.com, or another with the same API."""
 
     name: str
     url: str = LOBEHUB
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """What the market finds."""
+        """Return what the market finds."""
         wanted = {"page": "1", "pageSize": str(min(limit, 50))} | ({"q": query} if query.strip() else {})
         answer = self.http.get(f"{self._base}?{urlencode(wanted)}")
         offers = (self._offer(each) for each in _records(answer, "items", "skills", "data"))
         return tuple(offer for offer in offers if offer.item)[:limit]
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """One skill and its newest version."""
+        """Return one skill and its newest version."""
         data = self.http.get(f"{self._base}/{quote(_slug(item), safe='')}").json()
         if isinstance(data, Mapping) and isinstance(data.get("data"), Mapping):
             data = data["data"]
@@ -177,7 +177,7 @@ class LobeHubSource:
         return self._offer(data, item)
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """One version, the newest without `version`."""
+        """Return one version, the newest without `version`."""
         try:
             offer = self.inspect(item)
         except HubMissingError:

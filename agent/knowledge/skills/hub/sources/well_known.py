@@ -40,7 +40,7 @@ _NO_DIGEST = "the index has no digests (version 0.1), so nobody vouches for the 
 
 @dataclass(frozen=True, slots=True)
 class _Artifact:
-    """One address to fetch, and the SHA-256 it must have (empty: unknown)."""
+    """One address to fetch, and the required SHA-256 (empty: unknown)."""
 
     path: str
     url: str
@@ -49,7 +49,7 @@ class _Artifact:
 
 @dataclass(frozen=True, slots=True)
 class IndexedSkill:
-    """One entry of an index: an archive, or files one by one."""
+    """One entry of an index: an archive, or single files."""
 
     name: str
     description: str
@@ -59,7 +59,9 @@ class IndexedSkill:
 
 
 def parse_index(data: Any, url: str) -> tuple[IndexedSkill, ...]:
-    """The entries of an index that was found at `url`; those of unknown types are passed over.
+    """Parse an index found at `url`; entries of unknown types are skipped.
+
+    Raises `HubError` for an index of an unknown version or form.
 
     Raises `HubError` for an index of an unknown version or form.
     """
@@ -112,7 +114,7 @@ def _current(record: Mapping[str, Any], url: str, name: str, description: str) -
 
 
 def _hex(digest: object, name: str) -> str:
-    """The hexadecimal part of a digest; empty if there is none. Raises `HubError` for another form."""
+    """Return the hexadecimal part of a digest, or an empty text. Raises `HubError` for another form."""
     if digest is None:
         return ""
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
@@ -123,26 +125,26 @@ def _hex(digest: object, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WellKnownSource:
-    """The skills that a site lists."""
+    """The skills listed by a site."""
 
     name: str
     url: str
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Entries whose name or description holds all words."""
+        """Return entries whose name or description contains all words."""
         where, entries = self._index()
         found = [(matches(query, each.name, each.description), self._offer(where, each)) for each in entries]
         ranked = sorted((each for each in found if each[0]), key=lambda each: (-each[0], each[1].name))
         return tuple(offer for _, offer in ranked[:limit])
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """What the index says of one skill."""
+        """Return what the index says about one skill."""
         where, entries = self._index()
         return self._offer(where, self._pick(entries, item))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """One skill, its bytes checked against the digests of the index."""
+        """Return one skill, its bytes checked against the digests of the index."""
         where, entries = self._index()
         entry = self._pick(entries, item)
         files = self._archived(entry, limits) if entry.archive else self._single(entry, limits)
