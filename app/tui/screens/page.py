@@ -1,4 +1,4 @@
-"""Parts of screens: head, key line, list, counted words, detail."""
+"""Widgets that screens share: title, key line, lists, tables of counts, details."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from widgets.rows.row_text import BETWEEN, fitted
 
 @runtime_checkable
 class SkinPort(Protocol):
-    """The skin in use."""
+    """An application with a skin."""
 
     @property
     def skin(self) -> Skin: ...
 
 
 def palette_of(app: object) -> Palette:
-    """The palette of the application's skin; that of the default one where it has none."""
+    """Return the palette of the application's skin, or of the default skin if the application has none."""
     return Palette(app.skin if isinstance(app, SkinPort) else Skin())
 
 
@@ -48,7 +48,7 @@ LINE_CHARS = 400
 
 
 class Skinned(Reader):
-    """A text in the skin of the application."""
+    """A text drawn in the application's skin."""
 
     def on_mount(self) -> None:
         self._wear_skin()
@@ -59,7 +59,9 @@ class Skinned(Reader):
 
 
 def line(text: str, limit: int = 4_000) -> str:
-    """Outside text as one line, with what cannot be seen spelled out; of a huge one, start and end."""
+    """Return outside text as one line, with invisible characters spelled out; a huge text is cut in the
+    middle.
+    """
     if len(text) > limit:
         half = limit // 2
         text = text[:half] + left_out(len(text) - 2 * half, len(text)) + text[-half:]
@@ -74,15 +76,15 @@ def words(
     marks: re.Pattern[str] | None = None,
     gutter: int | Gutter = 0,
 ) -> Skinned:
-    """Outside text in full, never read as markup, with what cannot be seen spelled out."""
+    """Return outside text in full, never read as markup, with invisible characters spelled out."""
     return Skinned(text, reveal, marks=marks, role=role, background="surface", gutter=gutter, classes=classes)
 
 
 class ScreenHeader(Horizontal):
-    """A title at the left edge and a state at the right one, each one line, cut where room is short.
+    """A title on the left and a state on the right, each one line, cut if space is short.
 
-    Its colours are those every application has, as dialogs open such screens too.
-    Where the terminal is low (class `-low` of the screen) the rule gives its line to what is below it.
+    It uses colours that every application has, as dialogs open such screens too. On a low terminal (class
+    `-low` of the screen) the rule is omitted, so that the content has one more line.
     """
 
     DEFAULT_CSS = """
@@ -118,7 +120,7 @@ class ScreenHeader(Horizontal):
     """
 
     def __init__(self, title: str, state: str = "") -> None:
-        """Both are shown as they are, on one line."""
+        """Both texts are shown without markup, on one line."""
         super().__init__()
         # Held, because words to show may arrive when the screen is being taken down.
         self._title = Static(Content(line(title)), id="page-title")
@@ -129,11 +131,11 @@ class ScreenHeader(Horizontal):
         yield self._state
 
     def retitle(self, title: str) -> None:
-        """Another title."""
+        """Change the title."""
         self._title.update(Content(line(title)))
 
     def say(self, state: str) -> None:
-        """How things stand now."""
+        """Change the state."""
         self._state.update(Content(line(state)), layout=False)
 
 
@@ -141,7 +143,9 @@ __all__ = ["BETWEEN", "KeyLine", "fitted"]
 
 
 class KeyLine(Widget):
-    """Says as many of the keys as have room: the way back always, of the others the first ones."""
+    """A line of key hints: always the key that goes back, and as many of the others as fit, the first ones
+    first.
+    """
 
     DEFAULT_CSS = """
     KeyLine {
@@ -156,12 +160,12 @@ class KeyLine(Widget):
     """
 
     def __init__(self, keys: str = "", *, id: str | None = None, classes: str | None = None) -> None:
-        """`keys` are parted by ` · `, the most important first and the way back last."""
+        """`keys` are separated by ` · `, the most important first and the key that goes back last."""
         super().__init__(id=id, classes=classes)
         self._keys = keys
 
     def say(self, keys: str) -> None:
-        """Other keys work now."""
+        """Change the key hints."""
         self._keys = keys
         self.refresh()
 
@@ -180,9 +184,9 @@ HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=Fal
 
 
 class Page(ClosableModal[Outcome]):
-    """A screen that shows one list of rows in full size. Draws in the skin of the application.
+    """A full-size screen with one list of rows, drawn in the application's skin.
 
-    Textual calls `on_mount` of each class by itself, the most special first.
+    Textual calls the `on_mount` of each class separately, subclasses first.
     """
 
     CSS_PATH: ClassVar = PAGE_STYLE
@@ -206,7 +210,7 @@ class Page(ClosableModal[Outcome]):
         yield self.foot
 
     def below(self) -> list[Widget]:
-        """Widgets between the rows and the keys."""
+        """Return the widgets between the rows and the key line."""
         return []
 
     def on_mount(self) -> None:
@@ -214,11 +218,11 @@ class Page(ClosableModal[Outcome]):
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
 
     def state(self, text: str) -> None:
-        """Say something at the right end of the title."""
+        """Show a text at the right end of the title."""
         self.head.say(text)
 
     def offer(self, some: bool) -> None:
-        """Say the keys that work: all where there are `some` rows, else those that lead elsewhere."""
+        """Show the keys that work: all if there are `some` rows, else those that need no row."""
         self.set_class(not some, "bare")
         self.foot.say(self.keys if some else WAYS_OUT)
 
@@ -230,7 +234,7 @@ class Page(ClosableModal[Outcome]):
 
 
 class Field(Input):
-    """Its cursor blinks only where things may move."""
+    """An input field whose cursor blinks only if motion is enabled."""
 
     def on_mount(self) -> None:
         self.cursor_blink = self.app.animation_level != "none"
@@ -243,10 +247,10 @@ PAUSE = 0.08
 
 
 class PointedRows(RowList):
-    """Rows that tell where the cursor is."""
+    """Rows that send a message when the cursor moves."""
 
     class Pointed(Message):
-        """The cursor is on another row, or the row has changed; None: there is none."""
+        """Sent when the cursor moves to another row or the row changes; None if there is no row."""
 
         def __init__(self, index: int | None) -> None:
             super().__init__()
@@ -269,7 +273,7 @@ class PointedRows(RowList):
 
 
 class SplitPage(Page[Outcome]):
-    """Rows on one side; `beside` gives the widgets of the other."""
+    """A list of rows, with details of the row under the cursor from `beside`."""
 
     CSS_PATH: ClassVar = [PAGE_STYLE, Path(__file__).with_name("split.tcss")]
 
@@ -282,7 +286,7 @@ class SplitPage(Page[Outcome]):
         yield self.foot
 
     def beside(self) -> Iterable[Widget]:
-        """The details of the row under the cursor."""
+        """Return the widgets with details of the row under the cursor."""
         raise NotImplementedError
 
     def on_resize(self, event: events.Resize) -> None:
@@ -293,7 +297,7 @@ MARK = "▌"
 
 
 class MarkedList(OptionList):
-    """An option list that says by a glyph, not by a colour alone, which row is chosen.
+    """An option list that marks the chosen row with a glyph, not by colour alone.
 
     The mark takes the first cell of each line of the chosen option; the prompts leave it blank.
     """
@@ -331,14 +335,14 @@ Row = TypeVar("Row", bound=Worded)
 
 
 class CountedRows(RowList, Generic[Row]):
-    """Rows that come when they are counted."""
+    """Rows that are shown once they are counted."""
 
     def __init__(self) -> None:
         super().__init__(self.lines, search_text=lambda index: self.entries[index].text, empty="Counting …")
         self.entries: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows; the cursor stays where it was."""
+        """Show the rows; the cursor keeps its position."""
         if rows == self.entries:
             return
         cursor, self.entries = self.cursor, rows
@@ -348,30 +352,30 @@ class CountedRows(RowList, Generic[Row]):
 
     @abstractmethod
     def lines(self, index: int, width: int) -> list[Text]:
-        """The lines of one row."""
+        """Return the lines of one row."""
 
 
 class CountedPage(Page[None], Generic[Counted, Row]):
-    """Counts when it opens, and again when it is told to."""
+    """A table that is counted when it opens, and again on request."""
 
     keys = "r count again · / filter · y copy · ? help · esc back"
 
     def __init__(self, count: Callable[[], Awaitable[Counted]], table: CountedRows[Row]) -> None:
-        """`count` may take a while. Raises `HermesError`."""
+        """`count` may take a while and raises `HermesError`."""
         super().__init__(table)
         self._count = count
         self.listed = table
 
     @abstractmethod
     def rows_and_title(self, found: Counted) -> tuple[Sequence[Row], str]:
-        """What was counted, as rows and in a few words for the title."""
+        """Return the rows, and a few words for the title."""
 
     def on_mount(self) -> None:
         self.action_count()
 
     @work(exclusive=True)
     async def action_count(self, quiet: bool = False) -> None:
-        """Count, and show what there is; `quiet` says nothing of it meanwhile."""
+        """Count again and show the result; `quiet` shows no sign of counting."""
         if not quiet:
             self.state("counting …")
         try:

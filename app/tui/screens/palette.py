@@ -12,7 +12,7 @@ LOW = 10
 
 
 class StyledCommandPalette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]
-    """Textual's, in the colours and with the calm of our dialogs."""
+    """Textual's palette with the colours and motion of our dialogs."""
 
     CSS = """
     StyledCommandPalette > Vertical#--container {

@@ -1,4 +1,4 @@
-"""The plugins there are: what each brings and may do, what is wrong, agreeing to it and no longer."""
+"""The screen of plugins: their contents, permissions and problems; enabling and disabling them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PluginState = Literal["enabled", "disabled", "changed", "broken", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRow:
-    """A plugin, or a folder that wants to be one."""
+    """A plugin, or a folder that is not a valid plugin."""
 
     name: str
     version: str
@@ -69,26 +69,26 @@ AgreeTo = Callable[[Sequence[str]], Awaitable[bool]]
 
 
 class PluginPort(Protocol):
-    """Where the screen gets plugins from."""
+    """The source of the plugins."""
 
     def load(self) -> Sequence[PluginRow]:
-        """All plugins. Touches the disk."""
+        """Return all plugins. Touches the disk."""
         ...
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
-        """Agree to one as its files are now; a sentence about the result. Raises `HermesError`.
+        """Agree to a plugin's current files; return a sentence about the result. Raises `HermesError`.
 
-        `agree_to` is asked about services that its code offers, which is known only once it is loaded.
+        `agree_to` asks about services that the plugin's code offers, which are known only once it is loaded.
         """
         ...
 
     def disable(self, row: PluginRow) -> None:
-        """Agree to one no longer. Raises `HermesError`."""
+        """Withdraw the agreement to a plugin. Raises `HermesError`."""
         ...
 
 
 class PluginsScreen(EntryPage[None, PluginRow]):
-    """Ends with nothing; what changes counts from the next session on."""
+    """The list of plugins. Changes take effect with the next session."""
 
     heading = "Plugins"
     keys = "e enable · d disable · ⏎ in full · / filter · ? help · esc back"
@@ -156,7 +156,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
 
 
 class PluginRows(EntryRows[PluginRow]):
-    """A row for each plugin: whether it is used, its name, what it is, where it lies."""
+    """One row per plugin: whether it is used, name, description, folder."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -179,7 +179,7 @@ class PluginRows(EntryRows[PluginRow]):
 
 
 def question(row: PluginRow) -> str:
-    """What a person says yes to: what it brings and may do, and what is new in it. Pure."""
+    """Return the question before enabling: contents, permissions and changes of the plugin. Pure."""
     lines = [f"Enable {row.name}?", "", *row.may[:MOST_ASKED]]
     if len(row.may) > MOST_ASKED:
         lines.append(f"… and {len(row.may) - MOST_ASKED} more lines beside the list")
@@ -191,12 +191,12 @@ def question(row: PluginRow) -> str:
 
 
 def _capitalize(reason: str) -> str:
-    """A clause as the beginning of a sentence; a name of a file stays as it is."""
+    """Capitalize the first letter of a clause unless it begins with a file name."""
     return reason if "." in reason.partition(" ")[0] else reason[:1].upper() + reason[1:]
 
 
 def about(row: PluginRow) -> Content:
-    """What can be known of a plugin. Pure."""
+    """Return the details of a plugin. Pure."""
     version = f" {row.version}" if row.version else ""
     parts: list[tuple[str, str] | str] = [
         (clean(f"{row.name}{version}"), "bold"),
@@ -223,7 +223,7 @@ def about(row: PluginRow) -> Content:
 
 
 def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
-    """What should be said of a plugin under a title each, and in which colour. Pure."""
+    """Return the sections about a plugin: title, lines, colour. Pure."""
     every = (
         ("It brings, and may", row.may, ""),
         (CHANGED, row.changed, "$warning"),
@@ -234,7 +234,7 @@ def sections(row: PluginRow) -> list[tuple[str, tuple[str, ...], str]]:
 
 
 def in_full(row: PluginRow) -> str:
-    """Everything that is known of a plugin, with all lines that changed. Outside text. Pure."""
+    """Return everything known about a plugin, with all changed lines. Outside text. Pure."""
     reason = f"{_capitalize(row.reason)}." if row.reason else ""
     blocks = ["\n".join(filter(None, (f"{row.name} {row.version}".strip(), row.description, reason)))]
     for title, lines, _ in sections(row):

@@ -1,4 +1,4 @@
-"""The screen of jobs on time: next and last run, outcome, cost and log; run now, pause, remove."""
+"""The screen of scheduled jobs: next and last run, outcome, cost and log; run now, pause, remove."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNDELIVERED = ("waiting", "failed")
 
 
 class ScheduleScreen(EntryPage[None, "Job"]):
-    """Jobs, those due first; beside them what the one under the cursor means and what its runs came to."""
+    """The list of jobs, those due first, with schedule and runs of the one under the cursor."""
 
     heading = "Schedule"
     keys = "a add · r run · p pause · x delete · u undo · ⏎ log · / filter · ? help · esc back"
@@ -50,7 +50,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
     ]
 
     def __init__(self, book: JobBook, begin: Callable[[], None]) -> None:
-        """`begin` starts what carries out a run that was asked for."""
+        """`begin` starts the process that carries out a requested run."""
         self._rows = JobRows()
         super().__init__(self._rows)
         self._book = book
@@ -147,7 +147,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
 
     @work(exclusive=True, group="change")
     async def on_row_list_activated(self, event: RowList.Activated) -> None:
-        """All that the runs of the job said."""
+        """Show the output of all runs of the job."""
         event.stop()
         if (job := self.pointed) is not None:
             runs = await self._book.runs(job.id, MOST_RUNS)
@@ -164,7 +164,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
 
 
 class JobRows(EntryRows["Job"]):
-    """A row for each: state, what it is called, when it is due next."""
+    """One row per job: state, title, next due time."""
 
     def __init__(self) -> None:
         super().__init__(key=lambda job: job.id, words=_words, empty=EMPTY)
@@ -187,12 +187,12 @@ def _words(job: Job) -> str:
 
 
 def when(seconds: float | None) -> str:
-    """A time of this machine's zone, as `Mon 23 Nov 09:00`. Pure."""
+    """Return a time in this machine's zone, as `Mon 23 Nov 09:00`. Pure."""
     return "never" if seconds is None else datetime.fromtimestamp(seconds).strftime("%a %d %b %H:%M")
 
 
 def about(job: Job, runs: Sequence[JobRun]) -> Content:
-    """What a job means, and what its runs came to. Pure."""
+    """Return a job's schedule in words, and the results of its runs. Pure."""
     intent = job.intent
     more = [f"missed: {intent.missed}", f"overlap: {intent.overlap}", f"deliver: {intent.deliver}"]
     more += [f"repeat: {job.runs} of {intent.repeat}"] if intent.repeat is not None else []
@@ -218,7 +218,7 @@ def about(job: Job, runs: Sequence[JobRun]) -> Content:
 
 
 def schedule_text(schedule: str) -> str:
-    """A schedule in words. Raises `HermesError`."""
+    """Return a schedule in words. Raises `HermesError`."""
     from agent.automation.schedule.occurrences import Question, ask
     from agent.automation.schedule.zones import machine_zone
 
@@ -226,7 +226,7 @@ def schedule_text(schedule: str) -> str:
 
 
 def runs_text(runs: Sequence[JobRun]) -> str:
-    """All that runs said, newest first. Pure."""
+    """Return the output of all runs, newest first. Pure."""
     if not runs:
         return "It has not run yet."
     parts = [
@@ -248,13 +248,13 @@ def runs_text(runs: Sequence[JobRun]) -> str:
 
 
 def _run_heading(run: JobRun) -> str:
-    """When a run was due, its result, and why it began where it was not due. Pure."""
+    """Return due time and result of a run, and the reason if it started at another time. Pure."""
     why = "" if run.why == "due" else f"{run.why}, "
     return f"{when(run.due / 1000)}  {why}{run.state}{run_costs(run)}"
 
 
 def run_costs(run: JobRun) -> str:
-    """What a run took, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
+    """Return time and cost of a run, such as `, 4 s, 1,200 tokens, $0.01`. Pure."""
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
     refused = run.receipt.get("refused") or ()
     words = [

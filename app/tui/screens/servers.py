@@ -53,7 +53,7 @@ LOG_SHOWN = 6
 
 
 class ServersScreen(EntryPage[None, "ServerState"]):
-    """Looks again and again while it is open."""
+    """The list of MCP servers, refreshed while it is open."""
 
     heading = "MCP servers"
     keys = (
@@ -158,7 +158,7 @@ class ServersScreen(EntryPage[None, "ServerState"]):
 
 
 class ServerRows(EntryRows["ServerState"]):
-    """A row for each: how it does, its name, how many tools it has, how fast it answered."""
+    """One row per server: health, name, number of tools, response time."""
 
     def __init__(self) -> None:
         super().__init__(key=lambda server: server.name, words=_words, empty=EMPTY)
@@ -183,12 +183,12 @@ def _words(server: ServerState) -> str:
 
 
 def waits(server: ServerState) -> bool:
-    """Whether a person may agree to something of it. Pure."""
+    """Return whether the server has something to be agreed to. Pure."""
     return server.health.state == "not agreed" or bool(server.parked)
 
 
 def server_counts(states: Sequence[ServerState]) -> str:
-    """How many run, failed and wait, such as `2 ready · 1 failed`. Pure."""
+    """Return the number of servers by state, such as `2 ready · 1 failed`. Pure."""
     failed = sum(each.health.state in ("failed", "parked") for each in states)
     found = (
         (sum(each.health.state == "ready" for each in states), "ready"),
@@ -199,12 +199,12 @@ def server_counts(states: Sequence[ServerState]) -> str:
 
 
 def milliseconds(seconds: float) -> str:
-    """A time as it is read, such as `12 ms` or `3.4 s`. Pure."""
+    """Return a duration as `12 ms` or `3.4 s`. Pure."""
     return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def about(server: ServerState) -> Content:
-    """One in full: how it does, its tools, what waits, the end of its log. Pure."""
+    """Return one server in full: health, tools, pending questions, end of its log. Pure."""
     health = server.health
     means = MEANS.get(health.state, "").format(name=server.name)
     facts = [f"{health.state.capitalize()}. {means}"]
@@ -250,7 +250,7 @@ def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
 
 
 def agreement_text(server: ServerState) -> str:
-    """What is asked before a person agrees. Outside text. Pure."""
+    """Return the question that a person must agree to. Outside text. Pure."""
     parts = []
     if server.health.state == "not agreed":
         lines = (server.place, *server.terms)
@@ -266,12 +266,12 @@ def agreement_text(server: ServerState) -> str:
 
 
 def difference(server: ServerState) -> str:
-    """The lines that changed in tools since they were agreed to, as unified diffs. Outside text. Pure."""
+    """Return the changes of tools since the agreement, as unified diffs. Outside text. Pure."""
     return "\n".join(tool.difference for tool in server.offer if tool.why and tool.difference)
 
 
 def tools_in_full(server: ServerState) -> str:
-    """All tools with their whole descriptions, and what changed in them. Outside text. Pure."""
+    """Return all tools with their full descriptions and changes. Outside text. Pure."""
     blocks = [
         f"{tool.name}{f' ▲ {tool.why}' if tool.why else ''}\n{tool.description or '(no description)'}"
         + (f"\n\n{tool.difference}" if tool.difference else "")

@@ -1,4 +1,4 @@
-"""The dialog for signing in to a tool server: its address, copied or opened, and the way back from it."""
+"""The dialog for signing in to a tool server: its address to copy or open, and the return to Hermes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKING = "Asking {name} where to sign in …"
 
 
 class SignInDialog(Dialog[str]):
-    """Stays until the person came back, the sign-in failed, or they left it. Ends with the result."""
+    """Waits until the person has signed in, the sign-in failed, or the person left. Returns the result."""
 
     at_once = True
     opens = True
@@ -121,7 +121,7 @@ class SignInDialog(Dialog[str]):
 
 
 def shows_pages(environ: Mapping[str, str]) -> bool:
-    """Whether a browser that is opened here is one the person sees. Pure."""
+    """Return whether a browser opened on this machine is visible to the person. Pure."""
     if environ.get("BROWSER"):
         return True
     is_remote = bool(environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"))
@@ -131,7 +131,7 @@ def shows_pages(environ: Mapping[str, str]) -> bool:
 
 
 def sign_in_text(name: str, address: str, environ: Mapping[str, str]) -> str:
-    """The address in full, and what to do with it where no browser can be opened. Pure."""
+    """Return the full address, with instructions for machines where no browser can be opened. Pure."""
     parts = [f"Sign in to {name}:\n\n{address}"]
     back = urlsplit(next(iter(parse_qs(urlsplit(address).query).get("redirect_uri", ())), ""))
     if environ.get("SSH_CONNECTION") and back.port:

@@ -1,4 +1,4 @@
-"""A skill from elsewhere before it is installed: files, findings and instructions, then a question."""
+"""The review of a skill before installation: its files, findings and instructions, then a question."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CandidateScreen(ClosableModal[bool]):
-    """Ends with whether the skill should be installed. Every character is shown or spelled out."""
+    """The review of a skill. Its result is whether to install. Every character is shown or spelled out."""
 
     CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
     AUTO_FOCUS = "Reader"
@@ -38,7 +38,7 @@ class CandidateScreen(ClosableModal[bool]):
 
     @property
     def is_allowed(self) -> bool:
-        """Whether it may be installed at all."""
+        """True if the skill may be installed at all."""
         return self._candidate.decision() != "no"
 
     def compose(self) -> ComposeResult:

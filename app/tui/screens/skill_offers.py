@@ -1,4 +1,4 @@
-"""Skills of other places: searched, looked at, installed."""
+"""The screen for skills of other sources: search, review, install."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ WHAT = "What to look for, or which skill: words, owner/repository/folder, an add
 
 
 class SkillMarket(Protocol):
-    """Where skills come from. All methods touch network and disk, and raise `HermesError`."""
+    """A source of skills. All methods access network and disk, and raise `HermesError`."""
 
     def find(self, text: str) -> SearchResult:
-        """The one skill that an identifier names, or what a search for the words finds."""
+        """Return the one skill that an identifier names, or the results of a search for the words."""
         ...
 
     def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
-        """A skill in quarantine."""
+        """Return a context manager that holds a skill in quarantine."""
         ...
 
     def install(self, candidate: Candidate) -> None:
-        """Take it into the home."""
+        """Install a skill into the home."""
         ...
 
 
 class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
-    """Ends with the name of the skill that was installed last, or None."""
+    """The list of offered skills. Its result is the name of the last installed skill, or None."""
 
     heading = "Skills from elsewhere"
     keys = "⏎ fetch and look · s search · / filter · ? help · esc back"
@@ -57,7 +57,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
     ]
 
     def __init__(self, market: SkillMarket, text: str) -> None:
-        """`text` is what is looked for first."""
+        """`text` is the first search."""
         super().__init__(OfferRows())
         self._market = market
         self._text = text
@@ -134,7 +134,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
 
 
 class OfferRows(EntryRows["SkillOffer"]):
-    """A row for each skill: its name, what it is for, and its source."""
+    """One row per skill: name, description, source."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -150,7 +150,7 @@ class OfferRows(EntryRows["SkillOffer"]):
 
 
 def about(offer: SkillOffer) -> Content:
-    """What a source says of a skill. Pure."""
+    """Return a source's information about a skill. Pure."""
     parts: list[tuple[str, str] | str] = [
         (f"{clean(offer.name)}", "bold"),
         (f" · {clean(offer.source)}\n", "$text-muted"),

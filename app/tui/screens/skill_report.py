@@ -1,4 +1,4 @@
-"""A skill from elsewhere in words: where it comes from, its files, what the scan found. Pure."""
+"""Descriptions of a skill from another source: origin, files, scan results. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DECIDED = {"yes": "it may be installed", "no": "it is not installed", "ask": "i
 
 
 def candidate_lines(candidate: Candidate, *, force: bool = False) -> Iterator[str]:
-    """All that a person should see before a yes, but the instructions themselves."""
+    """Yield everything a person should see before a yes, except the instructions themselves."""
     offer = candidate.fetched.offer
     inner = f" ({clean(offer.item)})" if offer.item else ""
     version = f", version {_short(offer.version)}" if offer.version else ""
@@ -47,7 +47,7 @@ def candidate_lines(candidate: Candidate, *, force: bool = False) -> Iterator[st
 
 
 def content_lines(candidate: Candidate) -> Iterator[str]:
-    """The files themselves, SKILL.md first, every character as it came; the longest are cut."""
+    """Yield the contents of the files, SKILL.md first, with every character unchanged; long files are cut."""
     files = sorted(candidate.fetched.files, key=lambda file: (file.path.lower() != "skill.md", file.path))
     left = MOST_SHOWN
     for file in files:
@@ -66,7 +66,7 @@ def content_lines(candidate: Candidate) -> Iterator[str]:
 
 
 def file_lines(sizes: Mapping[str, int], runnable: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Files with their sizes in bytes."""
+    """Yield the files with their sizes in bytes."""
     yield f"Files ({len(sizes)}):"
     width = max(map(len, sizes), default=0)
     for path, size in sizes.items():
@@ -74,14 +74,14 @@ def file_lines(sizes: Mapping[str, int], runnable: frozenset[str] = frozenset())
 
 
 def hanging(text: str) -> int:
-    """Columns that what wraps of a line stays in: its indent, or of a finding that of its place. Pure."""
+    """Return the indent for continuation lines: that of the line, or of a finding's place. Pure."""
     if _FINDING.match(text):
         return PLACES
     return min(len(text) - len(text.lstrip(" ")), PLACES)
 
 
 def scan_lines(scan: SkillScan) -> Iterator[str]:
-    """Findings, the worst first."""
+    """Yield the findings, the worst first."""
     if not scan.findings:
         yield "Findings: none."
         return

@@ -1,4 +1,4 @@
-"""The skills there are: to read, search, run, switch on and off, and what a scan finds in each."""
+"""The screen of skills: read, search, run, switch on and off, with the scan results of each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SkillStanding = Literal["used", "off", "shadowed", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class SkillRow:
-    """A skill, or a folder that wants to be one."""
+    """A skill, or a folder that is not a valid skill."""
 
     name: str
     scope: str
@@ -51,19 +51,19 @@ class SkillRow:
 
 
 class SkillShelf(Protocol):
-    """Where the screen gets skills from. All methods touch the disk."""
+    """The source of the skills. All methods touch the disk."""
 
     def load(self) -> SkillSet: ...
 
     def scan(self, skill: Skill) -> SkillScan: ...
 
     def switch(self, name: str, on: bool) -> None:
-        """Use a skill from now on, or no longer. Raises `HermesError`."""
+        """Switch a skill on or off. Raises `HermesError`."""
         ...
 
 
 def rows_of(found: SkillSet) -> list[SkillRow]:
-    """Everything that was found, by name; what is used comes before what it hides. Pure."""
+    """Return all skills by name; a used skill comes before those it shadows. Pure."""
     rows = [_row(each, "used", "") for each in found.skills]
     rows += [_row(each.skill, "off", each.reason) for each in found.off]
     rows += [_row(each, "shadowed", "a nearer skill has its name") for each in found.shadowed]
@@ -80,7 +80,7 @@ def _row(skill: Skill, standing: SkillStanding, reason: str) -> SkillRow:
 
 
 class SkillsScreen(EntryPage[str | None, SkillRow]):
-    """Ends with the name of the skill that should be run, or None."""
+    """The list of skills. Its result is the name of the skill to run, or None."""
 
     heading = "Skills"
     keys = "⏎ read · r run · space on/off · i install · / filter · ? help · esc back"
@@ -92,7 +92,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
     ]
 
     def __init__(self, shelf: SkillShelf, at: str = "") -> None:
-        """`at`: the name of the skill it begins with."""
+        """`at` is the name of the skill that is selected first."""
         self._first = at
         super().__init__(SkillRows())
         self._shelf = shelf
@@ -107,7 +107,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         self._load(self._first)
 
     def on_screen_resume(self) -> None:
-        """What was installed meanwhile is listed too."""
+        """Reload the list, as skills may have been installed on another screen."""
         if self.loaded:
             self._load()
 
@@ -163,7 +163,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
 
 
 class SkillRows(EntryRows[SkillRow]):
-    """A row for each skill: whether it is used, its scope, its name, what it is for."""
+    """One row per skill: whether it is used, scope, name, description."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -196,7 +196,7 @@ def _standing_counts(rows: Sequence[SkillRow]) -> str:
 
 
 def about(row: SkillRow, scan: SkillScan | None) -> Content:
-    """What can be known of a skill. Pure; `scan` is None while it is under way."""
+    """Return the details of a skill. Pure; `scan` is None while the scan runs."""
     parts: list[tuple[str, str] | str] = [(row.name, "bold"), (f" · {row.scope}\n", "$text-muted")]
     if row.reason:
         parts.append((f"Not used: {clean(row.reason)}.\n", "$warning"))
@@ -226,7 +226,7 @@ def _facts(skill: Skill) -> list[tuple[str, str] | str]:
 
 
 def _findings(scan: SkillScan | None) -> list[tuple[str, str] | str]:
-    """The verdict and what led to it."""
+    """Return the verdict of the scan, and the findings behind it."""
     if scan is None:
         return [("Scan: …\n\n", "$text-muted")]
     tone = {"safe": "$success", "caution": "$warning", "dangerous": "$error"}[scan.verdict]

@@ -1,4 +1,4 @@
-"""The cost screen: this session and this day, by agent, beside the ceilings."""
+"""The cost screen: this session and this day by agent, compared with the ceilings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_CEILING = "None is set. `hermes config set budget.session.money 5` sets one; 
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """One entry, as words."""
+    """One entry of the table, as text."""
 
     kind: Literal["heading", "figures", "total", "bound", "sentence", "blank"]
     name: str = ""
@@ -39,27 +39,27 @@ class UsageRow:
 
     @property
     def text(self) -> str:
-        """The row as it is searched and copied."""
+        """The row as text for search and copying."""
         return "  ".join(filter(None, (self.name, *self.cells)))
 
 
 class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
-    """Opens at once and shows the numbers when they are added up."""
+    """The cost table. It opens at once and shows the numbers when they are added up."""
 
     heading = "Usage"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="usage.count")]
 
     def __init__(self, count: Callable[[], Awaitable[SpendingOverview]]) -> None:
-        """`count` adds up; it may take a while. Raises `HermesError`."""
+        """`count` adds up the costs; it may take a while and raises `HermesError`."""
         super().__init__(count, UsageRows())
 
     def rows_and_title(self, found: SpendingOverview) -> tuple[Sequence[UsageRow], str]:
-        """What was spent; the title has nothing to add."""
+        """Return the rows, and no words for the title."""
         return rows_of(found), ""
 
 
 class UsageRows(CountedRows[UsageRow]):
-    """The table; a row is a line."""
+    """The rows of the table, a line each."""
 
     def heading(self, width: int) -> Text:
         return fit(Text(_columns("who", ("requests", "in", "cached", "out", "cost")), self.ink("dim")), width)
@@ -97,7 +97,7 @@ def _columns(name: str, cells: Sequence[str]) -> str:
 
 
 def rows_of(found: SpendingOverview) -> list[UsageRow]:
-    """The overview as rows. Pure."""
+    """Return the overview as rows. Pure."""
     rows = [*_section("This session", found.session), UsageRow("blank")]
     rows += [
         *_section("Today, all sessions", found.today),

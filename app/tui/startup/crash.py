@@ -1,4 +1,4 @@
-"""Crash reports: a file with secrets taken out, and a few calm lines."""
+"""Crash reports: a file with secrets removed, and a few lines for the person."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEPT = 20
 
 
 class CrashLog(io.StringIO):
-    """A text file that takes down what the application's end has to say."""
+    """A text file that records the output at the application's end."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class CrashLog(io.StringIO):
 
     @property
     def text(self) -> str:
-        """Everything that was written, secrets masked, with what cannot be seen spelled out."""
+        """The recorded text, with secrets masked and invisible characters spelled out."""
         from agent.core.config.known_secrets import secrets_of_home
         from tools.text.redact import redact
         from tools.text.safe_text import reveal
@@ -41,11 +41,11 @@ class CrashLog(io.StringIO):
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing, as nothing is buffered."""
 
 
 def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
-    """Write the report of a crash and say where it is; None where that fails. The log has the text too."""
+    """Write the report of a crash and return its path, None if that fails. The log gets the text too."""
     from agent.core.home import PRIVATE_FILE, private_folder
     from tools.kit.files import write_atomically
 
@@ -67,7 +67,7 @@ def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
 
 
 def farewell(report: Path | None, session: str) -> str:
-    """What a person reads after a crash. Pure."""
+    """Return the message for the person after a crash. Pure."""
     lines = [
         "",
         "  Hermes ended unexpectedly. That is a fault of ours.",

@@ -1,8 +1,8 @@
-"""The command line at a glance: whether it opens the full screen, and with what.
+"""A quick reading of the command line: whether it opens the full screen, and with which options.
 
-The full screen is opened often, and with next to nothing on the command line. Reading that here saves
-building the parser of `app.cli.command_line`. That one knows everything else and judges what is in doubt;
-what is read here means the same there.
+The full screen is opened often, usually with few options. Reading them here saves building the parser of
+`app.cli.command_line`. That parser handles all other lines and doubtful cases; options read here mean the
+same as there.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ JUDGED = ("--approve", "--effort", "--max-turns")
 
 
 class FastOptions:
-    """What the parser returns for a line that opens the full screen."""
+    """The options that the parser returns for a line that opens the full screen."""
 
     command: str | None = None
     attach: str | None = None
@@ -39,7 +39,7 @@ class FastOptions:
 
 
 def fast_options(arguments: Sequence[str]) -> FastOptions | None:
-    """The options of a line that, as far as can be seen, opens the full screen; None for any other."""
+    """Return the options of a line that seems to open the full screen; None for any other."""
     options = FastOptions()
     left = iter(arguments)
     for word in left:

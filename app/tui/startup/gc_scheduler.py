@@ -1,4 +1,4 @@
-"""The interpreter while somebody types: garbage collection and threads give way."""
+"""Garbage collection and threads, scheduled so that typing is not delayed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ YOUNG, MIDDLE, NEVER = 2_000, 2, 1_000_000
 
 
 class GcScheduler:
-    """Takes collections over from Python between `start` and `stop`. Asked every second or so."""
+    """Runs full collections in place of Python between `start` and `stop`. `look` is called every second or
+    so.
+    """
 
     def __init__(self) -> None:
         self._python = gc.get_threshold()
@@ -28,16 +30,16 @@ class GcScheduler:
         self._rested = True
 
     def start(self) -> None:
-        """From now on full collections happen in `look` only."""
+        """Let full collections happen in `look` only."""
         gc.set_threshold(YOUNG, MIDDLE, NEVER)
 
     def stop(self) -> None:
-        """Python collects again as it did before."""
+        """Restore Python's automatic collection."""
         gc.set_threshold(*self._python)
         gc.unfreeze()
 
     def look(self, now: float, last_key: float) -> bool:
-        """Collect if this is the moment (both in seconds on one clock); tells whether it did."""
+        """Collect if the moment is good; return whether it did. Both times are in seconds of one clock."""
         quiet = now - last_key
         if quiet >= REST and not self._rested:
             self._rested = True
@@ -54,7 +56,7 @@ class GcScheduler:
 
 @asynccontextmanager
 async def collecting(last_key: Callable[[], float]) -> AsyncIterator[None]:
-    """Collect by these rules for as long as the block runs. `last_key` tells when a key came (monotonic)."""
+    """Schedule collections while the block runs. `last_key` returns the time of the last key (monotonic)."""
     collector = GcScheduler()
 
     async def look() -> None:
@@ -77,7 +79,7 @@ SWITCH = 0.001
 
 @contextmanager
 def sharing() -> Iterator[None]:
-    """Threads give way to the event loop soon, as long as the block runs."""
+    """Make threads yield to the event loop sooner while the block runs."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:

@@ -1,9 +1,8 @@
-"""Handover from the still frame to the live application: no flicker, no key lost.
+"""The transition from the still frame to the live application, without flicker or lost keys.
 
-It goes in two steps. With the first picture the prompt takes text; what is more than text waits
-until conversation and panes are there as well, and everything after it with it, so that the
-order of keys stays. Keys that come before the first picture wait for it. The second step, which
-takes longer than a frame, waits for a pause in typing.
+It has two steps. With the first picture, the prompt takes text. Other keys wait until conversation and panes
+are mounted as well; everything typed after them waits too, so that the order is kept. Keys typed before the
+first picture wait for it. The second step takes longer than a frame and waits for a pause in typing.
 """
 
 from __future__ import annotations
@@ -45,14 +44,15 @@ LOOK = 0.02
 
 
 class PassedBy(Message):
-    """What was typed before this has been dealt with."""
+    """A marker message: everything typed before it has been handled."""
 
 
 class Startup:
-    """Holds back keys until there is somebody to take them, and then opens the session.
+    """Holds back keys until the prompt can take them, and then opens the session.
 
-    Later on as well: what a key does may give the keys to another part or screen. So while one is under way
-    that is not text for the prompt, those after it wait until a marker has passed the same queues.
+    Keys are also held back later, because a key may move the focus to another widget or screen. While a key
+    is being handled that is not text for the prompt, later ones wait until a marker has passed the same
+    queues.
     """
 
     def __init__(self, app: AppContext) -> None:
@@ -63,11 +63,11 @@ class Startup:
         """Ends the wait for a key whose marker got lost with what it was in."""
 
     def hold(self, typed: bytes = b"") -> None:
-        """Hold keys back from now on; `typed` are those from before the application read any."""
+        """Start holding back keys; `typed` are those from before the application read any."""
         self._keys = list(as_events(without_answers(typed).decode("utf-8", "replace")))
 
     def hold_back(self, event: events.Event) -> bool:
-        """Whether the event has to wait; it comes again later."""
+        """Hold back the event if it must wait, to be sent again later; return whether it was held back."""
         if self._keys is None or (self._text_goes and not self._keys and is_text(event)):
             return False
         self._keys.append(event)
@@ -75,17 +75,17 @@ class Startup:
 
     @property
     def is_over(self) -> bool:
-        """Whether keys go to the part that they are for."""
+        """True if no keys are held back."""
         return self._keys is None
 
     def arrange(self) -> None:
-        """Go on once the first layout has reached the prompt."""
+        """Continue once the first layout has reached the prompt."""
         self._app.session.prompt.call_later(self._app.call_later, self._settle)
 
     async def _settle(self) -> None:
-        """Hand out the text, and open the session after it.
+        """Send the held text to the prompt, then open the session.
 
-        Runs in turn with the application's other events, so no later key overtakes those that wait.
+        Runs in order with the application's other events, so no later key overtakes those that wait.
         """
         if self._app.focused is None:
             self._app.session.set_focus(self._app.session.prompt)
@@ -98,13 +98,13 @@ class Startup:
         self._app.call_after_refresh(self._app.begin)
 
     async def wait_for_idle_keys(self) -> None:
-        """Wait for a pause in typing: not for long, and not once a key waits for what comes after it."""
+        """Wait for a short pause in typing. Returns at once if a key is held back."""
         end = time.monotonic() + LONGEST
         while not self._keys and time.monotonic() < min(end, self._app.last_key + PAUSE):  # noqa: ASYNC110
             await asyncio.sleep(LOOK)
 
     def follow(self, event: events.Event) -> None:
-        """Let later keys wait for this one, which was just handed to what has the keys."""
+        """Hold back later keys until this one, just sent to the focused widget, has been handled."""
         if not isinstance(event, events.Key) or self._keys is not None:
             return
         part = self._app.focused
@@ -114,33 +114,37 @@ class Startup:
             self._late = self._app.set_timer(LONGEST_WAY, self.complete)
 
     async def hand_over(self) -> None:
-        """Everything typed so far has been dealt with; called by the application in turn with its events."""
+        """Send the held keys, as all keys before the marker have been handled. Called for `PassedBy`."""
         if self._late is not None:
             self._late.stop()
             self._late = None
             await self._hand_out(None)
 
     def complete(self) -> None:
-        """Everything is on the screen: hand out all keys, in turn with the application's other events."""
+        """Send all held keys, as everything is mounted; they go in order with the application's other
+        events.
+        """
         self._late = None
         self._app.call_later(self._hand_out, None)
 
     async def _hand_out(self, kept: list[events.Event] | None) -> None:
-        """Hand out what waits; what comes to wait again goes into `kept`."""
+        """Send the held events again; `kept` collects those held back once more, None holds back none."""
         held, self._keys = self._keys or [], kept
         for event in held:
             await self._app.on_event(event)
 
 
 def without_answers(typed: bytes) -> bytes:
-    """What was typed, without what the terminal said meanwhile to programs that asked before us. Pure."""
+    """Return the typed bytes without the terminal's answers to programs that ran before. Pure."""
     begun = unfinished_length(typed)
     said = (SequenceKind.ANSWER, SequenceKind.BROKEN)
     return b"".join(piece.data for piece in pieces(typed[: len(typed) - begun]) if piece.kind not in said)
 
 
 def as_events(text: str) -> Iterator[events.Event]:
-    """What was typed on a terminal that knew nothing of us, as events: words are pasted, keys pressed."""
+    """Turn bytes typed before the terminal was set up into events: words as pastes, other keys as key
+    presses.
+    """
     for piece in re.findall(_PIECES, text):
         if piece in _NAMED:
             yield events.Key(_NAMED[piece], piece)
@@ -151,7 +155,7 @@ def as_events(text: str) -> Iterator[events.Event]:
 
 
 def taking_over(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
-    """`driver`, which begins on the terminal that `frame` stands on, without clearing it."""
+    """Return a subclass of `driver` that starts on the terminal showing `frame` without clearing it."""
     if frame is None or not frame.stands:
         return driver
 

@@ -1,4 +1,4 @@
-"""The log file: where details go that no person wants to read on the screen."""
+"""The log file, for details that do not belong on the screen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"
 
 
 class _PrivateLog(RotatingFileHandler):
-    """A log file whose folder is made with the first record, not before."""
+    """A log file whose folder is created with the first record."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if self.stream is None and not _usable(Path(self.baseFilename)):
@@ -25,7 +25,7 @@ class _PrivateLog(RotatingFileHandler):
 
 
 def _usable(path: Path) -> bool:
-    """Whether a log can be written there. A pipe would hold everything up until somebody reads it."""
+    """Return whether a log can be written to the path. A pipe would block until somebody reads it."""
     try:
         private_folder(path.parent)
         return stat.S_ISREG(path.stat().st_mode)
@@ -36,7 +36,7 @@ def _usable(path: Path) -> bool:
 
 
 class _Masked(logging.Formatter):
-    """Records and tracebacks with secrets masked; which values are known is read with the first record."""
+    """Masks secrets in records and tracebacks. The secrets are read with the first record."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)
@@ -56,7 +56,7 @@ class _Masked(logging.Formatter):
 def start_logging() -> None:
     """Send all log records to `logs/hermes.log` of the home folder, and none to the terminal.
 
-    Where the file cannot be used records are dropped.
+    If the file cannot be used, records are dropped.
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)

@@ -1,9 +1,8 @@
-"""Reading ahead what the first answer needs, while nobody types.
+"""Importing modules for the first answer in advance, while nobody types.
 
-An import holds the interpreter's lock; done when the first answer comes it would be felt by
-who types then. So the modules are read one by one in a thread, each only after a pause in typing.
-Reading one module reads others: before each of them the thread waits until the event loop
-has nothing left to do.
+An import holds the interpreter's lock. During the first answer it would delay keys. The modules are therefore
+imported one by one in a thread, each after a pause in typing. As a module imports others, the thread also
+waits before each of those until the event loop is idle.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ _complete: dict[str, ModuleType] = {}
 
 
 async def bring(name: str) -> ModuleType:
-    """Import a module in a thread that gives way to the event loop."""
+    """Import a module in a thread that yields to the event loop."""
     known = _complete.get(name)
     if known is None or sys.modules.get(name) is not known:
         known = _complete[name] = await yielding_thread(lambda: importlib.import_module(name))
@@ -59,7 +58,9 @@ async def bring(name: str) -> ModuleType:
 
 
 async def bring_surface() -> None:
-    """Import in the same way what shows a session, the tools too, as they say how calls look."""
+    """Import the modules that show a session in a yielding thread, including tools, which define displays of
+    calls.
+    """
     for name in SURFACE:
         await bring(name)
     from tools.discovery import discover
@@ -73,7 +74,7 @@ async def bring_surface() -> None:
 
 
 async def bring_engine() -> None:
-    """Import in the same way what opening a session in this process needs."""
+    """Import the modules that open a session in this process, in a yielding thread."""
     from agent.api.opening import READ_FIRST
 
     for name in READ_FIRST:
@@ -81,7 +82,7 @@ async def bring_engine() -> None:
 
 
 async def yielding_thread(work: Callable[[], Result]) -> Result:
-    """Do something in a thread whose imports give way to the event loop."""
+    """Run `work` in a thread whose imports yield to the event loop."""
     courtesy = _Courtesy(asyncio.get_running_loop())
 
     def courteous() -> Result:
@@ -94,10 +95,10 @@ async def yielding_thread(work: Callable[[], Result]) -> Result:
 
 @contextmanager
 def _standing_first(courtesy: _Courtesy) -> Iterator[None]:
-    """Put it before those who find modules.
+    """Put `courtesy` first in `sys.meta_path` while the block runs.
 
-    The list is exchanged, never changed: another thread that imports goes through it just now, and
-    would pass over a finder, and so find nothing, when those behind the first move up.
+    The list is replaced, never modified: another thread that imports may iterate over it, and would skip a
+    finder if the entries moved up.
     """
     with _changing:
         sys.meta_path = [courtesy, *sys.meta_path]
@@ -109,10 +110,10 @@ def _standing_first(courtesy: _Courtesy) -> Iterator[None]:
 
 
 class _Courtesy:
-    """Finds no module: it stands before those who do, as imports have no other place to stop at.
+    """A module finder that finds nothing, but makes imports of one thread wait for the event loop.
 
-    In the thread that began it, each import waits there until the event loop has come round,
-    so that keys and pictures share the interpreter with one module at most.
+    A finder is the only place where an import can be stopped. Each import of the thread waits until the event
+    loop has run once, so that keys and pictures are delayed by one module at most.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -123,14 +124,15 @@ class _Courtesy:
         self._in_vain = 0
 
     def begin(self) -> None:
-        """From now on the imports of this thread give way."""
+        """Make the imports of the current thread yield from now on."""
         self._thread = threading.get_ident()
 
     def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
-        """Wait for the event loop in the thread that gives way; in any other, let that one go on.
+        """Wait for the event loop in the yielding thread; called from any other, let the yielding thread
+        continue.
 
-        Waits are short, as no other thread can begin to read a module meanwhile, and few in a row,
-        as the loop may itself be waiting for what this thread reads.
+        Waits are short, as other threads cannot import at the same time, and few in a row, as the loop may
+        itself wait for this import.
         """
         if threading.get_ident() != self._thread:
             self._in_vain = TRIES
@@ -148,9 +150,10 @@ class _Courtesy:
 
 
 async def warm_up(last_key: Callable[[], float], touched: asyncio.Event, *, asks: bool = True) -> None:
-    """Read ahead what draws an answer and, once somebody has begun to type, what `asks` for one.
+    """Import what draws an answer and, once the person starts typing, what `asks` for one.
 
-    `last_key` is when a key was pressed last, on the monotonic clock; `touched` is set with the first.
+    `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
+    one.
     """
     await read(DRAWING, last_key)
     await _quiet(last_key)
@@ -163,7 +166,7 @@ async def warm_up(last_key: Callable[[], float], touched: asyncio.Event, *, asks
 
 
 async def read(modules: Sequence[str], last_key: Callable[[], float]) -> None:
-    """Import `modules` as `bring` does, each after a pause in typing; a missing one is passed over."""
+    """Import `modules` as `bring` does, each after a pause in typing; missing ones are skipped."""
     for name in modules:
         if name in sys.modules:
             continue

@@ -1,7 +1,7 @@
-"""The end of a session that goes on, shown before what opens it has been read.
+"""A preview of the resumed session's end, shown before the modules that open it are imported.
 
-What works on a session is most of the program; what shows its last words is a small part of it.
-So a person who comes back reads on while the rest comes in.
+Working on a session needs most of the program, showing its last messages only a small part. A returning
+person can read on while the rest is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Show = Callable[[Sequence["Node"]], None]
 
 
 class ResumedSession(NamedTuple):
-    """Which session goes on."""
+    """The session to resume."""
 
     id: str | None
     """Id, start of an id, or title; None: the last one of the folder."""
@@ -32,7 +32,7 @@ class ResumedSession(NamedTuple):
 
 
 def changing(show: Show) -> Show:
-    """`show`, which is not troubled with what it showed the time before."""
+    """Return a function that calls `show` only with values that differ from the last one."""
     before: tuple[Node, ...] | None = None
 
     def show_news(path: Sequence[Node]) -> None:
@@ -45,7 +45,7 @@ def changing(show: Show) -> Show:
 
 
 async def resume_preview(home: Home, wanted: ResumedSession, show: Show) -> None:
-    """Show the end of a session. Where that does not work nothing is said: the opening will say why."""
+    """Show the end of a session. Errors are ignored, as opening the session will report them."""
     if not home.database.is_file():
         return
     for name in PARTS:

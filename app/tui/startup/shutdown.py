@@ -1,4 +1,4 @@
-"""Leaving on a signal: in good order if that is possible, and after a while in any case."""
+"""Leaving on a signal: an orderly shutdown if possible, a forced one after a while."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ GRACE = 15.0
 
 
 def on_signals(leave: Callable[[int], None]) -> None:
-    """From now on let signals call `leave` on the running event loop, with the exit code they stand for.
+    """Make signals call `leave` on the running event loop, with the matching exit code.
 
-    Not a handler of the loop: this one is heard even while the loop is held up.
+    The handler is not one of the event loop, so it runs even while the loop is blocked.
     """
     loop = asyncio.get_running_loop()
 
@@ -49,7 +49,7 @@ def on_signals(leave: Callable[[int], None]) -> None:
 
 
 def ensure_end(code: int, seconds: float = GRACE) -> None:
-    """End the program in so many seconds if it is still there. What was said is on the disk."""
+    """End the program after `seconds` if it still runs. The conversation is already on disk."""
     timer = Timer(seconds, _end, (code,))
     timer.daemon = True
     timer.start()
@@ -65,7 +65,7 @@ def _end(code: int) -> None:
 
 
 def _threads() -> str:
-    """What every thread does at the moment."""
+    """Return the current stack of every thread."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file)
         file.seek(0)

@@ -1,11 +1,9 @@
-"""The still frame that stands while the program is read from disk, and the terminal it stands on.
+"""The still frame shown while the program is loaded, and the terminal it is drawn on.
 
-It is there some milliseconds after the start, in the place and the colours of the first
-real frame. So this module imports next to nothing: every import here is waited for.
-
-From the first byte on the terminal neither echoes nor edits lines, so what is typed
-waits in order until the application reads it. Whatever ends the program before that
-(ctrl+c, a signal, an error) gives the terminal back as it was.
+It appears some milliseconds after the start, in the place and colours of the first real frame. This module
+therefore imports next to nothing. From the first byte on, the terminal neither echoes nor edits lines, so
+typed keys wait in order until the application reads them. Whatever ends the program before that (ctrl+c, a
+signal, an error) restores the terminal.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ INPUT, OUTPUT = 0, 2
 
 
 class Skeleton:
-    """A terminal that was taken over: its settings before, and what was typed before that."""
+    """A terminal with the still frame: its original settings, and the keys typed before the frame."""
 
     def __init__(self) -> None:
         self.before = termios.tcgetattr(INPUT)
@@ -50,7 +48,7 @@ class Skeleton:
         self._taken = False
 
     def show(self, picture: str) -> None:
-        """Take the terminal over and draw."""
+        """Set up the terminal and draw `picture`."""
         import signal
 
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -61,16 +59,18 @@ class Skeleton:
         _write(ENTER + BEGIN + picture + END)
 
     def hand_over(self) -> None:
-        """The application draws from now on; it leaves the other screen itself."""
+        """Leave the terminal to the application, which draws from now on and leaves the alternate screen
+        itself.
+        """
         self._stands = False
 
     @property
     def stands(self) -> bool:
-        """Whether the still frame is on the terminal, and nothing else."""
+        """True while only the still frame is on the terminal."""
         return self._stands
 
     def leave(self) -> None:
-        """Give the terminal back as it was. Once is enough, more does no harm."""
+        """Restore the terminal. Repeated calls do no harm."""
         if self._stands:
             self._stands = False
             _write(LEAVE)
@@ -82,18 +82,18 @@ class Skeleton:
                 return  # the terminal has gone
 
     def put_back(self) -> None:
-        """Give the terminal back, whatever the application has asked of it since."""
+        """Restore the terminal, including modes that the application has set."""
         self._stands = True
         _write(ALL_OFF)
         self.leave()
 
     def _end(self, code: int) -> None:
-        """Leave at once. The application may have begun, but does not hear signals yet."""
+        """Exit at once, on a signal that the application does not handle yet."""
         self.put_back()
         os._exit(code)
 
     def _silence(self) -> None:
-        """No echo, no line editing; ctrl+c still interrupts, as nobody else would hear it yet."""
+        """Switch off echo and line editing; ctrl+c still interrupts, as nothing else would handle it yet."""
         iflag, oflag, cflag, lflag, ispeed, ospeed, cc = self.before
         lflag &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN)
         iflag &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
@@ -113,7 +113,7 @@ _shown: Skeleton | None = None
 def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
     """Draw the still frame if the command line opens the full screen of a capable terminal.
 
-    Any other gets no frame: it may be a mistake that must be reported.
+    Other command lines get no frame, as they may contain a mistake that must be reported.
     """
     global _shown
     if environ.get("TERM", "dumb") in ("", "dumb") or fast_options(arguments) is None:
@@ -131,24 +131,24 @@ def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> S
 
 
 def drawn_frame() -> Skeleton | None:
-    """The frame that was drawn in this process, if one was."""
+    """Return the frame that was drawn in this process, or None."""
     return _shown
 
 
 def leave() -> None:
-    """Give the terminal back, if it was taken over."""
+    """Restore the terminal if a frame was drawn."""
     if _shown is not None:
         _shown.leave()
 
 
 def put_back() -> None:
-    """Give the terminal back in an emergency, if it was taken over."""
+    """Restore the terminal in an emergency, if a frame was drawn."""
     if _shown is not None:
         _shown.put_back()
 
 
 def size(environ: Mapping[str, str]) -> tuple[int, int]:
-    """Columns and rows, told by the environment or the terminal. Raises `OSError` if by none."""
+    """Return columns and rows from the environment or the terminal. Raises `OSError` without either."""
     terminal = os.get_terminal_size(1)
     told = (environ.get("COLUMNS", ""), environ.get("LINES", ""))
     columns, rows = (
@@ -159,7 +159,7 @@ def size(environ: Mapping[str, str]) -> tuple[int, int]:
 
 
 def picture(look: startup_theme_read.Look, columns: int, rows: int) -> str:
-    """The still frame: background, top line, rules, the column of the panes, the empty prompt."""
+    """Return the still frame: background, top line, rules, the column of the panes, the empty prompt."""
     ground = look["ground"]
     parts = [f"\x1b[0;{ground}m\x1b[H\x1b[2J"]
     if columns < SMALLEST[0] or rows < SMALLEST[1]:

@@ -1,11 +1,10 @@
-"""The kept look of the first frame, read so that a start need not read settings and skins.
+"""Reading the saved look of the first frame, so that a start need not read settings and skins.
 
-A small file in the home folder holds the few styles of the still frame and the skin itself,
-both validated when they were written. It counts only while everything they were made from
-is as it was: settings, skins, the program, and what the environment says of the terminal.
-It holds nothing but looks: without it, or with a wrong one, the default skin stands for a moment.
-
-As `app.tui.startup.skeleton`, which reads it, this imports next to nothing.
+A small file in the home folder holds the few styles of the still frame and the skin itself, both validated
+when they were written. The file is valid only while all its sources are unchanged: settings, skins, the
+program, and the environment's information about the terminal. It holds nothing but looks: if it is missing or
+wrong, the default skin appears for a moment. Like `app.tui.startup.skeleton`, which uses it, this module
+imports next to nothing.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ WORDS = {"name": 24, "symbol": 2}
 
 
 def default_look(environ: Mapping[str, str]) -> Look:
-    """What is drawn when nothing is remembered."""
+    """Return the look that is drawn without a saved one."""
     many = environ.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit")
     return NIGHT if many and not environ.get("NO_COLOR") else PLAIN
 
 
 def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
-    """The look of the still frame: as remembered if that still holds, else the default."""
+    """Return the saved look of the still frame if it is still valid, else the default."""
     lines = remembered_lines(arguments, environ)
     look: Look = {}
     for line in lines[:-1]:
@@ -70,7 +69,7 @@ def read_look(arguments: Sequence[str], environ: Mapping[str, str]) -> Look:
 
 
 def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The lines that still hold; the last one is the skin, as JSON. Empty when there are none."""
+    """Return the saved lines if they are still valid, else none. The last line is the skin as JSON."""
     place = path(environ)
     try:
         with open(place, "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes
@@ -84,7 +83,7 @@ def remembered_lines(arguments: Sequence[str], environ: Mapping[str, str]) -> li
 
 
 def is_look(look: Look) -> bool:
-    """Whether this is complete and would draw nothing but a frame."""
+    """Return whether the look is complete and safe to draw."""
     if look.keys() != PLAIN.keys() or not look["side"].isascii() or not look["side"].isdigit():
         return False
     words = all(len(look[name]) <= most and look[name].isprintable() for name, most in WORDS.items())
@@ -93,18 +92,18 @@ def is_look(look: Look) -> bool:
 
 
 def home_of(environ: Mapping[str, str]) -> str:
-    """The home folder, as `agent.core.home` has it."""
+    """Return the home folder, like `agent.core.home`."""
     named = environ.get("HERMES_HOME", "")
     return os.path.expanduser(named) if named else os.path.expanduser("~/.hermes")  # noqa: PTH111
 
 
 def path(environ: Mapping[str, str]) -> str:
-    """The file that is read and written here."""
+    """Return the path of the saved look."""
     return os.path.join(home_of(environ), NAME)  # noqa: PTH118
 
 
 def folder_of(arguments: Sequence[str]) -> str:
-    """The folder the command line names, or the current one."""
+    """Return the folder that the command line names, or the current one."""
     for index, word in enumerate(arguments):
         if word.startswith("--cwd="):
             return word[6:]
@@ -114,7 +113,7 @@ def folder_of(arguments: Sequence[str]) -> str:
 
 
 def signature(arguments: Sequence[str], environ: Mapping[str, str]) -> str:
-    """A short text that changes when anything changes that the look was made from."""
+    """Return a short text that changes whenever a source of the look changes."""
     home = home_of(environ)
     skins = os.path.join(home, "skins")  # noqa: PTH118
     here = os.path.dirname(__file__)  # noqa: PTH120

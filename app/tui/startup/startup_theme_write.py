@@ -1,4 +1,4 @@
-"""Writing what `app.tui.startup.startup_theme_read` reads: how the first frame of the next start looks."""
+"""Writing the look of the next start's first frame, which `app.tui.startup.startup_theme_read` reads."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 
 
 def look_of(app: AppearancePort) -> startup_theme_read.Look:
-    """The still frame as the application looks now."""
+    """Return the still frame in the application's current look."""
     side = app.session.workbench.state()["width"]
     return drawn_in(app.appearance.shown, side, COLOR_SYSTEMS.get(app.console.color_system or ""))
 
 
 def drawn_in(skin: Skin, side: int, colors: ColorSystem | None) -> startup_theme_read.Look:
-    """The still frame in the colours of `skin`, its column of panes `side` cells wide."""
+    """Return the still frame in the colours of `skin`, with a column of panes `side` cells wide."""
     palette = Palette(skin)
 
     def style(role: str, background: str = "background", *, bold: bool = False) -> str:
@@ -56,9 +56,9 @@ def drawn_in(skin: Skin, side: int, colors: ColorSystem | None) -> startup_theme
 
 
 def keep(signature: str, look: startup_theme_read.Look, skin: Skin, environ: Mapping[str, str]) -> None:
-    """Write the look for the next start, unless it stands there already. A failure is a line in the log.
+    """Write the look for the next start, unless it is already stored. A failure is logged.
 
-    `signature` is that of the moment before the settings were read.
+    `signature` was computed before the settings were read.
     """
     from tools.kit.files import write_atomically
 
@@ -75,7 +75,7 @@ def keep(signature: str, look: startup_theme_read.Look, skin: Skin, environ: Map
 
 
 def kept_skin(arguments: Sequence[str], environ: Mapping[str, str]) -> Skin | None:
-    """The skin of last time, if all it was made from is as it was; None when that is not known."""
+    """Return the skin of the last start if its sources are unchanged; None otherwise."""
     lines = startup_theme_read.remembered_lines(arguments, environ)
     try:
         return _skin(json.loads(lines[-1])) if lines else None
@@ -84,7 +84,7 @@ def kept_skin(arguments: Sequence[str], environ: Mapping[str, str]) -> Skin | No
 
 
 def _skin(data: Any) -> Skin | None:
-    """The skin in `data`; None when anything about it is not as it is written by `keep`."""
+    """Return the skin in `data`; None if anything differs from the form that `keep` writes."""
     example = asdict(Skin())
     if not isinstance(data, dict) or data.keys() != {field.name for field in fields(Skin)}:
         return None
@@ -104,7 +104,9 @@ def _skin(data: Any) -> Skin | None:
 
 
 def _parameters(style: Style, colors: ColorSystem | None) -> str:
-    """The numbers between `ESC [` and `m`. `Style.render` would keep the depth it was first asked for."""
+    """Return the numbers between `ESC [` and `m`. `Style.render` would cache the colour depth of its first
+    call.
+    """
     codes = ["1"] if style.bold else []
     if colors is not None:
         codes += style.color.downgrade(colors).get_ansi_codes() if style.color else ()

@@ -1,1 +1,1 @@
-"""The terminal: what comes from it, what goes to it."""
+"""Input from the terminal, and output to it."""

@@ -1,4 +1,4 @@
-"""Answers of the terminal to questions about more than keys: what it offers, and what its clipboard holds."""
+"""Answers of the terminal to queries about its abilities and its clipboard."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _SMALLEST, _LARGEST = 4, 200
 
 
 class ClipboardRefusedError(Exception):
-    """The terminal does not hand out its clipboard, or did not finish."""
+    """The terminal refuses access to its clipboard, or did not finish its answer."""
 
 
 class TerminalAnswers:
-    """Hands what the terminal answers to the listener; otherwise it is dropped."""
+    """Passes answers of the terminal to the current listener; without one they are dropped."""
 
     def __init__(self) -> None:
         self._listener: tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]] | None = None
 
     def receive_answer(self, answer: str) -> None:
-        """Take in an answer. May be called from every thread."""
+        """Pass an answer to the listener. May be called from every thread."""
         if self._listener is not None:
             loop, queue = self._listener
             loop.call_soon_threadsafe(queue.put_nowait, answer)
 
     @contextmanager
     def listen(self) -> Iterator[asyncio.Queue[str]]:
-        """The answers that come meanwhile. One listens at a time."""
+        """Yield a queue of the answers that arrive during the block. The latest listener gets them."""
         queue: asyncio.Queue[str] = asyncio.Queue()
         before, self._listener = self._listener, (asyncio.get_running_loop(), queue)
         try:
@@ -54,7 +54,7 @@ class TerminalAnswers:
 
 
 async def sixel_cell(write: Callable[[str], None], answers: TerminalAnswers) -> tuple[int, int] | None:
-    """Pixels of a cell, across and down, of a terminal that knows sixel graphics; None for any other."""
+    """Return the width and height of a cell in pixels if the terminal supports sixel graphics, else None."""
     cell: tuple[int, int] | None = None
     with answers.listen() as queue:
         write(GRAPHICS)
@@ -74,9 +74,9 @@ async def sixel_cell(write: Callable[[str], None], answers: TerminalAnswers) -> 
 async def clipboard_of_terminal(
     write: Callable[[str], None], answers: TerminalAnswers, largest: int
 ) -> bytes | None:
-    """The image in the clipboard, from the terminal itself (OSC 5522), so also over SSH.
+    """Return the image in the terminal's clipboard (OSC 5522), which also works over SSH.
 
-    Empty if it holds none; None where the terminal does not offer that. Raises `ClipboardRefusedError`.
+    Empty if there is no image; None if the terminal does not support this. Raises `ClipboardRefusedError`.
     """
     with answers.listen() as queue:
         write(OFFERED)
@@ -101,7 +101,7 @@ async def _offers(queue: asyncio.Queue[str]) -> bool:
 
 
 async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:
-    """The first of our kinds that comes whole."""
+    """Return the first complete image of a supported type."""
     found: dict[str, bytearray] = {}
     seconds = CONSENT_SECONDS
     while True:

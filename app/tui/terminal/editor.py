@@ -1,4 +1,4 @@
-"""The person's own editor, for a draft."""
+"""Editing a draft in the person's own editor."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ MAX_CHARS = 4_000_000
 
 
 def edit(text: str, environ: Mapping[str, str] = os.environ) -> str:
-    """`text` as the person left it in `$VISUAL` or `$EDITOR`. Waits for the editor; it has the terminal.
+    """Open `text` in `$VISUAL` or `$EDITOR`, which takes over the terminal; wait for it and return the
+    result.
 
-    The draft lies in a private file meanwhile. Raises `HermesError` if there is no such editor or it fails.
+    The draft is kept in a private file during that time. Raises `HermesError` if there is no editor or it
+    fails.
     """
     command = environ.get("VISUAL") or environ.get("EDITOR") or FALLBACK
     try:

@@ -1,4 +1,4 @@
-"""Progress of pip in a few words: how much was fetched, how long it takes, what comes after it.
+"""Progress of pip in a few words: how much is downloaded, remaining time, later steps.
 
 Reads the output of a command with `--progress-bar raw`. Needs the standard library only, as `make run` uses
 it before anything is installed: `python app/tui/terminal/pip_progress.py MEGABYTES COMMAND …`.
@@ -23,10 +23,10 @@ _IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is 
 
 
 class PipProgress:
-    """Reads one line after the other."""
+    """The progress read from pip's output lines."""
 
     def __init__(self, expected: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """`expected`: bytes that are fetched if nothing is there yet."""
+        """`expected` is the number of bytes to download if nothing is installed yet."""
         self._expected = expected
         self._clock = clock
         self._begun = clock()
@@ -34,7 +34,7 @@ class PipProgress:
         self._name = ""
 
     def read(self, line: str) -> str:
-        """What to show after a line; empty if it tells nothing new."""
+        """Return the text to show after a line; empty if nothing changed."""
         text = line.strip()
         if text.startswith("Progress ") and len(parts := text.split()) == 4 and parts[1].isdigit():
             self._current = int(parts[1])
@@ -66,9 +66,9 @@ class PipProgress:
 def run(
     command: Sequence[str], expected: int, show: Callable[[str], None], umask: int = -1
 ) -> tuple[int, str]:
-    """Run a command, and `show` what it does; its exit code and its last lines. Blocks.
+    """Run a command and `show` its progress; return its exit code and its last lines. Blocks.
 
-    `umask`: of the command; -1 for the one of this process.
+    `umask` applies to the command; -1 means that of this process.
     """
     progress, last = PipProgress(expected), ""
     kept: list[str] = []
@@ -94,7 +94,9 @@ def run(
 
 
 def with_raw_progress(command: Sequence[str]) -> list[str]:
-    """The command with output that can be read, if it is `PYTHON -m pip install …` of a pip that has it."""
+    """Return the command with readable output, if it is `PYTHON -m pip install …` with a pip that supports
+    it.
+    """
     return [*command, "--progress-bar", "raw"] if _has_raw_progress(command) else list(command)
 
 
@@ -107,7 +109,7 @@ def _has_raw_progress(command: Sequence[str]) -> bool:
 
 
 class ProgressLine:
-    """Shows progress on stderr: one line that changes on a terminal, else a line every few seconds."""
+    """Progress on stderr: a line that is rewritten on a terminal, else a new line every few seconds."""
 
     def __init__(self, lead: str = "  ") -> None:
         self._lead = lead
@@ -115,7 +117,7 @@ class ProgressLine:
         self._at = 0.0
 
     def show(self, words: str) -> None:
-        """Show it in place of what was shown before."""
+        """Replace the visible text."""
         now = time.monotonic()
         if self._is_terminal:
             print(f"\r\x1b[K{self._lead}{words}", end="", file=sys.stderr, flush=True)
@@ -124,13 +126,13 @@ class ProgressLine:
             print(f"{self._lead}{words}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line."""
         if self._is_terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`MEGABYTES COMMAND …`: run it; what it said is shown only if it fails."""
+    """Run `MEGABYTES COMMAND …`; show its output only if it fails."""
     line = ProgressLine()
     code, said = run(with_raw_progress(arguments[1:]), int(arguments[0]) * 1_000_000, line.show)
     line.end()

@@ -1,10 +1,9 @@
-"""Input of the terminal on its way to the application: keys for the parser, pastes whole.
+"""Input from the terminal to the application: keys for Textual's parser, pastes as whole texts.
 
-Textual reads strict UTF-8 and looks for keys within pastes as well: one wrong byte would leave the
-application deaf, and a pasted escape sequence would press keys. So pastes are taken out before its
-parser sees them, wrong bytes are replaced, and what the parser stumbles over is dropped. Nothing is
-read while the application is behind, and of a mouse on its way only the last place counts, so that
-a storm of events waits in the terminal instead of in here.
+Textual reads strict UTF-8 and looks for keys within pastes as well: one wrong byte would stop all input, and
+a pasted escape sequence would press keys. So pastes are removed before its parser sees them, wrong bytes are
+replaced, and sequences on which the parser fails are dropped. Nothing is read while the application is
+behind, and of successive mouse moves only the last counts, so that a flood of events waits in the terminal.
 """
 
 from __future__ import annotations
@@ -66,12 +65,12 @@ _PIECE = (
 
 @cache
 def _compile_pattern(pattern: str) -> re.Pattern[bytes]:
-    """Compiled when it is first needed: the first picture does without."""
+    """Compile a pattern on first use, as the first picture does not need it."""
     return re.compile(pattern.encode("ascii"), re.VERBOSE | re.DOTALL)
 
 
 class SequenceKind(Enum):
-    """What a piece is."""
+    """The kind of a piece of input."""
 
     TEXT = auto()
     """Characters as they were typed, without escape."""
@@ -86,14 +85,14 @@ class SequenceKind(Enum):
 
 
 class InputPiece(NamedTuple):
-    """A part of what came, with the bytes it is made of."""
+    """A part of the input, with its bytes."""
 
     kind: SequenceKind
     data: bytes
 
 
 def pieces(data: bytes) -> Iterator[InputPiece]:
-    """Take apart what ends with no `unfinished` sequence. Nothing is left out. Pure."""
+    """Split input that does not end within a sequence into pieces. Nothing is left out. Pure."""
     if data and ESCAPE not in data:
         yield InputPiece(SequenceKind.TEXT, data)
         return
@@ -103,23 +102,25 @@ def pieces(data: bytes) -> Iterator[InputPiece]:
 
 
 def unfinished_length(data: bytes) -> int:
-    """How many of the last bytes may be the beginning of a sequence. Pure."""
+    """Return how many of the last bytes may be the beginning of a sequence. Pure."""
     found = _compile_pattern(_BEGUN).search(data, max(0, len(data) - LONGEST)) if ESCAPE in data else None
     return len(data) - found.start() if found else 0
 
 
 def is_pressed(begun: bytes) -> bool:
-    """Whether an `unfinished` sequence that does not go on is keys that a person pressed. Pure."""
+    """Return whether an unfinished sequence without continuation consists of keys that a person pressed.
+    Pure.
+    """
     return len(begun) <= len(b"\x1b[") or not begun.startswith(ESCAPE)
 
 
 def is_key(piece: str) -> bool:
-    """Whether a piece that means nothing as a whole is keys that a person pressed. Pure."""
+    """Return whether a piece without a meaning as a whole consists of keys that a person pressed. Pure."""
     return len(piece) <= len("\x1b[") or piece.startswith("\x1bO")
 
 
 def goes_on(begun: bytes, data: bytes) -> bool:
-    """Whether `data` begins with the rest of what only a terminal says, after `begun` was given up. Pure."""
+    """Return whether `data` completes a terminal's sequence whose beginning `begun` was given up. Pure."""
     found = _compile_pattern(_REPORT).match(begun + data)
     # One byte may be a key as well.
     return found is not None and found.end() > len(begun) + 1
@@ -150,24 +151,23 @@ _ABORTS = (b"\x1b", b"\x03")
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """The text of a paste, or a part of it; as it was sent, except for zero bytes."""
+    """The text of a paste or of a part of it, unchanged except for removed zero bytes."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What the terminal answered to a question of ours: the whole sequence."""
+    """The terminal's answer to a query of ours: the whole sequence."""
 
     text: str
 
 
 class InputDecoder:
-    """Takes bytes apart into keys and pastes. Times are seconds of any clock.
+    """Splits bytes into keys and pastes. Times are seconds of any clock.
 
-    Keys are given as text without escape, or as one whole sequence that begins with it. What a
-    terminal answers to other programs, and sequences that do not go on, are left out; answers that we may
-    have asked for are given as such.
+    Keys are given as text without escape, or as one whole sequence that begins with it. Answers to other
+    programs and incomplete sequences are dropped; possible answers to our queries are given as `Answered`.
     """
 
     def __init__(self) -> None:
@@ -180,13 +180,15 @@ class InputDecoder:
 
     @property
     def deadline(self) -> float | None:
-        """When what is held back, as more may belong to it, is given up with `idle`; None if nothing is."""
+        """The time at which `idle` gives up held bytes that may be the start of a sequence; None if there are
+        none.
+        """
         if not self._held:
             return None
         return self._last + (constants.ESCAPE_DELAY if is_pressed(self._held) else SILENCE)
 
     def feed(self, data: bytes, now: float) -> list[Heard]:
-        """What has become complete with `data`."""
+        """Return the keys and pastes that `data` completes."""
         silent, self._last = now - self._last >= SILENCE, now
         found: list[Heard] = []
         if self._paste is not None and silent and data.startswith(_ABORTS) and not _is_end(data):
@@ -210,13 +212,13 @@ class InputDecoder:
         return found
 
     def idle(self, now: float) -> list[Heard]:
-        """What silence completes: keys that were no more than that, a paste as far as it is here."""
+        """Return the keys and partial pastes that a pause in the input completes."""
         if self.deadline is not None and now >= self.deadline:
             return self._let_go()
         return self._part() if self._paste and now - self._last >= SILENCE else []
 
     def _let_go(self) -> list[Heard]:
-        """Give up what was held back: it is a key, or the beginning of what does not go on."""
+        """Give up the held bytes: return them as a key, or drop them as an incomplete sequence."""
         data, self._held = self._held, b""
         self._gone += data
         if not is_pressed(data):
@@ -253,7 +255,7 @@ class InputDecoder:
         return rest
 
     def _part(self) -> list[Heard]:
-        """Hand on what there is of the paste; what may be a part of its end stays."""
+        """Return the paste received so far, except bytes that may be a part of its end marker."""
         assert self._paste is not None
         whole = len(self._paste) - _beginning_at_end(bytes(self._paste[-len(END) :]), END)
         text = self._decode_text(whole, final=False)
@@ -262,7 +264,7 @@ class InputDecoder:
         return [Pasted(text)] if text else []
 
     def _decode_text(self, size: int, *, final: bool) -> str:
-        """The first bytes of the paste as text; a character that is not whole waits unless it is `final`."""
+        """Decode the first bytes of the paste; unless `final`, an incomplete character waits."""
         assert self._paste is not None
         return self._text.decode(bytes(self._paste[:size]), final).replace("\x00", "")
 
@@ -271,7 +273,7 @@ Heard = str | Pasted | Answered
 
 
 def _is_answer(kind: SequenceKind, piece: bytes) -> bool:
-    """Whether a sequence answers what we ask of terminals. Pure."""
+    """Return whether a sequence may answer a query of ours. Pure."""
     if kind is SequenceKind.ANSWER:
         is_device = piece.startswith(b"\x1b[?") and piece.endswith(b"c")
         return is_device or piece.startswith((CLIPBOARD, b"\x1b[6;"))
@@ -291,7 +293,7 @@ def _is_end(data: bytes) -> bool:
 
 
 def _beginning_at_end(data: bytes, marker: bytes) -> int:
-    """How many of the last bytes may be the first ones of `marker`."""
+    """Return how many of the last bytes may be the first ones of `marker`."""
     return next((size for size in range(len(marker) - 1, 0, -1) if data.endswith(marker[:size])), 0)
 
 
@@ -304,8 +306,8 @@ def read_terminal(
 ) -> None:
     """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
 
-    `behind` tells how many messages the application has not taken yet; `answered` takes answers of the
-    terminal to questions that were not part of drawing.
+    `behind` returns how many messages the application has not handled yet; `answered` receives answers of the
+    terminal to queries that are not part of drawing.
     """
     decoder, keyboard = InputDecoder(), Keyboard()
     poll = select.poll()
@@ -330,13 +332,13 @@ def read_terminal(
 
 
 class Keyboard:
-    """Makes events of what was found. The parser is given sequences whole, and so never waits for more."""
+    """Turns decoded input into events. The parser gets whole sequences, so it never waits for more."""
 
     def __init__(self) -> None:
         self._parser = XTermParser()
 
     def to_messages(self, found: Iterable[Heard]) -> Iterator[Message]:
-        """The events; what cannot be read, or means nothing to us, is dropped."""
+        """Yield the events; unreadable or meaningless input is dropped."""
         for piece in found:
             if isinstance(piece, Pasted):
                 yield events.Paste(piece.text)
@@ -362,20 +364,20 @@ class Keyboard:
         return iter(made)
 
     def _begin_anew(self) -> None:
-        """A parser that waits for nothing, and knows of the terminal what the one before knew."""
+        """Start a new parser without pending input, with the old one's knowledge of the terminal."""
         old, self._parser = self._parser, XTermParser()
         for known in ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size"):
             setattr(self._parser, known, getattr(old, known))
 
 
 def _with_alt(event: events.Key) -> events.Key:
-    """The key as the Kitty protocol reports it with alt held: named so, and writing nothing."""
+    """Return the key as the Kitty protocol reports it with alt held: named so, and without a character."""
     key = event.key if "+" in event.key else f"alt+{event.key}"
     return events.Key(key, None)
 
 
 def merge_mouse_moves(found: Iterable[Message]) -> Iterator[Message]:
-    """Of moves of the mouse that follow each other only the last; everything else as it came."""
+    """Yield only the last of successive mouse moves, and all other events unchanged."""
     move: events.MouseMove | None = None
     for event in found:
         if move is not None and not isinstance(event, events.MouseMove):
@@ -400,10 +402,10 @@ _Key = cast(Any, Enum("_Key", [(name, name) for name in _SENT.values()]))
 
 
 def tell_apart() -> None:
-    """Know alt+enter, and alt with a digit, on terminals without the Kitty protocol.
+    """Make Textual recognize alt+enter, and alt with a digit, on terminals without the Kitty protocol.
 
-    They send escape and the key in one go. A person who presses one after the other takes longer than
-    Textual waits for the rest of a sequence (`ESCDELAY`, 100 ms), and is heard as before.
+    They send escape and the key together. If a person presses one after the other, it takes longer than
+    Textual waits for the rest of a sequence (`ESCDELAY`, 100 ms), so both keys still arrive separately.
     """
     for sequence, name in _SENT.items():
         cast(dict[str, Any], ANSI_SEQUENCES_KEYS)[sequence] = (_Key[name],)

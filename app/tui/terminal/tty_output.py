@@ -1,8 +1,7 @@
-"""The line to the terminal: what is drawn goes out without anybody waiting for it, and its loss is noticed.
+"""Output to the terminal, which never blocks, and detection of a lost terminal.
 
-A terminal can go away (its window is closed, its server killed) or stop reading (a network
-that hangs). Neither may hold up the program: what works goes on working, and what ends it
-still ends it.
+A terminal can go away (its window is closed, its server killed) or stop reading (a network that hangs).
+Neither may block the program: running work continues, and the program can still be ended.
 """
 
 from __future__ import annotations
@@ -52,8 +51,8 @@ _GONE = select.POLLHUP | select.POLLERR
 class TtyOutput:
     """Bytes to the terminal behind one descriptor. May be used from every thread; never raises, never waits.
 
-    `lost` is called once, on the event loop, when the terminal has gone; `caught_up` whenever a
-    terminal that stopped reading has taken what waited for it and lacks pictures since.
+    `lost` is called once, on the event loop, when the terminal has gone. `caught_up` is called whenever a
+    terminal that stopped reading has taken all waiting bytes, but misses pictures that were dropped.
     """
 
     def __init__(self, number: int, lost: Callable[[], None], caught_up: Callable[[], None]) -> None:
@@ -72,11 +71,11 @@ class TtyOutput:
 
     @property
     def backlog(self) -> int:
-        """Bytes that wait for the terminal."""
+        """The number of bytes not yet written to the terminal."""
         return len(self._waiting)
 
     def write(self, data: bytes) -> None:
-        """Send `data`, now or as soon as the terminal reads; pictures may be left out."""
+        """Send `data`, now or as soon as the terminal reads; pictures may be dropped."""
         with self._lock:
             self._send()
             if not self._needed and self._leaves_out(data):
@@ -88,18 +87,18 @@ class TtyOutput:
                 self._send()
 
     def hold(self) -> None:
-        """Leave nothing out from here to the next `settle`: it is about the terminal, not about pictures."""
+        """Drop nothing until the next `settle`, as the output sets up the terminal and is not a picture."""
         self._needed = True
 
     def settle(self) -> None:
-        """Wait until everything is out, as long as the terminal takes any of it."""
+        """Wait until everything is written, as long as the terminal still reads."""
         with self._lock:
             while self._waiting and self._room(PATIENCE):
                 self._send()
             self._needed = False
 
     def lose(self, cause: str) -> None:
-        """The terminal has gone: forget what waits for it, and tell."""
+        """Drop the waiting bytes and call `lost`, because the terminal has gone."""
         with self._lock:
             if self.gone:
                 return
@@ -110,7 +109,7 @@ class TtyOutput:
         self._loop.call_soon_threadsafe(self._lost)
 
     def _leaves_out(self, data: bytes) -> bool:
-        """Whether `data` is a picture for which the terminal is too far behind."""
+        """Return whether `data` is a picture to drop because the terminal is too far behind."""
         if is_word(data):
             return len(self._waiting) > WORDS_LIMIT
         slow = bool(self._waiting) and time.monotonic() - self._since > SLOW
@@ -130,7 +129,7 @@ class TtyOutput:
             self._loop.call_soon_threadsafe(self._listen)
 
     def _room(self, seconds: float) -> bool:
-        """Whether the terminal takes something now, or within so many seconds."""
+        """Return whether the terminal accepts output now, or within so many seconds."""
         # One object a look: a signal handler may look while a look goes on.
         poll = select.poll()
         poll.register(self._number, select.POLLOUT)
@@ -154,7 +153,7 @@ class TtyOutput:
             self._caught_up()
 
     def _look(self) -> None:
-        """Look now and then: without a signal, nobody tells that a terminal has gone."""
+        """Check from time to time whether the terminal has gone, as a signal may not report it."""
         with self._lock:
             self._room(0)
         if not self.gone:
@@ -162,10 +161,10 @@ class TtyOutput:
 
 
 def is_word(data: bytes) -> bool:
-    """Whether bytes for a terminal tell or ask it something instead of drawing. Pure.
+    """Return whether bytes set or query something in the terminal instead of drawing. Pure.
 
-    What is copied, a title, a notification, an image to hold; a mode that is set. No later picture brings
-    it back.
+    Examples are copied text, a title, a notification, a stored image or a mode. No later picture would repeat
+    them.
     """
     if data.startswith((b"\x1b]", b"\x1b_")):
         return True
@@ -174,9 +173,10 @@ def is_word(data: bytes) -> bool:
 
 
 def _open_output(number: int) -> tuple[int, int]:
-    """A descriptor of the terminal behind `number` that never waits, and how much it may be given at once.
+    """Return a non-blocking descriptor of the terminal behind `number`, and the largest write to it in bytes.
 
-    Opened again, because not waiting is a property that programs share with the descriptor they inherit.
+    The terminal is opened again, because programs share the non-blocking property with an inherited
+    descriptor.
     """
     try:
         return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK), PIECE
@@ -185,16 +185,16 @@ def _open_output(number: int) -> tuple[int, int]:
 
 
 def drop_unread_output() -> None:
-    """Let what is still said go nowhere if the terminal reads nothing, so that saying it ends."""
+    """Discard further output if the terminal reads nothing, so that writing does not block."""
     if not select.select([], [1], [], PATIENCE)[1]:
         log.warning("the terminal reads nothing any more; it could not be put back as it was")
         _lead_nowhere()
 
 
 def _lead_nowhere() -> None:
-    """Let reading from the lost terminal find nothing for good, and writing to it go nowhere.
+    """Make reading from the lost terminal find nothing, and discard writes to it, permanently.
 
-    Reading from one that hung up ends at once, time after time, and writing to it fails.
+    After a hang-up, reading would otherwise return end of file again and again, and writing would fail.
     """
     silent, _speaks = os.pipe()
     os.set_blocking(silent, False)
@@ -210,12 +210,11 @@ def lasting(
     answered: Callable[[str], None] = lambda _answer: None,
     drawn: Callable[[str], str] = str,
 ) -> type[Driver]:
-    """`driver`, drawing on a `TtyOutput`: it neither waits for the terminal nor outlives it.
+    """Return a subclass of `driver` that draws on a `TtyOutput`: it neither waits for the terminal nor
+    outlives it.
 
-    `answered` hears, in the thread that reads, what the terminal answers to questions of ours; `drawn` has
-    the last word on what is written.
-
-    One that reads no keys of its own draws on no terminal and stays as it is.
+    `answered` receives, in the thread that reads, the terminal's answers to our queries; `drawn` transforms
+    the output last. A driver that reads no keys draws on no terminal and is returned unchanged.
     """
     if not hasattr(driver, "run_input_thread"):
         return driver
@@ -231,7 +230,7 @@ def lasting(
 
         @property
         def backlog(self) -> int:
-            """Bytes that wait for the terminal."""
+            """The number of bytes not yet written to the terminal."""
             return self._line.backlog
 
         def write(self, data: str) -> None:
@@ -261,15 +260,15 @@ def lasting(
 
 
 class ControlFilter(LineFilter):
-    """Keeps characters that steer a terminal out of everything that is drawn.
+    """Removes terminal control characters from everything that is drawn.
 
-    Text is cleaned where it comes in; this is the last line of defence, for text
-    that found a way around. A row is as wide behind the filter as it was counted
-    before it: control characters count as no cell, so nothing stands in their place.
+    Text is cleaned when it comes in; this is the last defence, for text that was missed. A row has the same
+    width after the filter as it was counted before it: control characters count as zero cells, so nothing
+    replaces them.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same line; the very same list when there was nothing to take out."""
+        """Return the line without control characters; the identical list if there were none."""
         if all(segment.control is None and is_plain(segment.text) for segment in segments):
             return segments
         return [
@@ -280,7 +279,7 @@ class ControlFilter(LineFilter):
 
 
 def harmless(text: str) -> str:
-    """`text` without what steers a terminal, as wide as it was counted to be."""
+    """Return `text` without terminal control characters, with the width that was counted for it."""
     width, plain = cell_len(text), inert(text)
     fitted = set_cell_size(plain, width)
     if cell_len(fitted) != width:  # a joiner at an end swallows the blank beside it
@@ -290,12 +289,14 @@ def harmless(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_plain(text: str) -> bool:
-    """Whether nothing in the text steers a terminal, turns the direction of writing, or hides."""
+    """Return whether the text has no control characters, no changes of writing direction, and nothing
+    hidden.
+    """
     return not steers(text)
 
 
 def notification(text: str) -> str:
-    """The bytes that make a terminal notify a person: OSC 9, then the bell for those that know no better."""
+    """Return the bytes of a terminal notification: OSC 9, then the bell for terminals that do not know it."""
     line = one_line(text)[:200]
     if line[:1].isdigit():
         # Some terminals take a number here for one of their own orders: progress, folder, macro.
@@ -304,10 +305,10 @@ def notification(text: str) -> str:
 
 
 class TerminalAttention:
-    """Calls back a person who looks elsewhere.
+    """Notifies a person who looks at another window.
 
-    Only a terminal that reports focus can say so; without a report the person
-    counts as present, and nothing rings.
+    Only a terminal that reports focus can detect that; without a report the person counts as present, and
+    nothing rings.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -318,7 +319,7 @@ class TerminalAttention:
         """Whether the person wants to be called."""
 
     def call(self, text: str) -> bool:
-        """Notify, if the person is away and wants to know; tells whether it did."""
+        """Notify the person if they are away and want it; return whether it did."""
         calls = self.away and self.enabled
         if calls:
             self._write(notification(text))
@@ -326,7 +327,9 @@ class TerminalAttention:
 
 
 def speaking(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:
-    """`driver`, which hands its `write` to `hear` when it begins, for bytes outside pictures."""
+    """Return a subclass of `driver` that passes its `write` to `hear` at its start, for bytes outside
+    pictures.
+    """
 
     class SpeakingDriver(driver):
         def __init__(self, *arguments: Any, **options: Any) -> None:

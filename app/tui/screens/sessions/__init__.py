@@ -1,1 +1,1 @@
-"""Stored sessions: the list, and search over all of them."""
+"""Screens for stored sessions: the list, and search over all of them."""

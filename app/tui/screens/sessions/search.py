@@ -1,4 +1,4 @@
-"""Search as you type over all sessions; ends with the message to be opened."""
+"""The search-as-you-type screen over all sessions. Its result is the message to open."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _MONTH = 30 * 86_400
 
 
 class HitRows(RowList):
-    """The hits of one search, two lines each. Its cursor is moved from the field."""
+    """The hits of one search, two lines each. Keys of the input field move its cursor."""
 
     def __init__(self, now: Callable[[], float], moved: Callable[[], object]) -> None:
         super().__init__(self._draw_hit, search_text=lambda at: self.hits[at].snippet, empty=EMPTY)
@@ -109,7 +109,7 @@ class HitRows(RowList):
 
 
 class HitPreview(Widget):
-    """The messages around a hit, the first match in sight."""
+    """The messages around a hit, scrolled to the first match."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "HitPreview { width: 1fr; height: 1fr; }"
@@ -126,7 +126,7 @@ class HitPreview(Widget):
         self.refresh()
 
     def show(self, lines: list[Strip], match: int) -> None:
-        """Show these lines; the one numbered `match` is brought into sight."""
+        """Show the lines, scrolled to the one numbered `match`."""
         self._lines = lines
         height = max(self.size.height, 1)
         self._top = 0 if match < height - 1 else min(match - height // 3, max(len(lines) - height, 0))
@@ -143,7 +143,7 @@ class HitPreview(Widget):
 def excerpt_around(
     nodes: Sequence[Node], hit: SearchHit, query: Query, width: int, palette: Palette
 ) -> tuple[list[Strip], int]:
-    """Where a hit is from and the messages around it, wrapped; and the line of the first match. Pure."""
+    """Return a hit's place and the messages around it, wrapped, with the line of the first match. Pure."""
     dim = palette.style("dim")
     is_message = hit.source == MESSAGES
     since = moment(hit.created) if hit.created else ""
@@ -177,7 +177,9 @@ def _is_lit(row: Sequence[Segment], lit: Style) -> bool:
 
 
 def excerpt(node: Node, query: Query, *, whole: bool) -> str:
-    """What is shown of a message: of the hit the part around its match, of another its beginning. Pure."""
+    """Return the visible part of a message: with `whole` the part around the match, else the beginning.
+    Pure.
+    """
     text = expand_tabs(clean(readable(node.kind, node.content, node.data)).strip(), TAB)
     if not whole:
         return text if len(text) <= AROUND else text[:AROUND].rstrip() + " …"
@@ -192,7 +194,7 @@ def excerpt(node: Node, query: Query, *, whole: bool) -> str:
 
 
 def _runs(text: str, places: Sequence[tuple[int, int]], ink: Style, lit: Style) -> list[Segment]:
-    """The text in pieces, those at `places` lit."""
+    """Split the text into segments, those at `places` highlighted."""
     runs: list[Segment] = []
     at = 0
     for first, last in places:
@@ -202,7 +204,7 @@ def _runs(text: str, places: Sequence[tuple[int, int]], ink: Style, lit: Style) 
 
 
 def chips(asked: QueryLine) -> Content:
-    """The filters in force and what is wrong with others; without any, what there is. Pure."""
+    """Return the active filters and errors in others; without filters, the available ones. Pure."""
     parts: list[str | tuple[str, str]] = []
     for name, value in asked.chips:
         sign = "without " if name == "not" else f"{name} "
@@ -213,7 +215,7 @@ def chips(asked: QueryLine) -> Content:
 
 
 def found_by(ways: Sequence[str]) -> str:
-    """How a hit was found. Pure."""
+    """Return how a hit was found, in words. Pure."""
     return " + ".join("neighbours" if way == "nearby" else line(way) for way in ways)
 
 
@@ -221,7 +223,7 @@ NOTES = {"learnings": "learning", "skills": "skill", "memory": "note"}
 
 
 def kind_of(hit: SearchHit) -> str:
-    """Who said something, or what it is. Pure."""
+    """Return the author of a hit, or its kind if it is not a message. Pure."""
     if hit.source == MESSAGES:
         return who(hit.kind, hit.tool)
     name = NOTES.get(hit.source, line(hit.source))
@@ -238,14 +240,14 @@ def _same(one: SearchHit, other: SearchHit) -> bool:
 
 
 def who(kind: str, tool: str = "") -> str:
-    """Who said something. Pure."""
+    """Return the author of a message in words. Pure."""
     if kind == "tool":
         return line(tool) or "tool"
     return {"user": "you", "assistant": "model"}.get(kind, kind)
 
 
 def when(created: float, now: float) -> str:
-    """How long ago, or for what is older than a month the day. Pure."""
+    """Return how long ago a time was, or the date if that is more than a month. Pure."""
     seconds = now - created
     if seconds >= _MONTH:
         return time.strftime("%Y-%m-%d", time.localtime(created))
@@ -253,7 +255,7 @@ def when(created: float, now: float) -> str:
 
 
 def moment(created: float) -> str:
-    """Day and time. Pure."""
+    """Return a time as date and time of day. Pure."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(created))
 
 
@@ -276,7 +278,7 @@ KEYS = "⏎ open · ↑↓ move · ^R {other} first · esc back"
 
 
 class ChosenHit(NamedTuple):
-    """The message a person wants to see, and what was searched for."""
+    """The message to open, and the query that found it."""
 
     session: str
     node: int
@@ -284,7 +286,7 @@ class ChosenHit(NamedTuple):
 
 
 class ChosenNote(NamedTuple):
-    """Something that is not a message, and what it is."""
+    """A chosen hit that is not a message, and its kind."""
 
     source: str
     """`learnings`, `skills` or `memory`."""
@@ -293,9 +295,10 @@ class ChosenNote(NamedTuple):
 
 
 class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
-    """Each key begins a search and cancels the one before, so no older result comes after a newer one.
+    """The search screen. Each key starts a search and cancels the one before, so results never go back in
+    time.
 
-    What is newest is there at once; more and older hits follow when no key is pressed for a moment.
+    The newest hits appear at once; more and older hits follow after a short pause in typing.
     """
 
     CSS_PATH = "search.tcss"
@@ -334,12 +337,12 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
 
     @property
     def text(self) -> str:
-        """What is in the field."""
+        """The text in the input field."""
         return self._field.value
 
     @property
     def order(self) -> Order:
-        """How hits are sorted."""
+        """The sort order of the hits."""
         return self._order
 
     def compose(self) -> ComposeResult:
@@ -464,7 +467,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
 
 
 def hit_count_text(hits: SearchHits, order: Order) -> str:
-    """How many hits there are, as far as it is known, and how they are sorted. Pure."""
+    """Return the number of hits, as far as it is known, and their sort order. Pure."""
     more = "+" if hits.total >= MAX_HITS or not hits.complete else ""
     number = f"{hits.total:,}{more} hit{'' if hits.total == 1 and not more else 's'}"
     return f"{number} · {'newest' if order == 'newest' else 'best'} first"

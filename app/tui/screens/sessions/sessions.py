@@ -44,14 +44,14 @@ SEARCH_DELAY = 0.15
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session on the list; `snippet` is the text around what the search found."""
+    """A session in the list; `snippet` is the text around a search match."""
 
     session: Session
     snippet: str = ""
 
 
 class SessionsScreen(ClosableModal[str | None]):
-    """Ends with the id of the session to go on with, or None."""
+    """The list of sessions. Its result is the id of the session to open, or None."""
 
     CSS_PATH = "sessions.tcss"
     AUTO_FOCUS = "OptionList"
@@ -79,7 +79,7 @@ class SessionsScreen(ClosableModal[str | None]):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the list shows what was searched for, and beside it the session under the cursor."""
+        """True once list and preview are up to date with the search text and the cursor."""
         row = self._highlighted_row()
         shown = row is None or row.session.id == self._previewed
         return self._listed == self.query_one(Input).value and shown
@@ -97,7 +97,7 @@ class SessionsScreen(ClosableModal[str | None]):
         self._fill("")
 
     def on_key(self, event: events.Key) -> None:
-        """A letter that is not a key here begins a search."""
+        """Start a search with a letter that is not a key of this screen."""
         typed, field = event.character or "", self.query_one(Input)
         if typed.isalnum() and not field.has_focus and event.key not in self.active_bindings:
             event.stop()
@@ -223,12 +223,12 @@ class SessionsScreen(ClosableModal[str | None]):
 
 
 def title_of(session: Session) -> str:
-    """The title, or what stands for it in a session without one."""
+    """Return the title of a session, or a replacement if it has none."""
     return line(session.title) or "untitled"
 
 
 def label(row: SessionRow, now: float, current: str) -> Content:
-    """Two lines: the title, and when and where; or what was found. Pure."""
+    """Return two lines: the title, then time and folder, or the search match. Pure."""
     session = row.session
     mark = " ▶ " if session.id == current else "   "
     below = (
@@ -238,7 +238,7 @@ def label(row: SessionRow, now: float, current: str) -> Content:
 
 
 def preview(nodes: Sequence[Node]) -> Content:
-    """The end of a conversation as plain text. Pure."""
+    """Return the end of a conversation as plain text. Pure."""
     parts: list[str | tuple[str, str]] = []
     for node in nodes:
         text = clean(node.content).strip()
@@ -254,5 +254,5 @@ def preview(nodes: Sequence[Node]) -> Content:
 
 
 def age(seconds: float) -> str:
-    """`3 min ago`. Pure."""
+    """Return an age as `3 min ago`. Pure."""
     return f"{ago(seconds)} ago" if seconds >= 60 else "just now"

@@ -1,1 +1,1 @@
-"""Settings: the screen, and putting a change into effect."""
+"""The settings screen, and putting changes into effect."""

@@ -1,4 +1,4 @@
-"""The settings of the person who sits here: read, changed, and put into effect."""
+"""Reading, changing and applying the person's own settings."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ BUT = ("display.personality",)
 
 
 def takes_effect_at_once(key: str) -> bool:
-    """Whether a change of the dotted `key` is felt in the session that is open."""
+    """Return whether a change of the dotted `key` applies to the open session."""
     return key.partition(".")[0] in AT_ONCE and key not in BUT
 
 
 class Snapshot(NamedTuple):
-    """The settings at one moment."""
+    """All settings at one moment."""
 
     loaded: LoadedSettings
     """What is in force."""
@@ -38,17 +38,17 @@ class Snapshot(NamedTuple):
 
 
 class Preferences:
-    """Changes go to the person's own `config.yaml`; what the open session can take, it takes at once."""
+    """Changes the person's own `config.yaml`, and applies to the open session what can change there."""
 
     def __init__(self, app: AppearancePort) -> None:
         self._app = app
 
     async def read(self) -> Snapshot:
-        """All settings as they are now. What is wrong with a file is told in the result."""
+        """Return all current settings; problems in a file are part of the result."""
         return await asyncio.to_thread(self._load)
 
     async def change(self, key: str, text: str) -> None:
-        """Set a setting to what `text` means for it. Raises `ConfigError`; nothing is changed then."""
+        """Parse `text` and set the setting to its value. Raises `ConfigError`; then nothing is changed."""
         from agent.core.config.edit import set_setting
 
         if key == "display.skin":
@@ -63,7 +63,7 @@ class Preferences:
         await self._write(key, lambda home: set_setting(home, key, text))
 
     async def reset(self, key: str) -> None:
-        """Take a setting out of the file, so that its default holds. Raises `ConfigError`."""
+        """Remove a setting from the file, so that its default applies. Raises `ConfigError`."""
         from agent.core.config.edit import unset_setting
 
         await self._write(key, lambda home: unset_setting(home, key))
@@ -106,7 +106,7 @@ def _home() -> Home:
 
 
 def adopt(app: AppearancePort, settings: Settings) -> None:
-    """Let the application follow its own settings; what is wrong with the keys is told as a notice."""
+    """Apply the application's own settings; problems with the keys are shown as a notice."""
     from app.tui.commands.keys import resolve
     from app.tui.conversation.images import show_images
 

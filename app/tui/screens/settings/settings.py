@@ -1,4 +1,4 @@
-"""All settings on one screen: what they are, where they come from, and changing them."""
+"""The settings screen: all settings with their origin, and editors to change them."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ class SettingRow:
 
     @property
     def effect(self) -> str:
-        """When a change is felt."""
+        """When a change takes effect, in words."""
         return "at once" if takes_effect_at_once(self.key) else "next session"
 
     @property
     def search_text(self) -> str:
-        """What a filter looks through."""
+        """The text that a filter searches."""
         return f"{self.key} {self.value} {self.origin or 'default'} {self.help}"
 
 
 def rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> list[SettingRow]:
-    """All settings, section by section. `own` is what the person's file alone says."""
+    """Return all settings, by section. `own` holds the settings from the person's file only."""
     from agent.core.config.schema import Settings
 
     found: list[SettingRow] = []
@@ -118,7 +118,7 @@ def _members(section: str, loaded: LoadedSettings, own: LoadedSettings, keys: Ke
 
 
 def _paths(path: KeyPath, annotation: Any, value: Any) -> Iterator[KeyPath]:
-    """The settings below `path`; of what a person names, those that are there."""
+    """Yield the settings below `path`; in a mapping with free keys, the existing ones."""
     from agent.core.config import setting_names as names
 
     if section := names.section_of(annotation):
@@ -157,7 +157,7 @@ def _setting(path: KeyPath, field: Any, loaded: LoadedSettings, own: LoadedSetti
 
 
 def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
-    """How a setting of this type is changed, and what there is to choose from."""
+    """Return the editor kind for a setting of this type, and the possible choices."""
     if annotation is bool:
         return "switch", ("true", "false")
     if get_origin(annotation) is Literal:
@@ -169,7 +169,7 @@ def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
 
 
 def _key_rows(loaded: LoadedSettings, own: LoadedSettings, keys: Keys) -> Iterator[SettingRow]:
-    """Everything that can have keys, and what the file says beyond that."""
+    """Yield a row for everything that can have keys, and for other entries of the file."""
     wishes = loaded.settings.keys
     for id, each in bindables().items():
         by_default = " ".join(map(shown_key, each.keys)) or "none"
@@ -223,7 +223,7 @@ def _value_at(loaded: LoadedSettings, path: KeyPath) -> Any:
 
 
 def _source(loaded: LoadedSettings, path: KeyPath) -> SettingSource | None:
-    """Where a setting comes from; a mapping comes from where its first entry does."""
+    """Return the origin of a setting; that of a mapping is the origin of its first entry."""
     direct = loaded.sources.get(path)
     below = (source for at, source in loaded.sources.items() if at[: len(path)] == path)
     return direct or next(below, None)
@@ -254,7 +254,7 @@ def _override_text(
 
 
 def _text(value: Any, *, secret: bool = False) -> str:
-    """A value as one line; what looks like a secret is masked."""
+    """Return a value as one line; text that looks like a secret is masked."""
     from tools.text.redact import redact
     from widgets.rows.row_text import one_line
 
@@ -270,7 +270,7 @@ def _text(value: Any, *, secret: bool = False) -> str:
 
 
 def _initial_text(value: Any) -> str | None:
-    """What an editor begins with; None when it would show something secret."""
+    """Return the text an editor starts with; None if it would show a secret."""
     from tools.text.redact import redact
 
     if value is None:
@@ -289,7 +289,7 @@ Take = Callable[[str], Awaitable[None]]
 
 
 class LineEditor(Dialog[bool]):
-    """One line for one setting. It stays open, and says why, until the value is taken. True: it was."""
+    """A one-line editor for a setting. It shows errors and stays open until the value is accepted (True)."""
 
     at_once = True
 
@@ -338,7 +338,7 @@ class LineEditor(Dialog[bool]):
 
 
 class ChoiceEditor(Dialog[str | None]):
-    """The values a setting can have. Ends with the one that was chosen, or None."""
+    """The possible values of a setting. Its result is the chosen one, or None."""
 
     at_once = True
 
@@ -369,12 +369,12 @@ NAME_CELLS, NAME_SHARE = 27, 0.42
 
 
 class SettingsList(RowList):
-    """Draws `SettingRow`s. Tells with `Moved` that the cursor stands on another one."""
+    """A list of `SettingRow`s. It sends `Moved` when the cursor moves."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "open", "Change", show=False)]
 
     class Moved(Message):
-        """The cursor stands on another row."""
+        """Sent when the cursor moves to another row."""
 
     def __init__(self, rows: Sequence[SettingRow], *, id: str | None = None) -> None:
         self.rows = list(rows)
@@ -392,7 +392,7 @@ class SettingsList(RowList):
         return self.rows[at] if at is not None and at < len(self.rows) else None
 
     def show(self, rows: Sequence[SettingRow]) -> None:
-        """Show these rows instead; the cursor stays on the setting it was on."""
+        """Replace the rows; the cursor stays on its setting."""
         key = self.row.key if self.row is not None else ""
         same = [row.key for row in rows] == [row.key for row in self.rows]
         self.rows = list(rows)
@@ -419,14 +419,14 @@ class SettingsList(RowList):
         self._leave_heading(1)
 
     def repaint(self) -> None:
-        """Draw every line again. A filter may have put the cursor on a heading."""
+        """Redraw all lines, and move the cursor if a filter put it on a heading."""
         super().repaint()
         if self.is_mounted:
             self._leave_heading(1)
             self.cursor_moved()
 
     def _leave_heading(self, step: int) -> None:
-        """Go on to a setting; above the first one there is only its heading, so turn round there."""
+        """Move from a heading to a setting; at the first heading, turn around."""
         for direction in (step, -step):
             before = None
             while self.row is not None and self.row.kind == "heading" and self.cursor != before:
@@ -461,7 +461,7 @@ class SettingsList(RowList):
 
 
 class SettingsKeeper(Protocol):
-    """Reads and changes settings; `app.preferences.Preferences` is the real one."""
+    """Reads and changes settings; `Preferences` implements it."""
 
     async def read(self) -> Snapshot: ...
 
@@ -471,7 +471,7 @@ class SettingsKeeper(Protocol):
 
 
 class SettingsScreen(ClosableModal[None]):
-    """A list of everything in `config.yaml`; below it what the setting under the cursor means."""
+    """A list of everything in `config.yaml`, with an explanation of the setting under the cursor."""
 
     CSS_PATH = "settings.tcss"
     AUTO_FOCUS = "SettingsList"
@@ -597,7 +597,7 @@ class SettingsScreen(ClosableModal[None]):
 
 
 def about(row: SettingRow | None) -> Content:
-    """What a setting means, takes and does, in a few lines. Pure."""
+    """Return a setting's meaning, possible values and effect, in a few lines. Pure."""
     if row is None or row.kind == "heading":
         return Content("")
     parts: list[str | tuple[str, str]] = [(line(row.key), "bold"), f"  {line(_plain(row.help))}\n"]
@@ -617,7 +617,7 @@ def _when(row: SettingRow) -> str:
 
 
 def problems(snapshot: Snapshot) -> Content:
-    """What is wrong with the settings: the first two, and how many more. Pure."""
+    """Return the first two problems of the settings, and the number of others. Pure."""
     loaded = snapshot.loaded
     told = [str(problem) for problem in loaded.problems]
     told += resolve(loaded.settings.keys).problems

@@ -1,1 +1,1 @@
-"""Skins: choosing and editing them, and the look of the running application."""
+"""Choosing and editing skins, and the look of the running application."""

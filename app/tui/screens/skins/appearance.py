@@ -1,6 +1,6 @@
-"""The look of the running application: the skin it wears, what the terminal can show of it, and motion.
+"""The look of the running application: its skin, the colours the terminal can show, and motion.
 
-Reading skins is done in threads; putting one on happens at once, on the event loop.
+Skins are read in threads; switching to one happens at once, on the event loop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from themes.skin_changes import SkinFileState
 
     class AppearancePort(AppContext, Protocol):
-        """What the application looks like."""
+        """An application with a look."""
 
         @property
         def appearance(self) -> Appearance: ...
@@ -46,15 +46,15 @@ SETTLING_SECONDS = 0.1
 
 @runtime_checkable
 class PaletteUser(Protocol):
-    """A screen that draws in the styles of a palette, beside what its style sheet says."""
+    """A screen that draws in the styles of a palette, in addition to its style sheet."""
 
     def use(self, palette: Palette) -> None:
-        """Draw in these styles from now on."""
+        """Redraw with these styles."""
         ...
 
 
 class Appearance:
-    """What the application looks like, and everything that changes it."""
+    """The look of the application, with everything that changes it."""
 
     def __init__(
         self,
@@ -82,11 +82,13 @@ class Appearance:
 
     @property
     def palette(self) -> Palette:
-        """The styles everything is drawn in."""
+        """The styles of the current skin."""
         return Palette(self.shown)
 
     def filters(self, filters: Iterable[LineFilter]) -> list[LineFilter]:
-        """Of Textual's `filters` those that suit the terminal; without colours, one that takes all out."""
+        """Return those of Textual's `filters` that suit the terminal; without colours, one that removes all
+        colours.
+        """
         if self.depth != "none":
             return list(filters)
         # Shades of grey are colours too, and on the terminal's own background nobody knows which can be read.
@@ -95,7 +97,7 @@ class Appearance:
     # Skins
 
     def begin(self) -> None:
-        """Wear the first skin, before any style sheet is read: read again for a theme it costs a frame."""
+        """Apply the first skin before any style sheet is read; reading them twice would cost a frame."""
         if self.shown.colors["background"].startswith("ansi_"):
             return  # `show` does it, as colours of the terminal need another filter
         theme = self._register()
@@ -107,12 +109,12 @@ class Appearance:
         self._ports.session.use(self.palette)
 
     def start(self) -> None:
-        """Wear the first skin now that everything is mounted, if `begin` could not."""
+        """Apply the first skin after mounting, if `begin` could not."""
         if not self._theme:
             self.show(self.skin)
 
     def show(self, skin: Skin) -> None:
-        """Draw everything with `skin`. Whatever is still being read for `wear` comes too late then."""
+        """Draw everything with `skin`. A skin that `wear` is still reading is not applied afterwards."""
         self._changes += 1
         self.skin, self.shown = skin, adapted(skin, self.depth)
         before = self._theme
@@ -132,7 +134,7 @@ class Appearance:
         return theme
 
     async def read(self, name: str) -> LoadedSkin:
-        """The skin called `name` and what is wrong with it. Raises `ConfigError` if there is none."""
+        """Return the skin called `name` with its problems. Raises `ConfigError` if there is none."""
         _, loaded = await asyncio.to_thread(_read, name, self.folder)
         return _of_name(name, loaded)
 
@@ -143,7 +145,9 @@ class Appearance:
             self._ports.complain(problems_text(loaded.problems))
 
     async def try_on(self, name: str) -> LoadedSkin | None:
-        """As `wear`, but says nothing; None when another skin was asked for in the meantime."""
+        """Do the same as `wear` without a notice; return None if another skin was requested before this one
+        was read.
+        """
         self._changes += 1
         asked = self._changes
         state, loaded = await asyncio.to_thread(_read, name, self.folder)
@@ -156,9 +160,9 @@ class Appearance:
         return loaded
 
     async def keep(self, name: str) -> None:
-        """Make the skin the one that is worn from now on, and say where that is written.
+        """Save the skin in the settings, and show a notice with the file.
 
-        Raises `ConfigError` when the settings cannot be changed; the file is untouched then.
+        Raises `ConfigError` if the settings cannot be changed; the file is unchanged then.
         """
         from agent.core.config.edit import set_setting
 
@@ -167,7 +171,7 @@ class Appearance:
         self._ports.say(f"Kept: display.skin is {name} in {from_home(home.config)}.")
 
     async def follow(self, display: DisplaySettings) -> None:
-        """Look as the settings say. A skin that is not there is told and changes nothing."""
+        """Apply the look from the settings. An unknown skin is reported and changes nothing."""
         self.move(display.motion)
         try:
             await self.wear(display.skin)
@@ -177,7 +181,7 @@ class Appearance:
     # Motion
 
     def move(self, motion: bool) -> None:
-        """Whether anything moves. `HERMES_REDUCED_MOTION` in the environment has the last word."""
+        """Switch motion on or off. `HERMES_REDUCED_MOTION` in the environment overrides it."""
         self.motion = motion and not self._never_moves
         self._app.animation_level = "full" if self.motion else "none"
         self._ports.session.move(self.motion)
@@ -185,7 +189,7 @@ class Appearance:
     # Edits of the file that is worn
 
     async def watch(self) -> None:
-        """Follow edits of the person's own skins until cancelled."""
+        """Apply edits of the person's own skins until cancelled."""
         if self.folder is None:
             return
         if self.skin.name not in self._read_from:
@@ -233,7 +237,7 @@ class Appearance:
 
 
 def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
-    """The skin, and what its file was before it was read: whatever is written from then on is seen."""
+    """Return the skin, and its file's state before reading, so that later writes are noticed."""
     from themes.loader import load_skin
     from themes.skin_changes import file_state
 
@@ -242,7 +246,7 @@ def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
 
 
 def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
-    """What was loaded for `name`. Raises `ConfigError` if it is another skin: `name` has none."""
+    """Return `loaded`. Raises `ConfigError` if it is another skin, because there is none called `name`."""
     if loaded.skin.name != name:
         problem = loaded.problems[0]
         raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))
@@ -254,13 +258,13 @@ def _capital(text: str) -> str:
 
 
 def problems_text(problems: tuple[SkinProblem, ...]) -> str:
-    """The first of several problems in full, and how many there are beside it. Pure."""
+    """Return the first problem in full, and the number of others. Pure."""
     more = len(problems) - 1
     return f"{problems[0]}" + (f" ({more} more in this file.)" if more else "")
 
 
 async def findings(skin: Skin) -> list[ContrastFinding]:
-    """What is hard to read in `skin`, measured off the event loop."""
+    """Return the contrast problems of `skin`, computed in a thread."""
     from themes.contrast import check
 
     return await asyncio.to_thread(check, skin)

@@ -1,4 +1,4 @@
-"""A skin at work: a few lines of a made-up session, drawn with it wherever they stand."""
+"""The preview of a skin: a few lines of an invented session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from widgets.rows.row_text import to_strip
 
 
 class SkinPreview(Widget):
-    """Shows a skin, whatever skin the rest of the screen is drawn with."""
+    """A widget that shows a skin, independent of the application's skin."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "SkinPreview { width: 1fr; height: 1fr; }"
@@ -24,7 +24,7 @@ class SkinPreview(Widget):
         self._width = 0
 
     def show(self, skin: Skin) -> None:
-        """Show this skin, as the terminal can draw it."""
+        """Show this skin, reduced to the terminal's colours."""
         self._skin = skin
         self._strips = []
         self.refresh()

@@ -1,6 +1,7 @@
-"""Editing the colours of a skin, with a preview and figures of contrast, and saving it as one's own.
+"""The editor for the colours of a skin, with a preview and contrast figures; it saves to the person's own
+skins.
 
-Only the preview wears what is edited: a page that cannot be read any more could not be mended on itself.
+Only the preview uses the edited colours, so that the editor itself always stays readable.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ class SkinDraft:
 
     @classmethod
     def of(cls, skin: Skin) -> SkinDraft:
-        """A draft in which nothing is changed."""
+        """Return a draft without changes."""
         return cls(skin, {})
 
     @property
     def skin(self) -> Skin:
-        """The skin as it would be saved."""
+        """The skin with the draft's changes."""
         if not self.changes:
             return self.base
         colors = {**self.base.colors, **self.changes}
@@ -64,26 +65,26 @@ class SkinDraft:
         return replace(self.base, colors=colors, dark=dark)
 
     def color(self, role: str) -> str:
-        """The colour of a role now."""
+        """Return the current colour of a role."""
         return self.changes.get(role, self.base.colors[role])
 
     def with_color(self, role: str, color: str) -> SkinDraft:
-        """The draft with another colour of `role`, which is normalised."""
+        """Return a draft with another colour for `role`, normalised."""
         kept = {each: value for each, value in self.changes.items() if each != role}
         if color != self.base.colors[role]:
             kept[role] = color
         return SkinDraft(self.base, kept)
 
     def reset(self, role: str) -> SkinDraft:
-        """The draft with the colour `role` had."""
+        """Return a draft with the original colour of `role`."""
         return self.with_color(role, self.base.colors[role])
 
 
 def color_of(text: str) -> str:
-    """The colour a person means by `text`, as skins keep it.
+    """Parse `text` as a colour; return it in the form that skins store.
 
-    `#rrggbb`, `#rgb`, a colour of the terminal (`ansi_red`), or a name of the web such as
-    `steelblue`. Raises `ConfigError` with one sentence when it is none of them.
+    Accepts `#rrggbb`, `#rgb`, a colour of the terminal (`ansi_red`), or a CSS name such as `steelblue`.
+    Raises `ConfigError` with one sentence for anything else.
     """
     from textual.color import Color, ColorParseError
 
@@ -114,9 +115,9 @@ SWATCH = "██"
 
 
 async def edit(app: AppearancePort, name: str = "") -> None:
-    """Open the editor on the skin called `name`, or on the one that is worn; a saved one is worn and kept.
+    """Open the editor on the skin called `name`, or on the current one; a saved skin becomes the current one.
 
-    Raises `HermesError` when there is no such skin, or the choice cannot be kept.
+    Raises `HermesError` if there is no such skin, or the choice cannot be saved.
     """
     looks = app.appearance
     skin = (await looks.read(name)).skin if name else looks.skin
@@ -127,7 +128,7 @@ async def edit(app: AppearancePort, name: str = "") -> None:
 
 
 class RoleList(RowList):
-    """Every role with its colour, its value, and its figure of contrast."""
+    """One row per role: its colour, its value, and its contrast."""
 
     def __init__(self, draft: SkinDraft) -> None:
         super().__init__(
@@ -143,7 +144,7 @@ class RoleList(RowList):
         return None if self.cursor is None else NAMES[self.cursor]
 
     def show(self, draft: SkinDraft, figures: dict[str, ContrastFinding]) -> None:
-        """Show the colours of this draft."""
+        """Show the colours of a draft."""
         before = [self._row_state(role) for role in NAMES]
         self._draft, self._figures = draft, figures
         for index, role in enumerate(NAMES):
@@ -165,7 +166,7 @@ class RoleList(RowList):
             self.screen.show_role()
 
     def _row_state(self, role: str) -> object:
-        """All that the row of a role depends on."""
+        """Return all values that a role's row shows, to detect changes."""
         return self._draft.color(role), role in self._draft.changes, self._figures.get(role)
 
     def _row(self, index: int, width: int) -> list[Text]:
@@ -181,7 +182,7 @@ class RoleList(RowList):
 
 
 class SkinEditorScreen(ClosableScreen[str | None]):
-    """Ends with the name under which the skin was saved last, None if it was not."""
+    """The skin editor. Its result is the name under which the skin was last saved, or None."""
 
     CSS_PATH = "skin_editor.tcss"
     AUTO_FOCUS = "RoleList"
@@ -221,7 +222,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._show(self.draft)
 
     def use(self, palette: Palette) -> None:
-        """Draw in these styles from now on."""
+        """Redraw with these styles."""
         self._roles.use(palette)
 
     def _worn(self, skin: Skin) -> Skin:
@@ -230,7 +231,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
     # Showing
 
     def _show(self, draft: SkinDraft) -> None:
-        """Make `draft` the one that is edited, and show it everywhere."""
+        """Replace the edited draft, and update everything that shows it."""
         self.draft = draft
         count = len(draft.changes)
         state = f"{plural(count, 'change')}, not saved" if count else "nothing changed"
@@ -240,7 +241,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self.show_role()
 
     def show_role(self) -> None:
-        """The cursor is on another role: show what it is for and what it is now."""
+        """Show purpose and value of the role under the cursor."""
         role = self._roles.role
         value = self._value
         if role is None:
@@ -259,7 +260,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._keys.say(keys)
 
     def _judge(self, draft: SkinDraft, role: str) -> None:
-        """Say what is hard to read about the colour of `role`."""
+        """Show contrast problems of the colour of `role`."""
         hard = [each for each in check(draft.skin) if role in (each.role, each.background)]
         more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
         self._say(Content.assemble(("▲ ", "$warning"), f"{hard[0]}{more}") if hard else Content(""))

@@ -1,4 +1,4 @@
-"""Writing skins of the person's own: new files, and colours changed in files that are there."""
+"""Writing the person's own skins: new files, and changed colours in existing ones."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def valid_name(text: str) -> str:
 
 
 def own_file(home: Home, name: str) -> Path | None:
-    """The file of the person's own skin called `name`, if there is one."""
+    """Return the file of the person's own skin called `name`, or None."""
     return next((each.path for each in list_skins(home.skins) if each.own and each.name == name), None)
 
 
 def hides_builtin(name: str) -> bool:
-    """Whether an own skin of this name would take the place of one that comes with Hermes."""
+    """Return whether an own skin of this name would shadow a built-in one."""
     return name in builtin_names()
 
 
 def create(home: Home, name: str, skin: Skin) -> Path:
-    """Write a new skin file that looks like `skin`, and return where it is.
+    """Write a new file with the contents of `skin`, and return its path.
 
-    Raises `ConfigError` when the name is not valid, when such a file is there, or when it cannot be written.
+    Raises `ConfigError` if the name is not valid, the file exists, or it cannot be written.
     """
     text = new_skin(valid_name(name), skin)
     taken = own_file(home, name)
@@ -54,7 +54,7 @@ def create(home: Home, name: str, skin: Skin) -> Path:
 
 
 def replace(home: Home, name: str, skin: Skin) -> Path:
-    """Write the skin file `name`, whatever it held, and return where it is. Raises `ConfigError`."""
+    """Write the skin file `name`, overwriting any content, and return its path. Raises `ConfigError`."""
     path = own_file(home, valid_name(name))
     if path is None:
         return create(home, name, skin)
@@ -63,9 +63,9 @@ def replace(home: Home, name: str, skin: Skin) -> Path:
 
 
 def recolor(path: Path, colors: dict[str, str]) -> None:
-    """Change these colours in a skin file and nothing else: comments, order and layout stay.
+    """Change these colours in a skin file; comments, order and layout are preserved.
 
-    Raises `ConfigError` when the file cannot be read or not be changed safely; it is untouched then.
+    Raises `ConfigError` if the file cannot be read or safely changed; it is unchanged then.
     """
     from agent.core.config.edit import set_value
 
@@ -112,7 +112,7 @@ _CODE: tuple[Piece, ...] = (
 
 
 def sample(skin: Skin, width: int = 76, *, banner: bool = True) -> list[Text]:
-    """`skin` on a page of `width` columns: every role at least once, its art only with `banner`."""
+    """Return a sample page of `skin`, `width` columns wide, with every role; `banner` adds its art."""
     return _Page(Palette(skin), width).lines(banner)
 
 

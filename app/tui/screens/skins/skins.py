@@ -1,4 +1,4 @@
-"""Choosing a skin: moving through the list already shows each."""
+"""The list of skins, which previews the one under the cursor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PAUSE = 0.03
 
 @dataclass(frozen=True, slots=True)
 class SkinChoice:
-    """The result of the list."""
+    """The result of the list of skins."""
 
     name: str
     edit: bool = False
@@ -45,7 +45,7 @@ class SkinChoice:
 
 
 async def choose(app: AppearancePort, name: str = "") -> None:
-    """Put on the skin called `name`, or let the person choose one, and keep it. Raises `HermesError`."""
+    """Apply and save the skin called `name`, or one that the person chooses. Raises `HermesError`."""
     before = app.appearance.skin
     if not name:
         choice = await app.push_screen_wait(SkinsScreen(app.appearance))
@@ -64,7 +64,7 @@ async def choose(app: AppearancePort, name: str = "") -> None:
 
 
 class SkinList(RowList):
-    """Names of skins; those of the person's own are marked."""
+    """The names of skins; the person's own ones are marked."""
 
     def __init__(self) -> None:
         super().__init__(self._row, search_text=lambda index: self.skins[index].name, background="surface")
@@ -73,7 +73,7 @@ class SkinList(RowList):
         """The skin that was worn when the list was opened."""
 
     def show(self, skins: tuple[ListedSkin, ...], worn: str) -> None:
-        """List these, with the cursor on the one that is worn."""
+        """List the skins, with the cursor on the current one."""
         self.skins, self.worn = skins, worn
         self.reset(len(skins))
         names = [skin.name for skin in skins]
@@ -105,7 +105,9 @@ class SkinList(RowList):
 
 
 class SkinsScreen(ClosableModal[SkinChoice | None]):
-    """Ends with a skin to keep or to edit, or None to go back to the one before. It is at the right edge."""
+    """The list of skins, at the right edge. Its result is a skin to save or edit, or None to restore the old
+    one.
+    """
 
     CSS_PATH = "skins.tcss"
     HORIZONTAL_BREAKPOINTS = WIDTHS
@@ -130,7 +132,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
             yield KeyLine("↑↓ look · ⏎ keep · e edit · / filter · esc back")
 
     def use(self, palette: Palette) -> None:
-        """Draw in these styles from now on."""
+        """Redraw with these styles."""
         self.query_one(SkinList).use(palette)
         self.query_one(SkinPreview).show(palette.skin)
 
@@ -140,7 +142,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
         self.query_one(SkinList).show(skins, self._looks.skin.name)
 
     def rest_on(self, name: str | None) -> None:
-        """The cursor is on this skin now."""
+        """Preview the skin that the cursor moved to."""
         if name is not None and name != self._on:
             self._on = name
             self._try_on(name)
@@ -169,7 +171,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
 
 
 def about(loaded: LoadedSkin, hard: list[ContrastFinding]) -> Content:
-    """A skin's own words, what is wrong with its file, and what is hard to read. Pure."""
+    """Return a skin's description, problems of its file, and contrast problems. Pure."""
     lines: list[Any] = [line(loaded.skin.description) or "No description."]
     if loaded.problems:
         lines += ["\n", ("✗ ", "$error"), line(problems_text(loaded.problems))]
