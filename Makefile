@@ -26,8 +26,8 @@ uninstall:
 # are tried once more, each alone; those that pass then are named at the end, and so are the ten dearest files.
 test:
 	@sh .ci/environment dev
-	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile \
-	  -p tests.support.second_try --second-try 10 -p tests.support.dearest --dearest 10 $(ARGS)
+	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile --no-loadscope-reorder \
+	  -p tests.support.order -p tests.support.second_try --second-try 10 -p tests.support.dearest --dearest 10 $(ARGS)
 
 # Runs the tests near what differs from a commit: make test-changed SINCE=origin/main
 SINCE ?= HEAD
