@@ -1,4 +1,4 @@
-"""Work with nobody there: jobs on a schedule, batches, evaluation, training.
+"""Work without a person present: scheduled jobs, batches, evaluation and training.
 
-It starts sessions, and no session knows of it.
+This package starts sessions; sessions do not import it.
 """

@@ -1,1 +1,1 @@
-"""Many tasks from a file: each a session in a folder of its own, resumable, under one ceiling."""
+"""Batches of tasks from a file. Each task is a resumable session with its own folder; all share one ceiling."""

@@ -1,4 +1,4 @@
-"""One attempt at a task: a session without a person, in a home and a folder of its own, judged afterwards."""
+"""One attempt at a task: a session without a person, in its own home and folder, judged at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ from agent.session.spending.spending import Spending, prices_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchJudge:
-    """Judges with `model`, or with the usual one. `settings` are those of the sessions of the batch."""
+    """A judge that uses `model`, or the default model if it is empty. `settings` are the settings of the
+    batch's sessions.
+    """
 
     home: Home
     environ: Mapping[str, str]
@@ -48,7 +50,7 @@ class BatchJudge:
     model: str
 
     async def meets(self, prompt: str, rubric: Any, answer: str, database: Database) -> CheckResult:
-        """Whether an answer meets a rubric. A model that cannot be asked is told in the result.
+        """Return whether an answer meets a rubric. If the model cannot be asked, the result says so.
 
         `database` is the store of the batch. Raises `BudgetReachedError` at a ceiling of the batch.
         """
@@ -82,7 +84,7 @@ _CACHE = 2048
 
 
 class SharedStore:
-    """Opened by the caller that asks first."""
+    """A database connection that several callers share; the first caller opens it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -90,7 +92,9 @@ class SharedStore:
         self._store: Store | None = None
 
     async def database(self) -> Database:
-        """The connection. Raises `StoreError`; then the next one to ask tries again."""
+        """Return the connection, opening it if needed. Raises `StoreError`; the next caller then tries
+        again.
+        """
         async with self._opening:
             if self._store is None:
                 store = await Store.open(self._path)
@@ -99,7 +103,7 @@ class SharedStore:
             return self._store.database
 
     async def aclose(self) -> None:
-        """Finish what is queued and close."""
+        """Finish queued work and close the connection."""
         if self._store is not None:
             await self._store.close()
 
@@ -110,7 +114,7 @@ def _keep_little(connection: sqlite3.Connection) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignedTask:
-    """A task that a worker is to work on. `name` is what it is kept under."""
+    """A task assigned to a worker. `name` is the key of its stored data."""
 
     task: BatchTask
     name: str
@@ -126,7 +130,7 @@ class AssignedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What holds for all tasks of a run."""
+    """Conditions that apply to all tasks of a run."""
 
     folder: ResultFolder
     settings: Mapping[str, Any]
@@ -142,10 +146,10 @@ class Conditions:
 async def attempt(
     assignment: AssignedTask, conditions: Conditions, shared: SharedStore | None = None
 ) -> TaskResult:
-    """Work on a task until its turn has ended. Never raises for anything a task or a model does.
+    """Work on a task until its turn has ended. Faults of the task or the model never raise.
 
-    Nothing that is stored is asked for again. `shared` is the store of the process it works in; None: a
-    connection of its own.
+    Stored answers are reused, not requested again. `shared` is the store of this process; None opens a
+    separate connection.
     """
     began = time.monotonic()
     ended, path, session = (
@@ -207,7 +211,7 @@ async def attempt(
 async def _run_command_check(
     conditions: Conditions, folder: Path, command: str, seconds: float
 ) -> tuple[int, str]:
-    """The exit code of a check that is a command, and what it printed, or why it was refused."""
+    """Return the exit code of a command check and its output, or the reason why it was refused."""
     commands = UnattendedCommands(
         home=Home(conditions.folder.home),
         surface="batch",
@@ -222,7 +226,7 @@ async def _run_command_check(
 async def _judge_answer(
     conditions: Conditions, shared: SharedStore | None, prompt: str, rubric: Any, answer: str
 ) -> CheckResult:
-    """What a model says of an answer."""
+    """Return a model's verdict on an answer."""
     home = Home(conditions.folder.home)
     judge = BatchJudge(
         home=home,

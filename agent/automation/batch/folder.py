@@ -20,7 +20,7 @@ from tools.kit.files import lock_file
 
 
 class WorkspaceNotLaidError(HermesError):
-    """The folder of a task cannot be made."""
+    """Error: the folder of a task cannot be made."""
 
 
 _COPIED = ("config.yaml", "permissions.yaml", "SOUL.md")
@@ -30,7 +30,7 @@ _ERRNO = re.compile(r"^\[Errno \d+\] |: '.*'$", re.DOTALL)
 
 
 def lay_home(folder: Path, home: Home) -> None:
-    """Make `folder` a home with the person's settings, rules and skills, and sessions of its own."""
+    """Make `folder` a home with the person's settings, rules and skills, but separate sessions."""
     private_folder(folder)
     for name in _COPIED:
         source, target = home.root / name, folder / name
@@ -46,16 +46,16 @@ def lay_home(folder: Path, home: Home) -> None:
 
 
 def variables(home: Home, folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of its sessions: the person's with `.env`, and the home of the batch."""
+    """Return the environment of the batch's sessions: the person's with `.env`, and the home of the batch."""
     return {**environment(home, environ), "HERMES_HOME": str(folder)}
 
 
 def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: str) -> dict[str, Any]:
-    """Settings of every session of a batch, over those of the person.
+    """Return the settings that override the person's in every session of a batch.
 
-    What outlives a session and what a person looks at is off. What tasks do to files is kept, because only
-    what can be taken back passes without a yes. `total` bounds all sessions together,
-    `runner` is where commands run.
+    Features that outlive a session or that a person would look at are off. Changes to files are recorded,
+    because only reversible changes are allowed without approval. `total` bounds all sessions together;
+    `runner` says where commands run.
     """
     settings: dict[str, Any] = {
         "memory": {"enabled": False},
@@ -73,9 +73,9 @@ def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: st
 
 
 def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> None:
-    """Make the folder of a task with its files over a copy of `source`.
+    """Make the folder of a task: a copy of `source` with the task's files written over it.
 
-    One that is there is left as it is: a task goes on in it. Raises `WorkspaceNotLaidError`.
+    An existing folder is left unchanged, because the task continues in it. Raises `WorkspaceNotLaidError`.
     """
     try:
         if not folder.exists():
@@ -110,13 +110,13 @@ _PATIENCE, _PAUSE = 30.0, 0.05
 
 
 class FolderBusyError(HermesError):
-    """Another run works on the same folder."""
+    """Error: another run works on the same folder."""
 
     exit_code = ExitCode.USAGE
 
 
 class FolderLock:
-    """Held until it is closed, and in part until the last worker has ended."""
+    """The locks of a batch folder, held until closed; one part stays locked until the last worker has ended."""
 
     def __init__(self, root: Path) -> None:
         """Take the locks of `root`. Blocks while workers end. Raises `FolderBusyError` and `OSError`."""
@@ -139,7 +139,7 @@ class FolderLock:
             raise
 
     def close(self) -> None:
-        """Let another run begin as soon as the workers have ended."""
+        """Release the lock, so that another run can begin once the workers have ended."""
         for descriptor in (self._run, self.of_workers):
             if descriptor >= 0:
                 os.close(descriptor)

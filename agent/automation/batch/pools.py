@@ -38,23 +38,23 @@ _UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionErro
 
 
 class WorkerDiedError(HermesError):
-    """The process that worked on a task ended without an answer."""
+    """Error: the process that worked on a task ended without an answer."""
 
 
 class Pool(Protocol):
-    """Where attempts are carried out."""
+    """Workers that carry out attempts."""
 
     async def attempt(self, assignment: AssignedTask) -> TaskResult:
-        """Work on a task. Raises `WorkerDiedError` when nobody can tell what happened to it."""
+        """Work on a task. Raises `WorkerDiedError` when the outcome cannot be known."""
         ...
 
     async def aclose(self) -> None:
-        """End everything that still works."""
+        """End all attempts that are still running."""
         ...
 
 
 class LocalPool:
-    """As many processes as `count`, started when there is work for them. They inherit `lock`."""
+    """At most `count` local processes, started when there is work for them. They inherit `lock`."""
 
     def __init__(self, conditions: Conditions, count: int, lock: int) -> None:
         self._workers = [_Worker(conditions, lock) for _ in range(count)]
@@ -133,7 +133,7 @@ class _Worker:
                 future.set_exception(WorkerDiedError(f"The worker of this task {_ending(code)}."))
 
     def _take(self, said: Any) -> None:
-        """Hand an answer to the caller that waits. Raises one of `_UNREADABLE` for what is not an answer."""
+        """Pass an answer to the waiting caller. Raises one of `_UNREADABLE` if it is not an answer."""
         future = self._waiting.get(said["number"])
         if future is None or future.done():
             return
@@ -160,7 +160,7 @@ class _Worker:
 
 
 def _ending(code: int) -> str:
-    """How a process ended, as a clause."""
+    """Return a clause that says how a process ended."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -183,7 +183,7 @@ async def _send(process: asyncio.subprocess.Process, given: Any) -> None:
 
 
 def open_ray(conditions: Conditions, address: str) -> Pool:
-    """Connect to the cluster at `address`, or begin an embedded Ray. Blocks. Raises `ConfigError`."""
+    """Connect to the cluster at `address`, or start an embedded Ray. Blocks. Raises `ConfigError`."""
     try:
         ray = import_module("ray")
     except ImportError:
@@ -199,7 +199,7 @@ def open_ray(conditions: Conditions, address: str) -> Pool:
 
 
 class RayPool:
-    """Sends each attempt to the cluster, which decides where it runs."""
+    """A pool that sends each attempt to the cluster; the cluster decides where it runs."""
 
     def __init__(self, ray: Any, conditions: Conditions) -> None:
         self._ray = ray
@@ -221,6 +221,6 @@ class RayPool:
 
 
 def _carry(conditions: Mapping[str, Any], assignment: Mapping[str, Any]) -> dict[str, Any]:
-    """An attempt in a process of the cluster."""
+    """Carry out an attempt in a process of the cluster."""
     result = asyncio.run(attempt(assignment_of(assignment), conditions_of(conditions)))
     return result.to_json()

@@ -1,7 +1,7 @@
-"""Results of tasks: `results.jsonl`, one line a task, and the journal of what was begun.
+"""Results of tasks: `results.jsonl`, one line per task, and the journal of started tasks.
 
-A line is written when its task has ended and never changed; at the end the file is put into the order
-of the task file. A line that a kill cut short does not count. A run that goes on reads both files.
+A line is written when its task has ended and never changed; at the end the file is sorted into the order of
+the task file. A line cut short by a kill does not count. A resumed run reads both files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RESULTS, JOURNAL = "results.jsonl", "journal.jsonl"
 
 
 class ResultsNotWrittenError(HermesError):
-    """A result, or that a task was begun, cannot be written down."""
+    """Error: a result, or the start of a task, cannot be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         reason = error.strerror or str(error)
@@ -33,7 +33,7 @@ class ResultsNotWrittenError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """A line of the results. `usage` counts requests and tokens of all its attempts."""
+    """A line of the results. `usage` counts requests and tokens of all attempts."""
 
     id: str
     key: str
@@ -52,7 +52,7 @@ class TaskResult:
 
     @property
     def passed(self) -> bool:
-        """Whether it was done and every check that could be told holds."""
+        """Return whether the task was done and every check that could be decided passed."""
         return self.outcome == "done" and all(check.passed for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class TaskResult:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> TaskResult:
-        """Raises `KeyError`, `TypeError` or `AttributeError` for what is not a result."""
+        """Read a result from JSON. Raises `KeyError`, `TypeError` or `AttributeError` for invalid data."""
         checks = tuple(CheckResult(**each) for each in given["checks"])
         result = cls(**{**given, "checks": checks, "toolsets": tuple(given.get("toolsets") or ())})
         if not result._has_right_types():
@@ -82,7 +82,7 @@ class TaskResult:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What is known of a task that was begun."""
+    """The session and the number of attempts of a task that was started."""
 
     session: str
     attempts: int
@@ -104,11 +104,11 @@ class ResultFolder:
 
     @property
     def home(self) -> Path:
-        """The home of its sessions, apart from the person's own."""
+        """The home of the batch's sessions, separate from the person's home."""
         return self.root / "home"
 
     def workspace(self, name: str) -> Path:
-        """The folder in which a task works."""
+        """Return the folder in which a task works."""
         return self.root / "work" / name
 
     def make(self) -> None:
@@ -127,13 +127,13 @@ class ResultFolder:
             _end_line(path)
 
     def task_results(self) -> Iterator[TaskResult]:
-        """Results so far, in the order of the file; of several of one task the last counts."""
+        """Yield the results so far, in file order; if a task has several, the last one counts."""
         for _, line in _lines(self.results):
             if (result := _result(line)) is not None:
                 yield result
 
     def begun_tasks(self) -> dict[str, Begun]:
-        """Tasks that have a session, by name."""
+        """Return the tasks that have a session, by name."""
         found: dict[str, Begun] = {}
         for _, line in _lines(self.journal):
             if isinstance(line.get("task"), str) and isinstance(line.get("session"), str):
@@ -142,20 +142,20 @@ class ResultFolder:
         return found
 
     def note_begun(self, task: str, session: str, attempt: int) -> None:
-        """Write down that a task has a session, before its model is asked anything.
+        """Record the session of a task before its model is asked anything.
 
         Raises `ResultsNotWrittenError`.
         """
         _append(self.journal, {"task": task, "session": session, "attempt": attempt})
 
     def note_ended(self, result: TaskResult) -> None:
-        """Write down a result. Raises `ResultsNotWrittenError`."""
+        """Write a result. Raises `ResultsNotWrittenError`."""
         _append(self.results, result.to_json())
 
     def put_in_order(self, names: Sequence[str]) -> None:
-        """Write the results in the order of `names`, those of other tasks after them. All or nothing.
+        """Write the results in the order of `names`, then those of other tasks. All or nothing.
 
-        Raises `ResultsNotWrittenError`; then they stand as they were.
+        Raises `ResultsNotWrittenError`; the file is then unchanged.
         """
         new = self.results.with_name(f".{RESULTS}.{secrets.token_hex(4)}")
         try:
@@ -203,13 +203,13 @@ def _append(path: Path, given: Mapping[str, Any]) -> None:
 
 
 def _after_cut(descriptor: int) -> bytes:
-    """What has to precede the next line: a full disk may have cut the last one short."""
+    """Return the bytes to write before the next line, because a full disk may have cut the last one short."""
     size = os.fstat(descriptor).st_size
     return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def _end_line(path: Path) -> None:
-    """End a line that was cut short, so that the next one begins on its own line."""
+    """End a line that was cut short, so that the next one begins on a new line."""
     try:
         with path.open("rb+") as file:
             if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n":
@@ -219,7 +219,7 @@ def _end_line(path: Path) -> None:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each line that is a JSON object, with the byte it begins at."""
+    """Yield each line that is a JSON object, with its byte offset."""
     try:
         file = path.open("rb")
     except FileNotFoundError:

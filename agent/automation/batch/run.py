@@ -1,4 +1,4 @@
-"""A run of a batch: what is looked at before it, the tasks that are left, their results as they come."""
+"""A run of a batch: the checks before it, the remaining tasks, and their results as they arrive."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ from tools.toolsets import no_such
 
 
 async def refuse_without_model(models: Set[str], loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
-    """Raise `HermesError` where none of `models` can be asked, so that every task would fail.
+    """Raise `HermesError` if none of `models` can be asked, so that every task would fail.
 
-    An empty name is the usual model. Where some can be asked, tasks of the others tell why theirs cannot.
+    An empty name means the default model. If only some can be asked, tasks of the other models report the
+    reason.
     """
     faults: list[HermesError] = []
     for model in sorted(models):
@@ -47,10 +48,10 @@ async def refuse_without_model(models: Set[str], loaded: LoadedSettings, environ
 
 
 def refuse_unknown_toolsets(tasks: Sequence[NumberedTask], distribution: Distribution) -> None:
-    """Raise `ConfigError` where a task or the distribution of a run names a toolset that there is not.
+    """Raise `ConfigError` if a task or the distribution of a run names an unknown toolset.
 
-    Imports all tools if any is named. What servers bring is known when they have answered, so each session
-    checks that.
+    Imports all tools if any is named. Toolsets of servers are known only once the servers answer, so each
+    session checks those.
     """
     if not distribution and not any(each.task.toolsets or each.task.distribution for each in tasks):
         return
@@ -65,9 +66,9 @@ def refuse_unknown_toolsets(tasks: Sequence[NumberedTask], distribution: Distrib
 async def refuse_unreachable(
     runner: Literal["docker", "ssh"], loaded: LoadedSettings, environ: Mapping[str, str], folder: Path
 ) -> None:
-    """Raise `ConfigError` where no command can be run by `runner`, such as a host that is away.
+    """Raise `ConfigError` if `runner` cannot run commands, for example because a host is unreachable.
 
-    `folder` is one that the place can reach: that of the results.
+    `folder` is a folder that the runner can reach: that of the results.
     """
     ssh = loaded.settings.terminal.ssh
     if runner == "ssh" and not ssh.host:
@@ -107,7 +108,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """What a person chooses for a run."""
+    """The options that a person chooses for a run."""
 
     jobs: int = 4
     retries: int = 2
@@ -126,7 +127,7 @@ class BatchOptions:
 
 @dataclass(frozen=True, slots=True)
 class BatchProgress:
-    """Where a run stands. `last` is the task that ended just now, if one did."""
+    """The progress of a run. `last` is the task that has just ended, if any."""
 
     total: int
     ended: int = 0
@@ -140,7 +141,7 @@ class BatchProgress:
     """A sentence about the whole run, such as why it takes one task at once."""
 
     def with_result(self, result: TaskResult) -> BatchProgress:
-        """One more task has ended."""
+        """Return the progress after one more ended task."""
         return replace(
             self,
             ended=self.ended + 1,
@@ -153,7 +154,7 @@ Told = Callable[[BatchProgress], None]
 
 
 class BatchRun:
-    """Works on tasks until all have ended. `told` hears of each that begins or ends."""
+    """A run that works on tasks until all have ended. `told` is called for each task that begins or ends."""
 
     def __init__(
         self,
@@ -184,7 +185,9 @@ class BatchRun:
         """Why nothing more is begun: the ceiling of the whole is reached."""
 
     async def run(self) -> BatchProgress:
-        """How it stands when all have ended. What an earlier run has is not begun again."""
+        """Run the remaining tasks and return the final progress. Tasks finished by an earlier run are
+        skipped.
+        """
         waiting = deque(each for each in self._tasks if each.name not in self._kept)
         self._tell()
         workers = [
@@ -213,7 +216,7 @@ class BatchRun:
             self._tell(result)
 
     async def _run_task(self, numbered: NumberedTask) -> TaskResult:
-        """The last of as many attempts as it takes."""
+        """Attempt a task as often as needed and return the last result."""
         known = self._begun.pop(numbered.name, Begun("", 0))
         tries = 0
         while True:
@@ -286,9 +289,10 @@ async def run_batch(
     told: Told = lambda progress: None,
     more: Mapping[str, Any] | None = None,
 ) -> BatchProgress:
-    """Run tasks into a folder. `base` is where images are found from, `more` are settings of its sessions.
+    """Run tasks and store their results in a folder.
 
-    Raises `HermesError` where the folder cannot be used, or somebody works on it.
+    Image paths are relative to `base`; `more` are extra settings of the sessions. Raises `HermesError` if the
+    folder cannot be used or another run works on it.
     """
     home = Home.locate(dict(environ))
     await asyncio.to_thread(refuse_unknown_toolsets, tasks, options.distribution)
@@ -320,7 +324,7 @@ async def run_batch(
 
 
 def _loads_weights(loaded: LoadedSettings, models: Set[str], environ: Mapping[str, str]) -> bool:
-    """Whether a session with one of `models` begins a model on this machine."""
+    """Return whether a session with one of `models` loads a model on this machine."""
     for model in models:
         try:
             targets = resolve(loaded.settings, environ, model)

@@ -1,4 +1,4 @@
-"""Tasks of a batch: their file, their fields, and drawing tool sets by lot."""
+"""Tasks of a batch: their file, their fields, and the random choice of toolsets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Distribution = Mapping[str, float]
 
 
 def distribution_of(given: object) -> dict[str, float]:
-    """A distribution from a mapping, or from text such as `file=100,web=60`.
+    """Return a distribution read from a mapping, or from text such as `file=100,web=60`.
 
-    Raises `ConfigError` with a clause about what is wrong.
+    Raises `ConfigError` with a clause about the fault.
     """
     if isinstance(given, str):
         pairs = [each.partition("=") for each in given.split(",") if each.strip()]
@@ -42,7 +42,10 @@ def distribution_of(given: object) -> dict[str, float]:
 
 
 def draw_toolsets(distribution: Distribution, name: str) -> tuple[str, ...]:
-    """The toolsets on offer to the task `name`, the same in every run. By chance none: the likeliest one."""
+    """Return the toolsets offered to the task `name`, the same in every run.
+
+    If chance selects none, the most likely one is returned.
+    """
     found = tuple(toolset for toolset, chance in distribution.items() if _point(name, toolset) < chance)
     if found or not distribution:
         return found
@@ -57,7 +60,7 @@ def _number(text: str) -> float | None:
 
 
 def _point(name: str, toolset: str) -> float:
-    """A number from 0 to below 100 that looks random and is the same in every process."""
+    """Return a pseudorandom number from 0 to below 100 that is the same in every process."""
     digest = hashlib.sha256(f"{name}\0{toolset}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") * 100 / (1 << 48)
 
@@ -75,7 +78,7 @@ _MEASURES = {
 
 @dataclass(frozen=True, slots=True)
 class BatchTask:
-    """A task as it stands in a file. `key` is the hash of all that decides about its answer."""
+    """A task as written in a file. `key` is the hash of everything that determines its answer."""
 
     prompt: str
     key: str
@@ -95,7 +98,7 @@ class BatchTask:
 
 
 def task_of(given: object) -> BatchTask:
-    """A task from what a file says. Raises `ConfigError` with a clause about what is wrong."""
+    """Return a task from parsed file content. Raises `ConfigError` with a clause about the fault."""
     if not isinstance(given, Mapping):
         raise ConfigError("a task is a mapping with `prompt`")
     if unknown := [str(name) for name in given if name not in FIELDS]:
@@ -121,9 +124,9 @@ def task_of(given: object) -> BatchTask:
 
 
 def with_image(task: BatchTask, base: Path) -> BatchTask:
-    """The task with a key that holds what its image is, not only where. `base` is where that is found from.
+    """Return the task with a key that includes the content of its image. Its path is relative to `base`.
 
-    Raises `ConfigError` with a clause where it cannot be read.
+    Raises `ConfigError` with a clause if the image cannot be read.
     """
     if not task.image:
         return task
@@ -136,7 +139,7 @@ def with_image(task: BatchTask, base: Path) -> BatchTask:
 
 
 def budget_of(given: object) -> Budget:
-    """A budget from a mapping of measures to ceilings. Raises `ConfigError` with a clause."""
+    """Return a budget from a mapping of measures to ceilings. Raises `ConfigError` with a clause."""
     if not isinstance(given, Mapping):
         raise ConfigError("`budget` is a mapping, such as {tokens: 20000}")
     values: dict[str, Any] = {}
@@ -186,7 +189,7 @@ def _printable(given: Mapping[str, Any], name: str) -> str:
 
 
 def _checks(given: object) -> tuple[Check, ...]:
-    """Checks without what no command and no path can hold."""
+    """Return the checks, refusing characters that no command and no path can hold."""
     checks, left = checks_of(given), [given]
     while left:
         match left.pop():
@@ -241,7 +244,7 @@ _STRUCTURED = ("files", "checks", "budget", "distribution")
 
 @dataclass(frozen=True, slots=True)
 class NumberedTask:
-    """A task and its place. Of tasks that are equal the second is number 2, and so on."""
+    """A task and its place. Among equal tasks the second has number 2, and so on."""
 
     task: BatchTask
     place: int
@@ -251,17 +254,17 @@ class NumberedTask:
 
     @property
     def name(self) -> str:
-        """What it is kept under: equal in every run over the same line."""
+        """The key of the task's stored data: the same in every run over the same line."""
         return self.task.key if self.number == 1 else f"{self.task.key}-{self.number}"
 
     @property
     def label(self) -> str:
-        """What a person calls it."""
+        """The name of the task as shown to a person."""
         return self.task.id or str(self.place)
 
 
 def read_tasks(path: Path) -> list[NumberedTask]:
-    """All tasks of a file. Raises `ConfigError` that names the file, the place and what is wrong."""
+    """Return all tasks of a file. Raises `ConfigError` that names the file, the place and the fault."""
     readers = {".jsonl": _lines, ".ndjson": _lines, ".csv": _table, ".yaml": _list, ".yml": _list}
     reader = readers.get(path.suffix.lower())
     if reader is None:

@@ -1,7 +1,7 @@
-"""A process that works on tasks: assignments come as lines of JSON, results go back as lines of JSON.
+"""A process that works on tasks: reads assignments and writes results as lines of JSON.
 
-The first line holds the conditions of the run, the one argument is the descriptor of a lock. It ends when
-its input does, so it never outlives the process that started it.
+The first line holds the conditions of the run; the only argument is the descriptor of a lock. The process
+ends when its input ends, so it never outlives the process that started it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LONGEST_LINE = 256 * 1024 * 1024
 
 
 def main() -> None:
-    """Serve standard input. What anything prints goes to standard error."""
+    """Serve assignments from standard input. Other output goes to standard error."""
     # Held for as long as this process is there; not by what it starts.
     os.set_inheritable(int(sys.argv[1]), False)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
@@ -70,7 +70,7 @@ async def _serve(answers: Any) -> None:
 
 
 def conditions_json(conditions: Conditions) -> dict[str, Any]:
-    """The conditions of a run for another process."""
+    """Return the conditions of a run as JSON data for another process."""
     return {
         "folder": str(conditions.folder.root),
         "settings": dict(conditions.settings),
@@ -83,13 +83,13 @@ def conditions_json(conditions: Conditions) -> dict[str, Any]:
 
 
 def conditions_of(given: Mapping[str, Any]) -> Conditions:
-    """What `conditions_json` wrote."""
+    """Return the conditions written by `conditions_json`."""
     folder, base = ResultFolder(Path(given["folder"])), Path(given["base"])
     return Conditions(**{**given, "folder": folder, "base": base})
 
 
 def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
-    """An assignment for another process."""
+    """Return an assignment as JSON data for another process."""
     return {
         **{k: v for k, v in asdict(assignment).items() if k != "task"},
         "task": dict(assignment.task.given),
@@ -97,12 +97,12 @@ def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
 
 
 def assignment_of(given: Mapping[str, Any]) -> AssignedTask:
-    """What `assignment_json` wrote."""
+    """Return the assignment written by `assignment_json`."""
     return AssignedTask(**{**given, "task": task_of(given["task"]), "toolsets": tuple(given["toolsets"])})
 
 
 def result_of(given: Mapping[str, Any]) -> TaskResult:
-    """A result that a worker sent."""
+    """Return the result that a worker sent."""
     return TaskResult.from_json(given)
 
 

@@ -1,1 +1,1 @@
-"""Checks of an answer and of what a task left behind, for batches and evaluation."""
+"""Checks of an answer and of the files of a task, for batches and evaluation."""

@@ -1,4 +1,4 @@
-"""Checks of an answer and of the folder it leaves: their forms, and carrying them out."""
+"""Checks of an answer and of the task's folder: their forms and their execution."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDERS = ("exact", "subset", "order")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One condition. `given` is what its kind needs, as text or a mapping."""
+    """One condition. `given` is the argument of its kind, as text or a mapping."""
 
     kind: Kind
     given: Any
@@ -34,7 +34,7 @@ class Check:
 
     @property
     def name(self) -> str:
-        """How a report calls it."""
+        """The name of the check in reports."""
         shown = self.given if isinstance(self.given, str) else _given_text(self.given)
         shown = " ".join(str(shown).split())
         return f"{'not ' if self.negated else ''}{self.kind}: {shorten(shown, 60)}"
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a check passed; None where that could not be told. `detail` says why."""
+    """The result of a check: passed or not, None if it could not be decided. `detail` says why."""
 
     check: str
     passed: bool | None
@@ -50,7 +50,7 @@ class CheckResult:
 
 
 def checks_of(given: object) -> tuple[Check, ...]:
-    """Checks from what a file says. Raises `ConfigError` with a clause about what is wrong."""
+    """Return the checks in parsed file content. Raises `ConfigError` with a clause about the fault."""
     if isinstance(given, Mapping):
         given = [{kind: value} for kind, value in given.items()]
     if not isinstance(given, Sequence) or isinstance(given, str):
@@ -59,7 +59,7 @@ def checks_of(given: object) -> tuple[Check, ...]:
 
 
 def check_of(given: object) -> Check:
-    """One check. Raises `ConfigError` with a clause about what is wrong."""
+    """Return one check. Raises `ConfigError` with a clause about the fault."""
     if not isinstance(given, Mapping):
         raise ConfigError("a check is a mapping, such as {contains: Paris}")
     kinds = [kind for kind in given if kind != "not"]
@@ -152,11 +152,14 @@ SECONDS = 5.0
 
 
 class PatternError(Exception):
-    """A search could not be ended. The text is a clause with the pattern and why."""
+    """Error: a search could not be completed. The text is a clause with the pattern and the reason."""
 
 
 def matches_pattern(pattern: str, text: str, *, by_line: bool = False) -> bool:
-    """Whether a pattern occurs in a text; `by_line`: `^` and `$` match at lines. Raises `PatternError`."""
+    """Return whether a pattern occurs in a text. With `by_line`, `^` and `$` match at lines.
+
+    Raises `PatternError`.
+    """
     import regex
 
     try:
@@ -174,15 +177,15 @@ _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)\n```", re.DOTALL)
 
 
 def json_in(answer: str) -> Any:
-    """The JSON of an answer: all of it, or its last fenced block. Raises `ValueError`."""
+    """Return the JSON of an answer: the whole answer, or its last fenced block. Raises `ValueError`."""
     fenced = _FENCE.findall(answer)
     return json.loads(fenced[-1] if fenced else answer)
 
 
 def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
-    """Whether the JSON of an answer holds to a schema, and why not; None: the schema is wrong.
+    """Return whether the JSON of an answer matches a schema, and why not. None means the schema is invalid.
 
-    Raises `PatternError` for a pattern of the schema that cannot be searched for.
+    Raises `PatternError` for a pattern of the schema whose search fails.
     """
     from jsonschema import SchemaError
     from jsonschema.exceptions import best_match
@@ -210,7 +213,7 @@ def holds(schema: Any, answer: str) -> tuple[bool | None, str]:
 
 @cache
 def _with_time_limit(kind: type[Validator]) -> Any:
-    """A version of JSON Schema whose patterns are searched for with a time limit."""
+    """Return a version of JSON Schema whose pattern searches have a time limit."""
     from jsonschema.validators import extend
 
     return extend(
@@ -264,7 +267,7 @@ Ran = tuple[int, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a task left behind. `run` carries a command out in its folder, `judge` asks a model."""
+    """The answer and files of a task. `run` runs a command in its folder; `judge` asks a model."""
 
     answer: str
     folder: Path
@@ -276,7 +279,7 @@ class Evidence:
 
 
 async def carry_out(checks: Sequence[Check], evidence: Evidence) -> tuple[CheckResult, ...]:
-    """The results of all checks, in their order."""
+    """Return the results of all checks, in their order."""
     return tuple([await _one(check, evidence) for check in checks])
 
 
@@ -305,7 +308,7 @@ async def _run_check(check: Check, evidence: Evidence) -> tuple[bool | None, str
 
 
 def _check_content(check: Check, evidence: Evidence) -> tuple[bool | None, str]:
-    """What answer and files show. Raises `PatternError`."""
+    """Check an answer or a file without starting a process. Raises `PatternError`."""
     if check.kind == "json_schema":
         return holds(check.given, evidence.answer)
     if check.kind == "file":

@@ -1,7 +1,7 @@
-"""A model as judge: asked twice with the answers in turn, so that the place of an answer does not count.
+"""A model as judge. It compares answers in both orders, so that their position does not count.
 
-Answers are data: they stand in one message between marks that they cannot know, and whatever they say
-to the judge is part of what is judged. A judge has no tools.
+Answers are data: they are enclosed in random marks in one message, and any text addressed to the judge is
+part of what is judged. A judge has no tools.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ PASSES = 7
 
 @dataclass(frozen=True, slots=True)
 class PairVerdict:
-    """Whom the judge prefers. `disagreed`: it changed its mind with the order, so nobody won.
+    """The answer that the judge prefers. `disagreed`: the verdict changed with the order, so neither won.
 
-    `abstained`: it gave no verdict that can be read in one order or both, so nobody won either.
+    `abstained`: in at least one order there was no readable verdict, so neither won.
     """
 
     winner: Winner
@@ -68,7 +68,7 @@ class PairVerdict:
 
 
 class Judge:
-    """Asks one model. Raises `HermesError` where it cannot be asked."""
+    """A judge that asks one model. Raises `HermesError` if it cannot be asked."""
 
     def __init__(self, route: ModelRoute, address: str = "") -> None:
         self._route = route
@@ -82,7 +82,7 @@ class Judge:
         """Whether the model takes a schema for its reply."""
 
     async def prefer(self, prompt: str, a: str, b: str) -> PairVerdict:
-        """Which of two answers is better, asked in both orders."""
+        """Return which of two answers is better, asking in both orders."""
         first = await self._ask(_PAIR, _pair(prompt, a, b))
         second = await self._ask(_PAIR, _pair(prompt, b, a))
         reason = str(first.get("reason", ""))
@@ -95,7 +95,7 @@ class Judge:
         return PairVerdict("a" if here == "a" else "b" if here == "b" else "tie", False, reason)
 
     async def meets(self, prompt: str, rubric: Any, answer: str, votes: int = 3) -> CheckResult:
-        """Whether an answer meets a rubric: the middle of `votes` scores."""
+        """Return whether an answer meets a rubric, by the median of `votes` scores."""
         asked = _parts(("Task", prompt), ("Rubric", _text(rubric)), ("Answer", answer))
         asked += "\nScore the answer by the rubric, 0 (not at all) to 10 (fully)."
         scores, reason = [], ""
@@ -148,7 +148,8 @@ async def open_judge(
     model: str,
     metered: Callable[[ModelRoute], ModelRoute] = lambda route: route,
 ) -> AsyncIterator[Judge]:
-    """A judge on a model by name, or on the usual one; `metered` is its way to the model as it is paid for.
+    """Open a judge with the model of a name, or with the default model. `metered` adds cost accounting to a
+    route.
 
     Raises `ConfigError` without a model.
     """
@@ -169,7 +170,7 @@ def _pair(prompt: str, first: str, second: str) -> str:
 
 
 def _parts(*parts: tuple[str, str]) -> str:
-    """Texts between marks that none of them holds."""
+    """Return the texts joined, enclosed in marks that occur in none of them."""
     mark = secrets.token_hex(8)
     return "\n".join(f"[{name} {mark}]\n{_cut(text)}\n[end of {name.lower()} {mark}]" for name, text in parts)
 
@@ -188,7 +189,7 @@ def _text(rubric: Any) -> str:
 
 
 def _read(reply: str) -> dict[str, Any]:
-    """The object in a reply; empty where there is none."""
+    """Return the JSON object in a reply; empty if there is none."""
     for text in (reply, *reversed(re.findall(r"\{.*?\}", reply, re.DOTALL))):
         try:
             given = json.loads(text)

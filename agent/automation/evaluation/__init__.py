@@ -1,1 +1,1 @@
-"""Suites of tasks, their figures, comparisons of runs, a model as judge."""
+"""Evaluation: suites of tasks, their figures, comparisons of runs, and a model as judge."""

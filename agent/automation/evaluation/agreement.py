@@ -1,4 +1,4 @@
-"""Agreement of a judge with people: labels against verdicts, and the statistics for it."""
+"""Agreement of a judge with people: labels compared with verdicts, and the statistics for it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ CONFIDENCE = 0.95
 
 
 def pass_at(k: int, runs: int, passed: int) -> float:
-    """The chance that one of `k` runs passes, estimated from `passed` of `runs` (unbiased)."""
+    """Return an unbiased estimate of the chance that one of `k` runs passes, from `passed` of `runs`."""
     if runs - passed < k:
         return 1.0
     return 1.0 - math.prod((runs - passed - i) / (runs - i) for i in range(k))
 
 
 def wilson(passed: int, runs: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """An interval for a share, after Wilson; (0, 1) where nothing was run."""
+    """Return the Wilson confidence interval of a proportion; (0, 1) without runs."""
     if not runs:
         return 0.0, 1.0
     z = 1.959964 if confidence == CONFIDENCE else _quantile(confidence)
@@ -59,7 +59,7 @@ def _quantile(confidence: float) -> float:
 
 
 def bootstrap(values: Sequence[float], seed: int, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """An interval for the mean of `values`, by drawing them again and again."""
+    """Return a bootstrap confidence interval for the mean of `values`."""
     if len(values) < 2:
         return (values[0], values[0]) if values else (0.0, 0.0)
     draw = random.Random(seed)
@@ -69,10 +69,11 @@ def bootstrap(values: Sequence[float], seed: int, confidence: float = CONFIDENCE
 
 
 def paired_p(passed: Sequence[tuple[int, int]], first: int, second: int) -> float:
-    """The chance of a difference as large if the runs of each task were dealt to A and B at random.
+    """Return the p-value of the difference in passes if each task's runs were dealt to A and B at random.
 
-    `passed` are the runs of each task that passed, of `first` in A and of `second` in B. Exact: how a task's
-    passes fall to A is hypergeometric, and what matters is their sum. With one run each it is the sign test.
+    `passed` holds for each task the number of passed runs, of `first` runs in A and `second` in B. The test
+    is exact: a task's passes in A follow a hypergeometric distribution, and their sum is the statistic. With
+    one run each it is the sign test.
     """
     chances = [1.0]
     expected = 0.0
@@ -89,13 +90,13 @@ def paired_p(passed: Sequence[tuple[int, int]], first: int, second: int) -> floa
 
 
 def _hypergeometric(passes: int, first: int, second: int) -> list[float]:
-    """The chances that 0, 1, … of `passes` fall to `first` of all runs."""
+    """Return the probabilities that 0, 1, … of `passes` fall among the `first` runs."""
     ways = math.comb(first + second, passes)
     return [math.comb(first, n) * math.comb(second, passes - n) / ways for n in range(min(first, passes) + 1)]
 
 
 def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """The chances of the sums of two counts."""
+    """Return the distribution of the sum of two independent counts."""
     sums = [0.0] * (len(first) + len(second) - 1)
     for n, p in enumerate(first):
         if p:
@@ -105,9 +106,8 @@ def _convolve(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float:
-    """Agreement of two raters beyond chance (Cohen); 0.0 where both always say one and the same.
-
-    Nothing is beyond chance then.
+    """Return Cohen's kappa, the agreement of two raters beyond chance; 0.0 if both always give one same
+    label.
     """
     if not pairs:
         return 0.0
@@ -118,7 +118,7 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, float]:
-    """An interval for `kappa`, by drawing pairs again and again."""
+    """Return a bootstrap confidence interval for `kappa`."""
     if len(pairs) < 2:
         return -1.0, 1.0
     draw = random.Random(seed)
@@ -127,9 +127,10 @@ def kappa_interval(pairs: Sequence[tuple[str, str]], seed: int) -> tuple[float, 
 
 
 def bounded_text(path: Path, largest: int, shorter: str) -> str:
-    """The text of a UTF-8 file of at most `largest` bytes, a whole number of MB; `shorter` says what to do.
+    """Return the text of a UTF-8 file of at most `largest` bytes (whole MB). `shorter` tells how to shorten
+    it.
 
-    Raises `ConfigError` naming file and fault.
+    Raises `ConfigError` naming the file and the fault.
     """
     try:
         with path.open("rb") as file:
@@ -156,7 +157,7 @@ _LARGEST = 50_000_000
 
 @dataclass(frozen=True, slots=True)
 class LabelledPair:
-    """Two answers to a prompt and which one people prefer: `a`, `b` or `tie`."""
+    """Two answers to a prompt and the one that people prefer: `a`, `b` or `tie`."""
 
     id: str
     prompt: str
@@ -166,38 +167,38 @@ class LabelledPair:
 
 
 class PairsUnreadableError(HermesError):
-    """A file of labelled pairs cannot be used."""
+    """Error: a file of labelled pairs cannot be used."""
 
     exit_code = ExitCode.USAGE
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationSet:
-    """Labelled pairs and what they are called."""
+    """Labelled pairs and the name of the set."""
 
     name: str
     pairs: tuple[LabelledPair, ...]
 
     @property
     def digest(self) -> str:
-        """A hash of their content."""
+        """A hash of the pairs."""
         rows = [asdict(each) for each in self.pairs]
         return hashlib.sha256(json.dumps(rows, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def bundled_pairs() -> CalibrationSet:
-    """The 100 pairs that ship with the program."""
+    """Return the 100 pairs that ship with the program."""
     return CalibrationSet("bundled", tuple(read_pairs(_BUNDLED.read_text("utf-8"), _BUNDLED.name)))
 
 
 def pairs_in(path: Path) -> CalibrationSet:
-    """The pairs of a file. Raises `ConfigError` or `PairsUnreadableError` naming the fault."""
+    """Return the pairs of a file. Raises `ConfigError` or `PairsUnreadableError` naming the fault."""
     text = bounded_text(path, _LARGEST, "use fewer pairs")
     return CalibrationSet(path.name, tuple(read_pairs(text, path.name)))
 
 
 def read_pairs(text: str, name: str) -> Sequence[LabelledPair]:
-    """Pairs from JSON lines. Raises `PairsUnreadableError` naming the line."""
+    """Return pairs from JSON lines. Raises `PairsUnreadableError` naming the line."""
     found: list[LabelledPair] = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
@@ -227,7 +228,9 @@ def _pair(line: str, number: int, name: str) -> LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeAgreement:
-    """`agreement` is the share of equal verdicts, `kappa` what of it is beyond chance."""
+    """The agreement of a judge with labels: `agreement` is the share of equal verdicts, `kappa` the part
+    beyond chance.
+    """
 
     pairs: int
     agreement: float
@@ -240,11 +243,11 @@ class JudgeAgreement:
 
     @property
     def counts(self) -> bool:
-        """Whether figures of this judge may be relied on."""
+        """Return whether figures of this judge are reliable."""
         return self.kappa >= ENOUGH and self.pairs >= FEWEST
 
     def doubt(self) -> str:
-        """Why they may not, as a sentence; empty where they may."""
+        """Return a sentence on why the figures are not reliable; empty if they are."""
         if self.pairs < FEWEST:
             return (
                 f"Scores of this judge do not count: {self.pairs} labelled pairs are fewer than the {FEWEST} "
@@ -260,7 +263,7 @@ class JudgeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How far a judge can be relied on, measured with a set of pairs."""
+    """The reliability of a judge, measured with a set of pairs."""
 
     model: str
     source: str
@@ -279,7 +282,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Calibration:
-        """What `to_json` wrote. Raises `KeyError`, `TypeError` or `ValueError` for anything else."""
+        """Read data written by `to_json`. Raises `KeyError`, `TypeError` or `ValueError` for invalid data."""
         low, high = given["interval"]
         agreement = JudgeAgreement(
             pairs=int(given["pairs"]),
@@ -297,9 +300,9 @@ async def agreement_of(
     seed: int = 0,
     told: Callable[[int], None] = lambda done: None,
 ) -> JudgeAgreement:
-    """Ask the judge about every pair. Raises `HermesError` where it cannot be asked.
+    """Ask the judge about every pair. Raises `HermesError` if it cannot be asked.
 
-    `told` hears how many pairs are done, after each.
+    `told` receives the number of finished pairs after each one.
     """
     turns = asyncio.Semaphore(at_once)
     done = 0
@@ -344,10 +347,9 @@ async def calibrate(
     again: bool = False,
     told: Told = lambda model, done, pairs: None,
 ) -> Calibration:
-    """The calibration of a judge by name, or of the usual model, with `pairs` or those that ship.
+    """Return the calibration of the named judge, or of the default model, with `pairs` or the bundled ones.
 
-    Results of an earlier calibration are used, unless `again`. Raises `HermesError` where the judge cannot
-    be asked.
+    Earlier results are reused unless `again`. Raises `HermesError` if the judge cannot be asked.
     """
     home = Home.locate(dict(environ))
     loaded = await asyncio.to_thread(load, home, environ)
@@ -373,7 +375,7 @@ def _key(judge: Judge, pairs: CalibrationSet) -> str:
 
 
 def _read_calibration(place: Path) -> Calibration | None:
-    """None where nothing that can be read is kept."""
+    """Return the stored calibration; None if it is missing or unreadable."""
     try:
         return Calibration.from_json(json.loads(place.read_text("utf-8")))
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -381,7 +383,7 @@ def _read_calibration(place: Path) -> Calibration | None:
 
 
 def _keep(place: Path, made: Calibration) -> None:
-    """Keep it for the next run, where that is possible."""
+    """Store a calibration for the next run, if possible."""
     new = place.with_name(f".{place.name}.{os.getpid()}")
     try:
         private_folder(place.parent)

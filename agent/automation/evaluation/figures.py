@@ -1,4 +1,4 @@
-"""Figures of an evaluation, and two evaluations compared."""
+"""Figures of an evaluation, and the comparison of two evaluations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COUNTS = ("run", "calls", "tokens")
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """One run of one task. `score` is the share of checks that hold, `cost` in US dollars."""
+    """One run of one task. `score` is the share of passed checks, `cost` is in US dollars."""
 
     task: str
     run: int
@@ -42,12 +42,12 @@ class RunFigures:
 
     @property
     def is_judged(self) -> bool:
-        """Whether a model judged it."""
+        """Return whether a model judged the run."""
         return any(_by_judge(check) for check in self.checks)
 
     @property
     def why(self) -> str:
-        """Why a run did not pass: its error, else the first check that failed, else its outcome."""
+        """Return why a run did not pass: its error, else the first failed check, else its outcome."""
         broken = next((check for check in self.checks if check["passed"] is False), None)
         if self.error or broken is None:
             return self.error or self.outcome
@@ -56,10 +56,10 @@ class RunFigures:
 
 @dataclass(frozen=True, slots=True)
 class SuiteResult:
-    """All runs over a suite, with what they were made with.
+    """All runs of a suite and the conditions of the runs.
 
-    `skills` and `memory` tell whether sessions had those of the home, `judge` how far the model that judges
-    agrees with labelled pairs.
+    `skills` and `memory` tell whether sessions had those of the home; `judge` is the agreement of the judging
+    model with labelled pairs.
     """
 
     suite: str
@@ -73,11 +73,11 @@ class SuiteResult:
     judge: Calibration | None = None
 
     def judged_tasks(self) -> frozenset[str]:
-        """Names of the tasks that a model judged."""
+        """Return the names of the tasks that a model judged."""
         return frozenset(each.task for each in self.runs_of_tasks if each.is_judged)
 
     def doubt(self) -> str:
-        """Why scores of the judge do not count, as a sentence; empty where they do, or where none judged."""
+        """Return a sentence on why the judge's scores do not count; empty if they do, or if none was judged."""
         if not self.judged_tasks():
             return ""
         if self.judge is None:
@@ -85,14 +85,14 @@ class SuiteResult:
         return self.judge.agreement.doubt()
 
     def by_task(self) -> dict[str, list[RunFigures]]:
-        """The runs of each task."""
+        """Return the runs of each task."""
         found: dict[str, list[RunFigures]] = {}
         for each in self.runs_of_tasks:
             found.setdefault(each.task, []).append(each)
         return found
 
     def summary(self) -> dict[str, Any]:
-        """The figures of the whole: shares with their intervals, sums."""
+        """Return the figures of all runs: shares with their intervals, and sums."""
         tasks = self.by_task()
         rates = [fmean(run.passed for run in runs) for runs in tasks.values()]
         passed = sum(each.passed for each in self.runs_of_tasks)
@@ -127,7 +127,7 @@ class SuiteResult:
 
 
 def figures_of(task: str, run: int, result: TaskResult) -> RunFigures:
-    """The figures of a result of the batch runner."""
+    """Return the figures of a result of the batch runner."""
     told = [check for check in result.checks if check.passed is not None]
     done = result.outcome == "done"
     score = (sum(bool(check.passed) for check in told) / len(told) if told else 1.0) if done else 0.0
@@ -148,7 +148,7 @@ def figures_of(task: str, run: int, result: TaskResult) -> RunFigures:
 
 
 def read_result(where: Path) -> SuiteResult:
-    """A result by its file or folder. Raises `ConfigError`."""
+    """Return the result stored in a file or folder. Raises `ConfigError`."""
     path = where / RESULT if where.is_dir() else where
     try:
         with path.open("rb") as file:
@@ -166,7 +166,9 @@ def read_result(where: Path) -> SuiteResult:
 
 
 def _result(given: Any) -> SuiteResult:
-    """The result that `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` for anything else."""
+    """Return the result that `to_json` wrote. Raises `ValueError`, `KeyError` or `TypeError` for invalid
+    data.
+    """
     runs = [_run(each) for each in given["results"]]
     named = {name: given[name] for name in _OF_ALL}
     named |= {"skills": given.get("skills", True), "memory": given.get("memory", False)}
@@ -199,7 +201,9 @@ def _run(given: Mapping[str, Any]) -> RunFigures:
 
 
 def _require(fields: Mapping[str, Any], names: Sequence[str], kind: Any) -> None:
-    """Raise `TypeError` for a field of another kind, `ValueError` for a number that is not a measure."""
+    """Raise `TypeError` for a field of the wrong type, `ValueError` for a number that is not a valid
+    measure.
+    """
     for name in names:
         value = fields[name]
         if not isinstance(value, kind) or (isinstance(value, bool) and kind not in (bool, bool | None)):
@@ -213,7 +217,7 @@ def _by_judge(check: Mapping[str, Any]) -> bool:
 
 
 def sort_figures(found: Sequence[RunFigures]) -> tuple[RunFigures, ...]:
-    """By task and run."""
+    """Return the figures sorted by task and run."""
     return tuple(sorted(found, key=lambda each: (each.task, each.run)))
 
 
@@ -223,7 +227,9 @@ LEVEL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ResultComparison:
-    """`difference` is the share of B that passes less that of A, over the tasks both have."""
+    """A comparison of two results. `difference` is the pass rate of B less that of A, over their common
+    tasks.
+    """
 
     tasks: int
     difference: float
@@ -260,7 +266,7 @@ class ResultComparison:
 
 
 def compare(first: SuiteResult, second: SuiteResult, seed: int = 0) -> ResultComparison:
-    """Compare `first` (A) with `second` (B) task by task. Raises `ConfigError` where the suites differ."""
+    """Compare `first` (A) with `second` (B) task by task. Raises `ConfigError` if the suites differ."""
     if first.suite != second.suite:
         raise ConfigError(f"A is of the suite {first.suite}, B of {second.suite}; compare runs of one suite.")
     old, new = first.by_task(), second.by_task()

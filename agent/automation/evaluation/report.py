@@ -1,4 +1,4 @@
-"""An evaluation for others: a page, a log for Inspect, a run for Weights & Biases."""
+"""Reports of an evaluation: an HTML page, a log for Inspect, a run for Weights & Biases."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = ("Score", "Calls", "Tokens", "Seconds")
 
 
 def page(result: SuiteResult) -> str:
-    """The whole page. Outside text is never markup in it."""
+    """Return the whole page. Outside text is always escaped."""
     summary = result.summary()
     judged, grey = result.judged_tasks(), bool(result.doubt())
     low, high = summary["interval"]
@@ -53,7 +53,7 @@ def page(result: SuiteResult) -> str:
 
 
 def _conditions(result: SuiteResult) -> str:
-    """What the result was made with, in a line."""
+    """Return the conditions of the result in one line."""
     tasks, runs = len(result.by_task()), len(result.runs_of_tasks)
     parts = [
         plural(tasks, "task"),
@@ -75,7 +75,7 @@ def _figures(figures: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _judge(result: SuiteResult) -> str:
-    """How far the model that judges agrees with labelled pairs, and what that means for the scores."""
+    """Return how well the judging model agrees with labelled pairs, and what that means for the scores."""
     judged = len(result.judged_tasks())
     if not judged:
         return '<h2>Judge</h2><p class="dim">No judge.</p>'
@@ -103,7 +103,9 @@ def _judge(result: SuiteResult) -> str:
 
 
 def _outcome(run: RunFigures) -> str:
-    """How a run ended, in the words of `result.json`; one that is done need not have passed."""
+    """Return the outcome of a run in the words of `result.json`; a run that is done may still not have
+    passed.
+    """
     if run.passed:
         return "passed"
     return "not passed" if run.outcome == "done" else run.outcome
@@ -126,7 +128,7 @@ def _row(name: str, runs: list[RunFigures], *, grey: bool) -> str:
 
 
 def _plot(result: SuiteResult) -> str:
-    """A bar for each task: the share of its runs that passed."""
+    """Return a bar for each task: the share of its passed runs."""
     tasks = list(result.by_task().items())
     unsure = result.judged_tasks() if result.doubt() else frozenset[str]()
     width, height, gap = 1000, 90, 2
@@ -159,7 +161,9 @@ _STOPS = {"done": "stop", "budget": "max_tokens"}
 def inspect_log(
     result: SuiteResult, paths: Mapping[str, Sequence[Node]], created: str, version: str
 ) -> dict[str, Any]:
-    """The log. `paths` are the nodes of sessions, secrets masked; `created` is an ISO time with zone."""
+    """Return the Inspect log. `paths` are the nodes of sessions, secrets masked; `created` is an ISO time
+    with zone.
+    """
     summary = result.summary()
     model = result.model or "hermes"
     done = sum(each.outcome == "done" for each in result.runs_of_tasks)
@@ -235,7 +239,7 @@ def _sample(figures: RunFigures, path: Sequence[Node], model: str) -> dict[str, 
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of chat completions as Inspect has it."""
+    """Return a chat-completions message in the form of Inspect."""
     message: dict[str, Any] = {"role": given["role"], "content": given.get("content") or ""}
     if given["role"] == "assistant":
         message["source"] = "generate"
@@ -268,7 +272,7 @@ _CONFIGURATION = ("suite", "model", "seed", "version", "skills", "memory")
 
 
 def write_run(result: SuiteResult, folder: Path) -> Path:
-    """Write the run into `folder`, for `wandb sync`; where it lies. Blocks. Raises `ConfigError`."""
+    """Write the run into `folder` for `wandb sync` and return its path. Blocks. Raises `ConfigError`."""
     try:
         wandb = import_module("wandb")
     except ImportError:

@@ -1,4 +1,4 @@
-"""Running a suite: its tasks as a batch, their figures in `result.json` and a report beside it."""
+"""Running a suite: its tasks as a batch, their figures in `result.json`, and a report in the same folder."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NOTES = ("MEMORY.md", "USER.md")
 
 @dataclass(frozen=True, slots=True)
 class SuiteConditions:
-    """What all runs in a folder are made with: two of them are never mixed in one result."""
+    """The conditions of all runs in a folder. Runs with different conditions are never mixed in one result."""
 
     suite: str
     model: str
@@ -56,10 +56,10 @@ async def run_suite(
     judge: Calibration | None = None,
     told: Callable[[BatchProgress], None] = lambda progress: None,
 ) -> SuiteResult:
-    """Run every task `runs` times. The same again goes on where it was stopped.
+    """Run every task `runs` times. Calling it again with equal arguments resumes a stopped run.
 
-    With `memory` sessions read the notes of the home and write none, so that no task depends on another;
-    `judge` is the calibration of the model that judges. Raises `HermesError` where the folder cannot be used.
+    With `memory`, sessions read the notes of the home but write none, so that tasks do not depend on each
+    other; `judge` is the calibration of the judging model. Raises `HermesError` if the folder cannot be used.
     """
     times = runs or suite.runs
     home = Home.locate(dict(environ))
@@ -96,7 +96,7 @@ async def require_folder(
     skills: bool,
     memory: bool,
 ) -> None:
-    """Raise `ConfigError` where a folder holds runs made with something else; the judge is not looked at."""
+    """Raise `ConfigError` if a folder holds runs made under other conditions; the judge is not compared."""
 
     def look() -> None:
         model = _model(Home.locate(dict(environ)), options.model, environ)
@@ -109,7 +109,7 @@ async def require_folder(
 
 
 def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
-    """What a person calls the model that is tried; as it was chosen where it cannot be told."""
+    """Return the displayed name of the tested model; the chosen name if that cannot be determined."""
     try:
         return resolve(load(home, environ).settings, environ, chosen or None)[0].label
     except HermesError:
@@ -117,7 +117,7 @@ def _model(home: Home, chosen: str, environ: Mapping[str, str]) -> str:
 
 
 def _settings(loaded: LoadedSettings, *, skills: bool, memory: bool) -> dict[str, Any]:
-    """Settings of all sessions: skills and notes are read as the person has them, and neither is changed."""
+    """Return the settings of all sessions: the person's skills and notes can be read, neither is changed."""
     return {
         "skills": {"enabled": skills and loaded.settings.skills.enabled},
         "memory": {"enabled": memory and loaded.settings.memory.enabled},
@@ -181,7 +181,7 @@ def _copy_notes(home: Home, own: Home) -> None:
 
 
 def _tasks(suite: Suite, runs: int) -> list[tuple[str, int, NumberedTask]]:
-    """Every run of every task. The key holds the name, so that equal tasks of a suite stay apart."""
+    """Return every run of every task. The key includes the name, so that equal tasks stay separate."""
     made: list[tuple[str, int, NumberedTask]] = []
     for each in suite.tasks:
         task = replace(each.task, key=f"{each.name}-{each.task.key[:12]}")

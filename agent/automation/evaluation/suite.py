@@ -23,9 +23,9 @@ _DEEPEST = 64
 
 
 def read_mapping(path: Path, known: Sequence[str] | None) -> dict[str, Any]:
-    """The mapping in a file; empty for an empty one. `known` are the keys it may have.
+    """Return the mapping in a file; empty for an empty file. `known` are the allowed keys.
 
-    Raises `ConfigError` naming file and fault.
+    Raises `ConfigError` naming the file and the fault.
     """
     text = bounded_text(path, LARGEST, "put long texts into `workspace` of the task")
     given = _parse_yaml(path, text)
@@ -52,9 +52,9 @@ def _parse_yaml(path: Path, text: str) -> Any:
 
 
 def _values(path: Path, node: Node, depth: int, known: dict[int, int] | None = None) -> int:
-    """How many values a node stands for.
+    """Return the number of values that a node represents.
 
-    Raises `ConfigError` for too many, and for a key that is there twice.
+    Raises `ConfigError` for too many values and for duplicate keys.
     """
     known = {} if known is None else known
     if id(node) in known:
@@ -86,7 +86,7 @@ _BUNDLED = Path(__file__).with_name("suites")
 
 @dataclass(frozen=True, slots=True)
 class SuiteTask:
-    """A task of a suite. `workspace` is the folder that is copied for it, if there is one."""
+    """A task of a suite. `workspace` is the folder copied for it, if any."""
 
     name: str
     task: BatchTask
@@ -95,9 +95,9 @@ class SuiteTask:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite: its tasks by name, and how often each runs.
+    """A suite: its tasks by name, and the number of runs of each.
 
-    `pairs` are those its judge is calibrated with; None: those that ship.
+    `pairs` calibrate its judge; None means the bundled pairs.
     """
 
     name: str
@@ -108,17 +108,19 @@ class Suite:
 
     @property
     def has_judge(self) -> bool:
-        """Whether a model judges in any of its tasks."""
+        """Return whether any of its tasks is judged by a model."""
         return any(check.kind == "judge" for each in self.tasks for check in each.task.checks)
 
 
 def bundled_suites() -> list[str]:
-    """Names of the suites that ship with the program."""
+    """Return the names of the suites that ship with the program."""
     return sorted(path.name for path in _BUNDLED.iterdir() if (path / "suite.yaml").is_file())
 
 
 def read_suite(where: str) -> Suite:
-    """A suite by folder, or by the name of one that ships. Raises `ConfigError` naming file and fault."""
+    """Return a suite by its folder or by the name of a bundled suite. Raises `ConfigError` naming file and
+    fault.
+    """
     root = Path(where)
     if not (root / "suite.yaml").is_file() and where in bundled_suites():
         root = _BUNDLED / where
@@ -194,9 +196,9 @@ def _task(folder: Path, defaults: Mapping[str, Any]) -> SuiteTask:
 
 
 def _content_of(workspace: Path) -> str:
-    """A hash of all that is in a workspace.
+    """Return a hash of all files in a workspace.
 
-    Raises `ConfigError` for what cannot be read or copied, or would lead out of the copy.
+    Raises `ConfigError` for files that cannot be read or copied, and for links that lead out of the copy.
     """
     if workspace.is_symlink() or not workspace.is_dir():
         raise ConfigError(f"{workspace} has to be a folder.")

@@ -1,1 +1,1 @@
-"""Jobs on time: schedules, jobs, claims, runs, delivery, heartbeat."""
+"""Scheduled jobs: schedules, claims, runs, delivery and heartbeat."""

@@ -1,4 +1,4 @@
-"""The book of jobs, what a job needs to run alone, and the jobs of a session."""
+"""The jobs of a home and of a session, and the check that a job's skills and toolsets exist."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _MOST_NAMED = 40
 
 @dataclass(frozen=True, slots=True)
 class JobNeeds:
-    """Looks whether what jobs name is there, by the settings of a home as they are then."""
+    """A check that the skills and toolsets named by jobs exist, by the current settings of a home."""
 
     home: Home
 
     async def require(self, intent: JobIntent) -> None:
-        """Raise `ScheduleError` naming the first skill or toolset that is not there, and those that are."""
+        """Raise `ScheduleError` naming the first missing skill or toolset, and the available ones."""
         if problem := await asyncio.to_thread(self.missing, intent):
             raise ScheduleError(problem)
 
     def missing(self, intent: JobIntent) -> str:
-        """What is not there, as a sentence; empty where nothing is amiss. Reads files."""
+        """Return a sentence on the first missing skill or toolset; empty if all exist. Reads files."""
         if not intent.skills and not intent.toolsets:
             return ""
         from agent.core.config.loader import load
@@ -95,7 +95,7 @@ def _missing_toolset(home: Home, settings: Settings, folder: Path, intent: JobIn
 
 
 def _external_toolsets(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
-    """Toolsets and tools of MCP servers and plugins, which only an open session has in its registry."""
+    """Return toolsets and tools of MCP servers and plugins; only open sessions have those in their registry."""
     from agent.integrations.mcp.catalog import PREFIX, plain_name
     from agent.integrations.mcp.server_config import declared_servers
     from agent.integrations.plugins.shelf import find_agreed
@@ -137,7 +137,10 @@ class JobBook:
         *,
         needs: JobNeeds | None = None,
     ) -> None:
-        """`folder` is where runners keep their locks; `needs` looks whether what a new job names is there."""
+        """Open the jobs of a database.
+
+        `folder` holds the locks of runners; `needs` checks that the skills and toolsets of a new job exist.
+        """
         self._database = database
         self._folder = folder
         self._clock = clock
@@ -147,19 +150,19 @@ class JobBook:
         return int(self._clock())
 
     def is_watched(self) -> bool:
-        """Whether some process runs what is due."""
+        """Return whether some process runs due jobs."""
         return lease(self._folder).is_held()
 
     async def jobs(self) -> list[Job]:
-        """All jobs, those due first."""
+        """Return all jobs, those due first at the front."""
         return await self._database.read(table.jobs)
 
     async def job(self, id: str) -> Job:
-        """The job of an id, the start of one, or a name."""
+        """Return the job with an id, the start of an id, or a name."""
         return await self._database.read(lambda c: table.job(c, id))
 
     async def add(self, wanted: Mapping[str, Any]) -> Job:
-        """Keep a new job, by the fields of `JobIntent`."""
+        """Store a new job, given by the fields of `JobIntent`."""
         intent = apply_changes(JobIntent(schedule="", zone=machine_zone()), wanted)
         now = self._now()
         await self._require(intent)
@@ -167,7 +170,7 @@ class JobBook:
         return await self._database.write(lambda c: table.add(c, intent, now))
 
     async def edit(self, id: str, changes: Mapping[str, Any]) -> Job:
-        """Change what a job means, see `edit_job`."""
+        """Change the intent of a job, see `edit_job`."""
         now = self._now()
         await self._require_own(id)
         if _NAMED & changes.keys():
@@ -195,39 +198,39 @@ class JobBook:
             await self._needs.require(intent)
 
     async def pause(self, id: str) -> Job:
-        """Let nothing be due until it is resumed."""
+        """Pause a job until it is resumed."""
         await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "paused", self._now()))
 
     async def resume(self, id: str) -> Job:
-        """Let it be due again, from now on."""
+        """Resume a job; it counts from now on."""
         await self._require_own(id)
         return await self._database.write(lambda c: table.set_state(c, id, "active", self._now()))
 
     async def remove(self, id: str) -> Job:
-        """Forget it and its runs."""
+        """Remove a job and its runs."""
         return await self._database.write(lambda c: table.remove(c, id))
 
     async def put_back(self, job: Job, runs: Sequence[JobRun]) -> Job:
-        """Keep a job again that was removed, with these runs."""
+        """Restore a removed job with these runs."""
         return await self._database.write(lambda c: table.put_back(c, job, runs, self._now()))
 
     async def ask_for(self, id: str, why: str = "asked") -> JobRun:
-        """A run now; some runner takes it up."""
+        """Request a run now; a runner will carry it out."""
         now = int(self._clock() * 1000)
         return await self._database.write(lambda c: table.ask_for(c, id, now, why))
 
     async def runs(self, id: str = "", count: int = 20) -> list[JobRun]:
-        """The newest runs of a job, or of all."""
+        """Return the newest runs of a job, or of all jobs."""
         found = (await self.job(id)).id if id else ""
         return await self._database.read(lambda c: table.runs_of(c, found, count))
 
     async def run(self, id: int) -> JobRun:
-        """One run."""
+        """Return one run."""
         return await self._database.read(lambda c: table.run(c, id))
 
     async def notices(self) -> list[tuple[Job, JobRun]]:
-        """Runs whose output waits to be shown; they count as shown then."""
+        """Return runs whose output is not shown yet, and mark them as shown."""
         now = self._clock()
 
         def work(connection: table.Connection) -> list[tuple[Job, JobRun]]:
@@ -241,12 +244,12 @@ class JobBook:
         return await self._database.write(work)
 
     async def waits(self) -> tuple[bool, float | None]:
-        """Whether there is anything to look after, and when the next thing is due (seconds)."""
+        """Return whether any job or run needs attention, and when the next is due (seconds)."""
         return await self._database.read(partial(table.waits, now=self._clock()))
 
 
 def apply_changes(before: JobIntent, wanted: Mapping[str, Any]) -> JobIntent:
-    """The intent with what is wanted in place of what was. Raises `ScheduleError`. Pure."""
+    """Return the intent with the wanted changes. Raises `ScheduleError`. Pure."""
     values: dict[str, Any] = {}
     for name, value in wanted.items():
         if name not in _NAMES:
@@ -273,7 +276,7 @@ def apply_changes(before: JobIntent, wanted: Mapping[str, Any]) -> JobIntent:
 
 
 def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
-    """A job as an object, with its last run where it is known."""
+    """Return a job as a JSON object, with its last run if known."""
     intent = {field.name: getattr(job.intent, field.name) for field in fields(JobIntent)}
     shown = {n: list(v) if isinstance(v, tuple) else v for n, v in intent.items()}
     found = {
@@ -292,10 +295,12 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
 
 
 class SessionJobs:
-    """A `JobKeeper`. Jobs made here work in the session's workspace unless they name another folder."""
+    """A `JobKeeper` for one session. New jobs work in the session's workspace unless they name another
+    folder.
+    """
 
     def __init__(self, book: JobBook, workspace: Path, commands: UnattendedCommands) -> None:
-        """`commands` are what runs scripts and mailers later."""
+        """Create the jobs of a session; `commands` later runs their scripts and mail commands."""
         self._book = book
         self._workspace = workspace
         self._commands = commands

@@ -1,4 +1,4 @@
-"""Deciding which runs of a job are due, missed or skipped, and what an edit changes of that."""
+"""Decisions on which runs of a job are due, missed or skipped, and how an edit changes that."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FIRST_LOOK = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class DueTime:
-    """A due time of a job and when it begins (seconds, UTC): late on purpose where the job has jitter."""
+    """A due time of a job and when its run begins (seconds, UTC); with jitter it begins later."""
 
     due: int
     begins: int
@@ -29,7 +29,7 @@ class DueTime:
 
 @dataclass(frozen=True)
 class DueDecision:
-    """What happens to the due times that have begun."""
+    """The decision about the due times that have begun."""
 
     run: tuple[tuple[DueTime, str], ...]
     """Those that run, oldest first, and why: `due` or `missed`."""
@@ -42,12 +42,14 @@ class DueDecision:
 
 
 def instant(seconds: int) -> datetime:
-    """Seconds as an instant."""
+    """Return seconds since the epoch as an aware datetime."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
-    """The due times of a job strictly after an instant, up to its end. They begin in their order."""
+    """Yield the due times of a job strictly after an instant, up to its end, in the order of their
+    beginnings.
+    """
     last = job.intent.last_instant()
     found = due_after(job.intent.parse(), after, instant(job.anchor))
     each = next(found, None)
@@ -60,7 +62,9 @@ def due_times(job: Job, after: datetime) -> Iterator[DueTime]:
 
 
 def following(job: Job, after: int) -> int | None:
-    """When the next due time strictly after `after` begins (seconds, UTC); none once `repeat` is used up."""
+    """Return when the next due time strictly after `after` begins (seconds, UTC); None once `repeat` is used
+    up.
+    """
     if job.is_used_up:
         return None
     found = next(due_times(job, instant(after)), None)
@@ -68,7 +72,7 @@ def following(job: Job, after: int) -> int | None:
 
 
 def never_due(job: Job) -> ScheduleError:
-    """Why nothing follows."""
+    """Return the error for a job that has no next due time."""
     if job.is_used_up:
         return ScheduleError(
             f"The job {job.title!r} has had all runs of its repeat ({job.runs} of {job.intent.repeat}); "
@@ -78,7 +82,7 @@ def never_due(job: Job) -> ScheduleError:
 
 
 def newest_due_times(job: Job, now: int) -> list[DueTime]:
-    """The newest due times begun since the last look, oldest first; at most one more than are run."""
+    """Return the newest due times begun since the last check, oldest first; at most one more than are run."""
     looked, end, last = instant(job.looked), instant(now), job.intent.last_instant()
     if last is not None:
         end = min(end, last)
@@ -100,7 +104,7 @@ def newest_due_times(job: Job, now: int) -> list[DueTime]:
 def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
     """Decide about the due times that have begun up to now.
 
-    `grace` is in seconds; `busy`: a run of the job is not over.
+    `grace` is in seconds; `busy` means a run of the job is not over.
     """
     due = newest_due_times(job, now)
     looked = due[-1].due if due else job.looked
@@ -124,7 +128,7 @@ def decide(job: Job, now: int, grace: float, busy: bool = False) -> DueDecision:
 
 
 def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tuple[list[DueTime], str]:
-    """Those that its policy for missed runs lets run, and why the others do not."""
+    """Return the due times that the policy for missed runs allows, and why the rest do not run."""
     match job.intent.missed:
         case "all":
             return due[-MOST_AT_ONCE:], f"missed, and only the newest {MOST_AT_ONCE} are made up for"
@@ -136,17 +140,19 @@ def _by_policy(job: Job, due: list[DueTime], why: Mapping[DueTime, str]) -> tupl
 
 
 def delay(job: str, due: int, jitter: int, period: int | None) -> int:
-    """Seconds by which a run begins late on purpose: the same whenever asked, over before the next is due."""
+    """Return the seconds by which jitter delays a run: always the same, and shorter than the time to the next
+    run.
+    """
     most = jitter if period is None else min(jitter, period - 1)
     return crc32(f"{job} {due}".encode()) % (most + 1)
 
 
 def edit_job(before: Job, intent: JobIntent, now: int, rescheduled: bool) -> Job:
-    """The job with another intent. `rescheduled`: a schedule was given, perhaps the one it has.
+    """Return the job with another intent. `rescheduled`: a schedule was given, perhaps an unchanged one.
 
-    It counts from now on where its schedule changed; else what is due and not decided about stays due. A
-    paused job stays paused; one that is over is active again only where it is due again. Raises
-    `ScheduleError` where a change of its times leaves it never due.
+    A job whose schedule changed counts from now on; otherwise due times that are not decided yet stay due. A
+    paused job stays paused; a finished job becomes active only if it is due again. Raises `ScheduleError` if
+    a change of its times leaves it never due.
     """
     intent = check_intent(intent)
     old = before.intent

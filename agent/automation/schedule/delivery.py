@@ -1,4 +1,4 @@
-"""Delivery of the result of a job, and asking for it before the job runs."""
+"""Delivery of a job's result, and the permission check for it before the job runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Send = Callable[[JobRun, str, str, str, Permit], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDelivery:
-    """Hands stored outputs on. Each way passes the gate; nobody is there to say yes."""
+    """Delivery of stored outputs. Every delivery passes the gate; nobody is asked for approval."""
 
     commands: UnattendedCommands
     send: Send
 
     async def __call__(self, job: Job, run: JobRun) -> str:
-        """Hand an output on; a sentence about what went wrong, empty if nothing did."""
+        """Deliver an output and return a sentence about a failure, empty if there was none."""
         kind, _, target = job.intent.deliver.partition(":")
         text = run.output or run.error
         cwd = await asyncio.to_thread(working_folder, job.intent.cwd)
@@ -71,12 +71,12 @@ class JobDelivery:
 
 
 def working_folder(cwd: str) -> Path:
-    """Where a job works, resolved. Looks at the disk."""
+    """Return the resolved working folder of a job. Reads the disk."""
     return Path(cwd or Path.home()).resolve()
 
 
 def resolve_target(cwd: Path, target: str) -> Path:
-    """The file that a delivery names, without links. Looks at the disk. Raises `ScheduleError`."""
+    """Return the file that a delivery names, with links resolved. Reads the disk. Raises `ScheduleError`."""
     try:
         path = (cwd / Path(target).expanduser()).resolve()
         # One that cannot be looked at cannot be written either; a pipe would wait for who reads it.
@@ -91,12 +91,12 @@ def resolve_target(cwd: Path, target: str) -> Path:
 
 
 def write_action(path: Path) -> WritePath:
-    """The action of a delivery into a file."""
+    """Return the gate action for a delivery into a file."""
     return WritePath(tool="write_file", path=path, creates=not path.exists())
 
 
 def append(path: Path, text: str) -> None:
-    """Put a text at the end of a regular file, made where it is missing. Raises `OSError`."""
+    """Append a text to a regular file, which is created if missing. Raises `OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # The path was resolved before it was judged: a link that came since is not followed,
     # and a pipe not waited for.
@@ -108,7 +108,7 @@ def append(path: Path, text: str) -> None:
 
 
 def _section(job: Job, run: JobRun, text: str) -> str:
-    """An output as a file gets it: under a heading of its own."""
+    """Return an output under a heading, as written to a file."""
     due = datetime.fromtimestamp(run.due / 1000).astimezone().isoformat(" ", "minutes")
     return f"## {job.title}, {due}\n\n{text.rstrip()}\n\n"
 
@@ -120,7 +120,7 @@ def _shorten(text: str, run: JobRun) -> str:
 
 
 async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> tuple[str, ...]:
-    """A sentence for each of its effects without a model that the gate would not let pass as things stand."""
+    """Return a sentence for each effect without a model that the gate would currently refuse."""
     try:
         actions = await asyncio.to_thread(lambda: list(_effects(intent)))
     except ScheduleError as error:
@@ -135,7 +135,7 @@ async def foresee_refusals(commands: UnattendedCommands, intent: JobIntent) -> t
 
 
 def _effects(intent: JobIntent) -> Iterator[tuple[str, Action]]:
-    """What it does without a model. Looks at the disk. Raises `ScheduleError`."""
+    """Yield the effects of a job that need no model. Reads the disk. Raises `ScheduleError`."""
     folder = working_folder(intent.cwd)
     if intent.script:
         yield "script", RunCommand(tool="terminal", command=intent.script, cwd=folder)

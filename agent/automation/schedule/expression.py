@@ -45,7 +45,7 @@ _LEAP_YEARS = (2000, 2004, 2008, 2012, 2016, 2020, 2024)
 
 @dataclass(frozen=True)
 class CronFields:
-    """An expression of five fields. `text` has single spaces and capital letters."""
+    """A cron expression of five fields. `text` has single spaces and capital letters."""
 
     text: str
 
@@ -57,7 +57,7 @@ class CronFields:
 
     @cached_property
     def has_fixed_times(self) -> bool:
-        """Whether it means times of the day, not steps of the clock: no wildcard in minute or hour."""
+        """Return whether the expression means times of day, not intervals: no wildcard in minute or hour."""
         minute, hour, *_ = self.text.split()
         return not minute.startswith("*") and not hour.startswith("*")
 
@@ -67,11 +67,11 @@ class CronFields:
         return tuple(time(hour, minute) for hour in sorted(self._simulation.hours) for minute in minutes)
 
     def explain(self) -> str:
-        """The expression in words."""
+        """Return the expression in words."""
         return self._simulation.explain()
 
     def wall_times(self, first: datetime, last: datetime = datetime.max) -> Iterator[datetime]:
-        """Its wall times (naive) in order, from the minute of `first` to `last`."""
+        """Yield the matching wall times (naive) in order, from the minute of `first` to `last`."""
         first = first.replace(second=0, microsecond=0)
         for day in self._days(first.date(), last.date()):
             for each in self._times:
@@ -92,7 +92,7 @@ class CronFields:
             day += step
 
     def never_comes(self) -> bool:
-        """Whether no day of any year matches."""
+        """Return whether no day of any year matches."""
         simulated = self._simulation
         for year in _LEAP_YEARS + _COMMON_YEARS:
             for month in sorted(simulated.months):
@@ -104,7 +104,7 @@ class CronFields:
 
 @lru_cache(maxsize=1024)
 def parse_cron(text: str) -> CronFields:
-    """Read an expression or a nickname. Raises `ScheduleError` that names the field and what to write."""
+    """Parse an expression or a nickname. Raises `ScheduleError` that names the field and the fix."""
     from cronsim import CronSim, CronSimError
 
     words = text.split()
@@ -154,7 +154,7 @@ def _never(words: list[str]) -> str:
 
 
 def _complaint(words: list[str], said: str) -> str:
-    """The sentence about the first field that is wrong. Pure."""
+    """Return the sentence about the first wrong field. Pure."""
     for index, word in enumerate(words):
         for term in word.split(","):
             if problem := _problem(index, term):
@@ -165,7 +165,7 @@ def _complaint(words: list[str], said: str) -> str:
 
 
 def _problem(index: int, term: str) -> str:
-    """What is wrong with one term of a list, empty where nothing is."""
+    """Return the fault of one term of a list; empty if there is none."""
     low, high = _LIMITS[index]
     if not term:
         return "a comma has nothing beside it; leave the comma out"
@@ -252,17 +252,17 @@ _WHOLE = re.compile(r"(?:[0-9]+ ?[a-z]+ ?)+", re.ASCII)
 
 
 def unit_seconds(word: str) -> int:
-    """Seconds of a unit, by its letter or name; 0 for what is not a unit."""
+    """Return the seconds of a time unit given by letter or name; 0 for an unknown unit."""
     return UNITS[_WORDS[word]][1] if word in _WORDS else 0
 
 
 def looks_like_duration(text: str) -> bool:
-    """Whether a lower-case text begins with a number and goes on with a unit, right or wrong."""
+    """Return whether a lower-case text begins with a number and a unit, valid or not."""
     return re.fullmatch(r"[-+]?[0-9][0-9.,]* ?[a-z][a-z0-9 ]*", text, re.ASCII) is not None
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read a duration of lower-case text. Raises `ScheduleError`."""
+    """Parse a duration from lower-case text. Raises `ScheduleError`."""
     if not _WHOLE.fullmatch(text):
         raise ScheduleError(f"{text[:40]!r} is no duration; {FORM}.")
     total = 0
@@ -280,7 +280,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def say_duration(duration: timedelta) -> str:
-    """Spell a duration out: `2 hours`, `1 day 6 hours`."""
+    """Return a duration in words: `2 hours`, `1 day 6 hours`."""
     left = int(duration.total_seconds())
     words: list[str] = []
     for letter in "wdhms":
@@ -374,7 +374,7 @@ _AMOUNT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SingleTime:
-    """One time of the clock. It is due `days` after the day it was asked, or when `fields` first match."""
+    """One time of day, due `days` after the day it was requested, or when `fields` first match."""
 
     hour: int
     minute: int
@@ -384,9 +384,9 @@ class SingleTime:
 
 
 def in_fields(lower: str) -> str:
-    """A repeated schedule in plain words as `@NAME` or five fields of cron; empty if it is not one.
+    """Return a repeated schedule in plain words as `@NAME` or five cron fields; empty if the text is not one.
 
-    `lower` is lower case with single blanks. Raises `ScheduleError` where only the time is missing or wrong.
+    `lower` is lower case with single spaces. Raises `ScheduleError` if only the time is missing or wrong.
     """
     if lower in _ADVERBS:
         return _ADVERBS[lower]
@@ -427,9 +427,10 @@ def in_fields(lower: str) -> str:
 
 
 def single_time(lower: str) -> SingleTime | None:
-    """A single time in plain words: `tomorrow at 9am`, `monday at 14:30`, `at noon`; None if it is not one.
+    """Parse a single time in plain words: `tomorrow at 9am`, `monday at 14:30`, `at noon`; None if it is not
+    one.
 
-    Raises `ScheduleError` where only the time is missing or wrong.
+    Raises `ScheduleError` if only the time is missing or wrong.
     """
     if re.fullmatch(r"noon|midday|midnight|\d{1,2}(?::\d{2})? ?(?:am|pm)", lower):
         lower = f"at {lower}"
@@ -456,7 +457,9 @@ def single_time(lower: str) -> SingleTime | None:
 
 
 def in_numbers(lower: str) -> str:
-    """A duration in words or decimals as plain digits, `half an hour` as `1800s`; others as they came."""
+    """Return a duration in words or decimals as plain digits, `half an hour` as `1800s`; other text
+    unchanged.
+    """
     match = _AMOUNT.fullmatch(lower)
     if match is None or (seconds := unit_seconds(match["unit"])) == 0:
         return lower
@@ -473,7 +476,7 @@ def in_numbers(lower: str) -> str:
 
 
 def _days(text: str) -> str | None:
-    """Days as a field of cron; None for what names none."""
+    """Return days as a cron field; None if the text names none."""
     if (known := _DAY_SETS.get(text.removesuffix("s"))) is not None:
         return known
     span = re.fullmatch(r"([a-z]+) ?(?:-|to|through) ?([a-z]+)", text)
@@ -502,7 +505,7 @@ def _fields(times: str, day_of_month: str, days: str, part: str = "") -> str:
 
 
 def _clock(text: str, part: str = "") -> list[tuple[int, int]]:
-    """Hours and minutes of times of the day; `part` tells which 8 is meant in the evening."""
+    """Return hours and minutes of times of day; `part` is the part of the day, such as evening for 8."""
     return list(dict.fromkeys(_time(each.strip(), part) for each in re.split(r",? and |,", text)))
 
 
@@ -542,7 +545,7 @@ _EVERY_UNIT = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True)
 class Schedule:
-    """What was meant. Exactly one of `delay`, `at`, `local`, `every`, `cron` and `single` is given."""
+    """A parsed schedule. Exactly one of `delay`, `at`, `local`, `every`, `cron` and `single` is set."""
 
     text: str
     """As it was written, without odd spaces."""
@@ -560,7 +563,7 @@ class Schedule:
     """Once, at a time of the clock that counts from when it was asked."""
 
     def explain(self) -> str:
-        """The schedule in words: `Every 2 hours`, `At 09:00`, `Once, 30 minutes from now`."""
+        """Return the schedule in words: `Every 2 hours`, `At 09:00`, `Once, 30 minutes from now`."""
         if self.every is not None:
             return f"Every {say_duration(self.every)}"
         if self.delay is not None:
@@ -581,7 +584,9 @@ class Schedule:
         return f"Once, {day} at {clock}"
 
     def instant(self) -> datetime:
-        """When a schedule with a given time is due, in UTC. Raises `ScheduleError` beyond the calendar."""
+        """Return when a schedule with a fixed time is due, in UTC. Raises `ScheduleError` beyond the
+        calendar.
+        """
         if self.at is not None:
             return self.at
         assert self.local is not None
@@ -592,7 +597,7 @@ class Schedule:
 
 
 def parse_schedule(text: str, zone_name: str) -> Schedule:
-    """Read a schedule for a zone. Raises `ScheduleError`: one sentence with cause and fix."""
+    """Parse a schedule for a zone. Raises `ScheduleError`: one sentence with cause and fix."""
     zone(zone_name)
     if len(text) > LONGEST:
         raise ScheduleError(f"A schedule of {len(text)} characters is too long; {FORMS}.")
@@ -674,7 +679,7 @@ def _at(found: Schedule, match: re.Match[str]) -> Schedule:
 
 
 def parse_moment(text: str, zone_name: str) -> datetime:
-    """Read an ISO time as an instant in UTC; without an offset it is wall time of the zone.
+    """Parse an ISO time as an instant in UTC; without an offset it is wall time of the zone.
 
     Raises `ScheduleError`.
     """

@@ -1,4 +1,4 @@
-"""Heartbeats: a file of wishes that is looked at again and again, and the jobs that do it."""
+"""Heartbeats: files of wishes that are checked regularly, and the jobs that carry them out."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _ITEM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class MailSaid:
-    """What the mail command printed, and as a sentence why it could not run."""
+    """The output of the mail command, or a sentence on why it could not run."""
 
     text: str = ""
     problem: str = ""
@@ -52,7 +52,7 @@ Mail = Callable[[str], Awaitable[MailSaid]]
 
 @dataclass
 class HeartbeatState:
-    """What was seen at the last beat."""
+    """The state seen at the last beat."""
 
     last: float = 0.0
     text: str = ""
@@ -75,14 +75,14 @@ class HeartbeatState:
 
     @staticmethod
     def load(path: Path) -> HeartbeatState | None:
-        """What was kept; None before the first beat."""
+        """Return the stored state; None before the first beat."""
         try:
             return HeartbeatState(**json.loads(path.read_text("utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
     def save(self, path: Path) -> None:
-        """Keep it."""
+        """Store the state."""
         private_folder(path.parent)
         part = path.with_suffix(".part")
         part.write_text(json.dumps(asdict(self)), "utf-8")
@@ -91,7 +91,9 @@ class HeartbeatState:
 
 
 def is_active(active: str, now: datetime) -> bool:
-    """Whether a time of this machine lies within `08:00-22:00`; empty: always. Pure."""
+    """Return whether a local time lies within a range like `08:00-22:00`; an empty range is always active.
+    Pure.
+    """
     if not active:
         return True
     begin, _, end = active.partition("-")
@@ -100,7 +102,7 @@ def is_active(active: str, now: datetime) -> bool:
 
 
 def read_heartbeat(folder: Path) -> str:
-    """HEARTBEAT.md of a folder; empty where there is none."""
+    """Return the content of a folder's HEARTBEAT.md; empty if there is none."""
     try:
         with (folder / FILE).open("rb") as file:
             return file.read(MOST * 4).decode("utf-8", "replace")[:MOST].strip()
@@ -116,7 +118,7 @@ async def beat(
     settings: HeartbeatSettings,
     mail: Mail,
 ) -> tuple[list[str], HeartbeatState]:
-    """The reasons to ask the model, none where nothing happened, and what was seen. Reads files."""
+    """Return the reasons to ask the model, none if nothing happened, and the state seen. Reads files."""
     files = {name: _stamp(folder, name) for name in settings.watch}
     seen = HeartbeatState(
         last=now,
@@ -150,7 +152,7 @@ async def beat(
 
 
 def due_items(text: str, now: float) -> list[tuple[str, str]]:
-    """Items of HEARTBEAT.md, `- 2030-01-31T09:00 call Ana`, whose time has come. Pure."""
+    """Return items of HEARTBEAT.md, like `- 2030-01-31T09:00 call Ana`, whose time has come. Pure."""
     moment = datetime.fromtimestamp(now, UTC)
     found: list[tuple[str, str]] = []
     for at, item in _ITEM.findall(text):
@@ -163,7 +165,7 @@ def due_items(text: str, now: float) -> list[tuple[str, str]]:
 
 
 def message(text: str, reasons: list[str]) -> str:
-    """What the model reads at a beat with reasons. Pure."""
+    """Return the message to the model for a beat with reasons. Pure."""
     listed = "\n".join(f"- {each}" for each in reasons)
     return (
         f"This is a heartbeat. What happened since the last one:\n{listed or '- you were asked for'}\n\n"
@@ -181,7 +183,7 @@ def _stamp(folder: Path, name: str) -> str:
 
 
 def _runs(folder: Path, pid_file: str) -> bool:
-    """Whether the process named by a file runs."""
+    """Return whether the process named by a pid file runs."""
     try:
         os.kill(int((folder / Path(pid_file).expanduser()).read_text().strip()), 0)
     except PermissionError:
@@ -195,7 +197,7 @@ MAIL_SECONDS = 60
 
 
 class Heartbeats:
-    """Looks after all of them."""
+    """All heartbeats of a home."""
 
     def __init__(
         self,
@@ -210,7 +212,7 @@ class Heartbeats:
         self._clock = clock
 
     async def look(self) -> float | None:
-        """Beat where it is time; when the next beat is (seconds, UTC), None where there is no heartbeat."""
+        """Beat where it is time and return when the next beat is (seconds, UTC); None without a heartbeat."""
         soonest: list[float] = []
         for number, folder in enumerate([self._home.root, *map(Path, self._settings.projects)]):
             next_beat = await self._one(folder, f"{HEARTBEAT}-{number}" if number else HEARTBEAT)
@@ -240,7 +242,7 @@ class Heartbeats:
         return following
 
     def _plan(self, state: HeartbeatState | None, flaw: str, now: float) -> tuple[bool, float | None]:
-        """Whether nothing needs to be done now, and when the next beat is; None while the file has a flaw."""
+        """Return whether nothing needs to be done now, and the next beat; None while the file has a flaw."""
         is_active_now = is_active(self._settings.active, datetime.fromtimestamp(now))
         if flaw:
             return not is_active_now or (state is not None and state.flaw == flaw), None
@@ -253,7 +255,7 @@ class Heartbeats:
     async def _beat(
         self, folder: Path, id: str, text: str, flaw: str, state: HeartbeatState | None, now: float
     ) -> HeartbeatState:
-        """Look, and wake or tell; what to keep of it."""
+        """Check for reasons, wake the model or notify, and return the state to store."""
         place = await asyncio.to_thread(self._place, folder)
         if flaw:
             before = state or HeartbeatState()
@@ -270,11 +272,13 @@ class Heartbeats:
         return seen
 
     def _place(self, folder: Path) -> Path:
-        """Where a heartbeat works: in its project; that of the home in a folder that commands may see."""
+        """Return where a heartbeat works: its project; for the home's heartbeat a folder that commands may
+        see.
+        """
         return folder if folder != self._home.root else private_folder(self._home.scratch / HEARTBEAT)
 
     async def _mail(self, folder: Path, command: str) -> MailSaid:
-        """What the mail command printed, or why it could not say anything."""
+        """Return the output of the mail command, or why there is none."""
         from agent.automation.unattended.commands import UnattendedCommands
 
         commands = UnattendedCommands(home=self._home, surface="cron", environ=os.environ)
@@ -287,7 +291,10 @@ class Heartbeats:
         return MailSaid(ended.output)
 
     async def _tell(self, folder: Path, id: str, why: str, problem: str, prompt: str, now: float) -> bool:
-        """A notice about a beat, without a model; False while a run is at work: the next beat tells it."""
+        """Store a notice about a beat without asking a model.
+
+        Returns False while a run is active; the next beat then sends the notice.
+        """
 
         def work(connection: table.Connection) -> None:
             table.store_job(connection, self._heartbeat_job(connection, folder, id, prompt, now))
@@ -304,7 +311,7 @@ class Heartbeats:
     def _heartbeat_job(
         self, connection: table.Connection, folder: Path, id: str, prompt: str, now: float
     ) -> Job:
-        """The job that a heartbeat is kept as."""
+        """Return the job that represents a heartbeat in the store."""
         intent = JobIntent(
             schedule=f"every {say_duration(timedelta(seconds=int(self._settings.interval)))}",
             zone="UTC",
@@ -322,9 +329,9 @@ class Heartbeats:
     async def _wake(
         self, folder: Path, id: str, text: str, reasons: list[str], seen: HeartbeatState, now: float
     ) -> None:
-        """Ask for a run where there are reasons, those of a run that got no answer included.
+        """Request a run for the given reasons and those of an unanswered run.
 
-        What no run can be given now, because one is at work, waits for the next beat.
+        While a run is active, the reasons wait for the next beat.
         """
 
         def work(connection: table.Connection) -> None:
@@ -348,7 +355,7 @@ class Heartbeats:
 
 
 def _flaw(file: Path, text: str) -> str:
-    """Why a HEARTBEAT.md is not read to the model, as a sentence; empty where it may be. Pure."""
+    """Return why a HEARTBEAT.md is not shown to the model, as a sentence; empty if it may be. Pure."""
     for finding in scan(text):
         if finding.severity in ("high", "critical"):
             return (
@@ -359,7 +366,7 @@ def _flaw(file: Path, text: str) -> str:
 
 
 def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> tuple[list[str], bool]:
-    """Reasons of the last run that the model never answered to, and whether that run is not over."""
+    """Return the reasons of the last run that the model did not answer, and whether that run is not over."""
     if not seen.asked:
         return [], False
     try:
@@ -373,6 +380,6 @@ def _unanswered_reasons(connection: table.Connection, seen: HeartbeatState) -> t
 
 
 async def last_session(database: Database, id: str) -> str:
-    """The session in which the heartbeat goes on; empty before the first one."""
+    """Return the session in which the heartbeat continues; empty before the first one."""
     runs = await database.read(lambda c: table.runs_of(c, id, 10))
     return next((each.session for each in runs if each.session), "")

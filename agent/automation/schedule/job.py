@@ -1,4 +1,4 @@
-"""Jobs and their runs as data. A job keeps what was meant: an expression and a zone."""
+"""Jobs and their runs as data. A job stores the intended schedule: an expression and a zone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DELIVERIES = "notice, none, file:PATH, mail:COMMAND, message:TARGET, or a messen
 
 @dataclass(frozen=True, kw_only=True)
 class JobIntent:
-    """What was meant by a job."""
+    """The intent of a job, as a person gave it."""
 
     schedule: str
     zone: str
@@ -53,25 +53,25 @@ class JobIntent:
     """Rules of permissions that allow beside those of the person, for its runs."""
 
     def parse(self) -> Schedule:
-        """Its schedule. Raises `ScheduleError`."""
+        """Return the parsed schedule. Raises `ScheduleError`."""
         return parse_schedule(self.schedule, self.zone)
 
     def last_instant(self) -> datetime | None:
-        """The instant (UTC) after which nothing is due. Raises `ScheduleError`."""
+        """Return the instant (UTC) after which nothing is due. Raises `ScheduleError`."""
         return parse_moment(self.until, self.zone) if self.until else None
 
     @property
     def timing(self) -> tuple[str, str, str]:
-        """What decides when it is due: schedule, zone and end."""
+        """The values that determine when the job is due: schedule, zone and end."""
         return self.schedule, self.zone, self.until
 
     def to_json(self) -> str:
-        """As the store keeps it."""
+        """Return the intent as JSON text for the store."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(text: str) -> JobIntent:
-        """What `to_json` wrote; names it does not know and values of another kind are left out."""
+        """Read the intent written by `to_json`; unknown names and values of a wrong type are ignored."""
         try:
             stored = json.loads(text)
         except ValueError:
@@ -90,7 +90,9 @@ class JobIntent:
 
 @lru_cache(maxsize=1024)
 def unreadable(schedule: str, zone: str, until: str) -> str:
-    """Why the times of a job cannot be told, without the fix; empty where they can. Slow the first time."""
+    """Return why the times of a job cannot be computed, without the fix; empty if they can. Slow on first
+    use.
+    """
     intent = JobIntent(schedule=schedule, zone=zone, until=until)
     try:
         intent.parse()
@@ -102,7 +104,7 @@ def unreadable(schedule: str, zone: str, until: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A job of the store. Times are seconds (UTC)."""
+    """A stored job. Times are seconds (UTC)."""
 
     id: str
     intent: JobIntent
@@ -114,23 +116,25 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What it is called: its name, else the beginning of what it does."""
+        """The job's name, else the beginning of its prompt or script."""
         words = " ".join((self.intent.name or self.intent.prompt or self.intent.script).split())
         return shorten(words, 60)
 
     @property
     def is_used_up(self) -> bool:
-        """Whether it had all runs of its `repeat`."""
+        """Return whether all runs of its `repeat` have happened."""
         return self.intent.repeat is not None and self.runs >= self.intent.repeat
 
     @property
     def beats(self) -> bool:
-        """Whether a heartbeat is kept as it: nothing but a reason or a person wakes it."""
+        """Return whether the job represents a heartbeat, which starts only for a reason or a person."""
         return self.id.startswith(HEARTBEAT)
 
     @property
     def problem(self) -> str:
-        """One sentence about times that no longer parse, with the fix; empty where all is well or over."""
+        """One sentence with the fix about times that no longer parse; empty if there is no problem or the job
+        is over.
+        """
         if self.state == "done" or not (why := unreadable(*self.intent.timing)):
             return ""
         mend = f"`hermes cron edit {self.id}` gives it another zone, schedule or end"
@@ -138,12 +142,12 @@ class Job:
 
     @property
     def standing(self) -> str:
-        """Its state as a person reads it."""
+        """The state of the job in words."""
         return "woken by a reason" if self.beats else "never due" if self.problem else self.state
 
     @property
     def explanation(self) -> str:
-        """Its schedule in words; as it is stored where it no longer parses."""
+        """The schedule in words; the stored text if it no longer parses."""
         return self.intent.schedule if unreadable(*self.intent.timing) else self.intent.parse().explain()
 
 
@@ -170,11 +174,11 @@ class JobRun:
 
     @property
     def is_beat(self) -> bool:
-        """Whether it is one of the heartbeat."""
+        """Return whether the run belongs to a heartbeat."""
         return self.job.startswith(HEARTBEAT)
 
     def as_json(self) -> dict[str, Any]:
-        """The receipt as an object: why, due, started, ended, what it took, what was refused."""
+        """Return the receipt as a JSON object: reason, due, started, ended, usage, refusals."""
         return {
             "id": self.id,
             "job": self.job,
@@ -193,14 +197,16 @@ class JobRun:
 
 
 def iso(seconds: float | None) -> str | None:
-    """A time as ISO in UTC, whole seconds."""
+    """Return a time as ISO in UTC, whole seconds."""
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=0).isoformat()
 
 
 def full_delivery(deliver: str) -> str:
-    """A way to deliver in full: a messenger may be named alone, `send_message` for `message`. Pure."""
+    """Return the full form of a delivery: `message:` before a messenger alone, `message` for `send_message`.
+    Pure.
+    """
     from agent.core.config.sections import MessengerSettings
 
     deliver = deliver.strip().removeprefix("send_")
@@ -209,13 +215,15 @@ def full_delivery(deliver: str) -> str:
 
 
 def delivery_rule(deliver: str) -> str:
-    """The rule that lets a message of a delivery leave; empty where it sends none. Pure."""
+    """Return the permission rule that allows a delivery's message; empty if it sends none. Pure."""
     kind, _, target = full_delivery(deliver).partition(":")
     return f"message({target.strip()})" if kind == "message" and target.strip() else ""
 
 
 def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
-    """The intent of a new job, if it makes sense and is due from now on. Raises `ScheduleError`. Pure."""
+    """Return the completed intent of a new job that is due from now on. Raises `ScheduleError` otherwise.
+    Pure.
+    """
     from agent.automation.schedule.occurrences import next_due
 
     intent = check_intent(intent)
@@ -227,7 +235,7 @@ def check_new_intent(intent: JobIntent, now: int) -> JobIntent:
 
 
 def check_intent(intent: JobIntent) -> JobIntent:
-    """The intent in full, if it makes sense, whenever it is due. Raises `ScheduleError`. Pure."""
+    """Return the completed intent, whenever it is due. Raises `ScheduleError` if it is invalid. Pure."""
     from agent.knowledge.injection import scan_order
 
     intent = replace(intent, deliver=full_delivery(intent.deliver))

@@ -28,13 +28,13 @@ BACKOFF = (60, 300, 1800, 7200, 21_600, 43_200, 86_400)
 
 
 def jobs(connection: Connection) -> list[Job]:
-    """All jobs, those due first, finished ones last."""
+    """Return all jobs, those due first at the front, finished ones last."""
     rows = connection.execute(f"{_JOBS} ORDER BY state = 'done', next IS NULL, next, id")
     return [_job(row) for row in rows]
 
 
 def job(connection: Connection, id: str) -> Job:
-    """The job of an id, the start of one, or a name. Raises `ScheduleError`."""
+    """Return the job with an id, the start of an id, or a name. Raises `ScheduleError`."""
     row = connection.execute(f"{_JOBS} WHERE id = ?", (id,)).fetchone()
     if row is not None:
         return _job(row)
@@ -63,7 +63,7 @@ def _job(row: tuple[Any, ...]) -> Job:
 
 
 def add(connection: Connection, intent: JobIntent, now: int) -> Job:
-    """Keep a new job. Raises `ScheduleError` where its name is taken."""
+    """Store a new job. Raises `ScheduleError` if its name is used by another job."""
     require_free(connection, intent.name)
     new = Job(
         id=secrets.token_hex(4), intent=intent, state="active", anchor=now, looked=now, next=None, runs=0
@@ -74,13 +74,13 @@ def add(connection: Connection, intent: JobIntent, now: int) -> Job:
 
 
 def require_free(connection: Connection, name: str, owner: str = "") -> None:
-    """Raises `ScheduleError` where a job other than `owner` (an id) has the name."""
+    """Raise `ScheduleError` if a job other than `owner` (an id) has the name."""
     if name and any(each.intent.name == name and each.id != owner for each in jobs(connection)):
         raise ScheduleError(f"There is a job {name[:40]!r} already; give another name, or edit it.")
 
 
 def store_job(connection: Connection, changed: Job) -> Job:
-    """Write a job, in place of what was stored of it."""
+    """Write a job, replacing its stored version."""
     connection.execute("REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", _row(changed))
     return changed
 
@@ -91,7 +91,7 @@ def _row(job: Job) -> tuple[Any, ...]:
 
 
 def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job:
-    """Pause a job or let it go on; what was due meanwhile is not made up for."""
+    """Pause or resume a job; runs that were due during a pause are not made up for."""
     found = job(connection, id)
     if found.state == state:
         return found
@@ -103,7 +103,7 @@ def set_state(connection: Connection, id: str, state: JobState, now: int) -> Job
 
 
 def remove(connection: Connection, id: str) -> Job:
-    """Forget a job and its runs."""
+    """Delete a job and its runs."""
     found = job(connection, id)
     connection.execute("DELETE FROM jobs WHERE id = ?", (found.id,))
     connection.execute("DELETE FROM job_runs WHERE job = ?", (found.id,))
@@ -111,9 +111,9 @@ def remove(connection: Connection, id: str) -> Job:
 
 
 def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: int) -> Job:
-    """Keep a job again that was removed, with its runs; what was due meanwhile is not made up for.
+    """Restore a removed job with its runs; runs that were due since its removal are not made up for.
 
-    Raises `ScheduleError` where its name was given to another one.
+    Raises `ScheduleError` if its name was given to another job.
     """
     if removed.intent.name and any(each.intent.name == removed.intent.name for each in jobs(connection)):
         raise ScheduleError(f"There is another job {removed.intent.name[:40]!r} now; rename that one first.")
@@ -133,7 +133,7 @@ def put_back(connection: Connection, removed: Job, runs: Sequence[JobRun], now: 
 
 
 def decide_due(connection: Connection, now: int, grace: float) -> int:
-    """Claim what is due, one row for each job and due time; how many runs wait now because of it."""
+    """Claim due runs, one row for each job and due time, and return how many runs now wait."""
     rows = connection.execute(
         f"{_JOBS} WHERE state = 'active' AND next <= ? ORDER BY next", (now,)
     ).fetchall()
@@ -147,7 +147,7 @@ def decide_due(connection: Connection, now: int, grace: float) -> int:
 
 
 def _put_off(connection: Connection, broken: Job, now: int, why: str) -> None:
-    """Tell once, as a run that failed, why a job cannot be due; look again later: its zone may come back."""
+    """Report once, as a failed run, why a job cannot be due, and check again later: its zone may return."""
     told = connection.execute(
         "SELECT 1 FROM job_runs WHERE job = ? AND why = 'due' AND state = 'failed' AND due > ?",
         (broken.id, broken.looked * 1000),
@@ -194,7 +194,7 @@ def _claim(connection: Connection, id: str, at: DueTime, why: str, state: str, e
 
 
 def ask_for(connection: Connection, id: str, now_ms: int, why: str = "asked") -> JobRun:
-    """A run now, whatever the schedule says. Raises `ScheduleError` while one is under way."""
+    """Request a run now, whatever the schedule says. Raises `ScheduleError` while a run is active."""
     found = job(connection, id)
     busy = connection.execute(
         "SELECT 1 FROM job_runs WHERE job = ? AND state IN ('waiting', 'running')", (found.id,)
@@ -219,7 +219,9 @@ def _is_taken(connection: Connection, job: str, due: int) -> bool:
 
 
 def run(connection: Connection, id: int) -> JobRun:
-    """One run. Raises `ScheduleError` where it is gone, as with its job."""
+    """Return one run. Raises `ScheduleError` if it no longer exists, for example because its job was
+    removed.
+    """
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
         raise ScheduleError(f"There is no run {id}; `hermes cron log` shows them.")
@@ -232,7 +234,7 @@ def _run(row: tuple[Any, ...]) -> JobRun:
 
 
 def open_runs(connection: Connection) -> list[JobRun]:
-    """Runs that are not over: those that began first, then in the order in which they are due."""
+    """Return unfinished runs: those that began first, then in the order in which they are due."""
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE state IN ('waiting', 'running') ORDER BY state, due, id"
     )
@@ -240,7 +242,7 @@ def open_runs(connection: Connection) -> list[JobRun]:
 
 
 def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
-    """The newest runs of a job, newest first; of all jobs where `id` is empty."""
+    """Return the newest runs of a job, newest first; of all jobs if `id` is empty."""
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE ? IN ('', job) ORDER BY due DESC, id DESC LIMIT ?", (id, count)
     )
@@ -248,7 +250,7 @@ def runs_of(connection: Connection, id: str, count: int) -> list[JobRun]:
 
 
 def begin(connection: Connection, id: int, now: float) -> JobRun | None:
-    """Take a run up: for the first time, or again after a cut. None: there is nothing to do."""
+    """Start a run, or resume it after an interruption. Returns None if there is nothing to do."""
     row = connection.execute(f"SELECT {_RUN} FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
         return None
@@ -269,7 +271,7 @@ def begin(connection: Connection, id: int, now: float) -> JobRun | None:
 
 
 def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
-    """Whether a run of the job, perhaps one that was cut off a moment ago, has to be over first."""
+    """Return whether another run of the job, perhaps an interrupted one, must be over first."""
     row = connection.execute(
         "SELECT 1 FROM job_runs, jobs WHERE jobs.id = job AND job = ? AND job_runs.state = 'running' "
         f"AND {_intent_sql('overlap', 'skip')} != 'parallel'",
@@ -279,12 +281,14 @@ def _waits_for_another(connection: Connection, wanted: JobRun) -> bool:
 
 
 def _intent_sql(name: str, default: str) -> str:
-    """SQL for a value of an intent; a text that is not JSON would fail the query for all jobs."""
+    """Return SQL for a value of an intent. Invalid JSON gives the default instead of failing the query for
+    all jobs.
+    """
     return f"coalesce(CASE WHEN json_valid(intent) THEN json_extract(intent, '$.{name}') END, '{default}')"
 
 
 def in_session(connection: Connection, id: int, session: str) -> None:
-    """Note the session a run works in."""
+    """Record the session of a run."""
     connection.execute("UPDATE job_runs SET session = ? WHERE id = ?", (session, id))
 
 
@@ -298,7 +302,7 @@ def end(
     receipt: Mapping[str, Any],
     delivery: str,
 ) -> None:
-    """Note that a run is over: its result, and whether that must be delivered."""
+    """Record the end of a run: its result, and whether it must be delivered."""
     connection.execute(
         "UPDATE job_runs SET state = ?, ended = ?, output = ?, error = ?, receipt = ?, delivery = ? "
         "WHERE id = ? AND state = 'running'",
@@ -307,7 +311,7 @@ def end(
 
 
 def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job, JobRun]]:
-    """Runs whose output waits to be delivered now: `notice`, or what is not one."""
+    """Return runs whose output must be delivered now: for `kinds` `notice` only notices, else all others."""
     rows = connection.execute(
         f"SELECT {_RUN} FROM job_runs WHERE delivery = 'waiting' AND retry <= ? ORDER BY due", (now,)
     ).fetchall()
@@ -323,7 +327,7 @@ def to_deliver(connection: Connection, now: float, kinds: str) -> list[tuple[Job
 
 
 def note_delivery(connection: Connection, id: int, now: float, problem: str) -> None:
-    """A delivery was tried; it is tried again later where there was a problem."""
+    """Record an attempt to deliver; after a problem it is retried later."""
     row = connection.execute("SELECT tries FROM job_runs WHERE id = ?", (id,)).fetchone()
     if row is None:
         # The job was removed meanwhile.
@@ -342,7 +346,7 @@ def note_delivery(connection: Connection, id: int, now: float, problem: str) -> 
 
 
 def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
-    """Whether jobs or runs exist that need looking after, and when the next thing is due."""
+    """Return whether jobs or runs need attention, and when the next is due."""
     (soonest,) = connection.execute("SELECT min(next) FROM jobs WHERE state = 'active'").fetchone()
     (earliest,) = connection.execute(
         "SELECT min(earliest) FROM job_runs WHERE state IN ('waiting', 'running')"
@@ -356,7 +360,7 @@ def waits(connection: Connection, now: float) -> tuple[bool, float | None]:
 
 
 def next_after(connection: Connection, now: float) -> float | None:
-    """When the next thing that is not due yet becomes due (seconds, UTC)."""
+    """Return when the next job or run that is not due yet becomes due (seconds, UTC)."""
     (soonest,) = connection.execute(
         "SELECT min(due) FROM (SELECT next AS due FROM jobs WHERE state = 'active' "
         "UNION ALL SELECT earliest FROM job_runs WHERE state = 'waiting' "
@@ -370,5 +374,5 @@ RUNNER = "runner"
 
 
 def lease(folder: Path) -> SessionLock:
-    """The lock that one runner of a home holds."""
+    """Return the lock that only one runner of a home can hold."""
     return SessionLock(folder, RUNNER)

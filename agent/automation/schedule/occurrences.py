@@ -1,4 +1,4 @@
-"""Runs of a job to come, and what a person is asked about them."""
+"""Future due times of a schedule, and answers to questions about them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ DAY = timedelta(days=1)
 
 
 def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = None) -> Iterator[datetime]:
-    """The instants (UTC) strictly later than `after`, in order; ends with the calendar.
+    """Yield the instants (UTC) strictly later than `after`, in order, until the calendar ends.
 
-    `anchor` is when the schedule began to count (for a delay and an interval); without one it is `after`.
+    `anchor` is when the schedule began to count (for a delay or an interval); its default is `after`.
     """
     after = after.astimezone(UTC)
     start = after if anchor is None else anchor.astimezone(UTC)
@@ -54,12 +54,12 @@ def due_after(schedule: Schedule, after: datetime, anchor: datetime | None = Non
 def next_due(
     schedule: Schedule, after: datetime, count: int, anchor: datetime | None = None
 ) -> list[datetime]:
-    """At most `count` instants of `due_after`."""
+    """Return at most `count` instants of `due_after`."""
     return list(islice(due_after(schedule, after, anchor), count))
 
 
 def _single(single: SingleTime, where: ZoneInfo, start: datetime) -> datetime | None:
-    """When a single time of the clock is due that was asked for at `start`; None if it never comes."""
+    """Return when a single time of day requested at `start` is due; None if it never comes."""
     if single.days is None:
         return next(_wall_occurrences(parse_cron(single.fields), where, start), None)
     day = wall(where, start).replace(hour=single.hour, minute=single.minute, second=0, microsecond=0)
@@ -104,7 +104,7 @@ def _elapsed_occurrences(cron: CronFields, where: ZoneInfo, after: datetime) -> 
 
 
 def _stretches(where: ZoneInfo, begin: datetime) -> Iterator[tuple[datetime, datetime, timedelta]]:
-    """From `begin` to the end of its month (of UTC), the stretches during which one offset holds."""
+    """Yield the periods of constant offset from `begin` to the end of its month (UTC)."""
     month = begin.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     after_it = (month + timedelta(days=32)).replace(day=1)
     offset = offset_at(where, begin)
@@ -121,7 +121,9 @@ DEFAULT_COUNT = 5
 
 @dataclass(frozen=True)
 class Question:
-    """When `schedule` is due next in `zone`, strictly after `after` (ISO; wall time without offset)."""
+    """A question: when `schedule` is next due in `zone`, strictly after `after` (ISO; wall time without
+    offset).
+    """
 
     schedule: str
     zone: str
@@ -131,7 +133,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a schedule means: its kind, the next instants in its zone, and words for it."""
+    """The meaning of a schedule: its kind, the next instants in its zone, and a description in words."""
 
     schedule: str
     kind: Kind

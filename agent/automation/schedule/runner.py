@@ -1,8 +1,8 @@
-"""The runner: claims what is due, carries it out, goes on with what was cut off, delivers.
+"""The runner: claims due runs, carries them out, resumes interrupted ones, delivers results.
 
-Any number of processes may do so at once: a due time is claimed by one unique row, and a run belongs to
-the process that holds its lock, which the kernel frees when that process dies. One that finds a run `running`
-whose lock is free goes on with it.
+Several processes may do so at the same time: a due time is claimed by one unique row, and a run belongs to
+the process that holds its lock. The kernel releases the lock when that process dies. A process that finds a
+run marked `running` with a free lock resumes it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Deliver = Callable[[Job, JobRun], Awaitable[str]]
 
 @dataclass(kw_only=True)
 class JobRunner:
-    """Looks at the clock and does what is due. One use only."""
+    """A runner that checks the clock and carries out due jobs. It can be used only once."""
 
     database: Database
     folder: Path
@@ -86,9 +86,9 @@ class JobRunner:
     """Runs that somebody waits for and `told` did not hear of."""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do what is due until told to stop; while another runner holds the lease, wait for it.
+        """Carry out due jobs until stopped; while another runner holds the lease, wait for it.
 
-        At the end runs are cut off, to be gone on with; deliveries are waited for.
+        At the end active runs are interrupted, to be resumed later; deliveries are awaited.
         """
         holds = lease(self.folder)
         async with self._waiting_for_deliveries():
@@ -107,14 +107,14 @@ class JobRunner:
                 holds.release()
 
     async def once(self) -> None:
-        """Do what is due now, and wait for it."""
+        """Carry out due jobs now and wait for them."""
         self._looked_after = -math.inf
         await self._finish_due()
 
     async def carry_through(self, id: int) -> JobRun:
-        """Do what is due now until a run is over, by whichever process; `told` hears of it in any case.
+        """Carry out due jobs until a run is over, in any process; `told` receives the run in any case.
 
-        Raises `ScheduleError` where its job is removed meanwhile.
+        Raises `ScheduleError` if its job is removed in the meantime.
         """
         self._awaited.add(id)
         await self.once()
@@ -137,7 +137,9 @@ class JobRunner:
 
     @asynccontextmanager
     async def _waiting_for_deliveries(self) -> AsyncIterator[None]:
-        """Wait in the end for deliveries and beat under way; they are cut off only where this is."""
+        """Wait at the end for active deliveries and heartbeats; they are interrupted only if this wait is
+        cancelled.
+        """
         try:
             yield
             while self._beside:
@@ -161,7 +163,9 @@ class JobRunner:
                 each.cancel()
 
     async def _until_next(self) -> float:
-        """Seconds to sleep: until the next thing is due, at most a tick, as the clock may be set."""
+        """Return the seconds to sleep: until the next due time, at most one tick because the clock may be
+        set.
+        """
         now = self.clock()
         # What is due and not begun waits for a place, or for another process.
         soonest = await self.database.read(lambda c: table.next_after(c, now))
@@ -170,7 +174,7 @@ class JobRunner:
         return self.tick if soonest is None else max(0.05, min(self.tick, soonest - now))
 
     async def _look(self) -> None:
-        """Claim what is due, and begin it and its delivery."""
+        """Claim due runs, then start them and pending deliveries."""
         self._raise_failure()
         self._ended.clear()
         now = self.clock()
@@ -188,7 +192,7 @@ class JobRunner:
         await self._hand_on()
 
     def _look_after(self) -> None:
-        """Let the heartbeat look: a tick after it did, and when the next beat is due."""
+        """Check heartbeats: a tick after the last check, and when the next beat is due."""
         at = asyncio.get_running_loop().time()
         is_due = self._beats is not None and self._beats <= self.clock()
         if self.beat is None or _BEAT in self._beside or not (is_due or at - self._looked_after >= self.tick):
@@ -202,7 +206,7 @@ class JobRunner:
     def _start(
         self, key: str, work: Coroutine[Any, Any, None], release: Callable[[], None] = lambda: None
     ) -> None:
-        """Let something go on beside the clock. What it raises ends the runner: the store is out of order."""
+        """Start work in the background. If it raises, the runner ends, because the store has failed."""
 
         def over(task: asyncio.Task[None]) -> None:
             self._beside.pop(key, None)
@@ -275,14 +279,16 @@ class JobRunner:
             _release(locks)
 
     async def _said_before(self, run: JobRun, outcome: JobOutcome) -> bool:
-        """Whether the beat before failed alike: each one tells its reasons again, and a person was told."""
+        """Return whether the previous beat failed with the same message, which a person has already
+        received.
+        """
         if outcome.state != "failed" or outcome.output:
             return False
         runs = await self.database.read(lambda c: table.runs_of(c, run.job, 2))
         return any(each.id != run.id and each.error == outcome.error for each in runs)
 
     async def _hand_on(self) -> None:
-        """Begin to deliver what waits for it, from what is stored: no model is asked."""
+        """Start pending deliveries from stored outputs, without asking a model."""
         now = self.clock()
         for job, run in await self.database.read(lambda c: table.to_deliver(c, now, "others")):
             if len(self._beside.keys() - {_BEAT}) >= MOST_DELIVERIES:
@@ -298,7 +304,7 @@ class JobRunner:
                     self._start(job.id, self._deliver(job, run), held.pop_all().close)
 
     async def _still_waits(self, id: int) -> bool:
-        """Whether no other process handed a run on meanwhile, and its job was not removed."""
+        """Return whether the run is still undelivered and its job still exists."""
         try:
             return (await self.database.read(lambda c: table.run(c, id))).delivery == "waiting"
         except HermesError:

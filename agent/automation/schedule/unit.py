@@ -1,4 +1,4 @@
-"""Starting of `hermes cron run` without a person, by a systemd user unit, or a line of crontab."""
+"""Automatic start of `hermes cron run` by a systemd user unit or a crontab line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NONE_YET = ("no crontab", "no such file")
 
 @dataclass(frozen=True)
 class Installation:
-    """A way to have jobs run, shown before it is done."""
+    """A way to run jobs automatically, shown to the person before it is installed."""
 
     way: str
     """`systemd` or `crontab`."""
@@ -33,7 +33,7 @@ class Installation:
     """What a person has to know of it."""
 
     def carry_out(self) -> None:
-        """Write and run it. Blocking. Raises `HermesError`."""
+        """Write the files and run the commands. Blocks. Raises `HermesError`."""
         try:
             if self.path is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ class Installation:
 
 
 def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
-    """The way for this machine; `config` is the folder of the user's settings (`~/.config`)."""
+    """Return the installation for this machine; `config` is the folder of the user's settings (`~/.config`)."""
     program = shutil.which("hermes")
     begin = [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "app.main"]
     words = [*begin, "cron", "run"]

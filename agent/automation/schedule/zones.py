@@ -1,7 +1,7 @@
-"""Time zones: by name, that of the machine, and the instants at which their offset changes.
+"""Time zones: by name, the machine's zone, and the instants at which offsets change.
 
-Two aware datetimes that share one `ZoneInfo` compare by wall clock, so nothing here or above compares such:
-instants are in UTC, and wall time is naive.
+Aware datetimes with the same `ZoneInfo` compare by wall clock, so this module and its callers never compare
+such: instants are in UTC, and wall time is naive.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FOLDER = "zoneinfo/"
 
 
 class ScheduleError(ConfigError):
-    """A schedule, a zone or a time that cannot be used: one sentence with the fix."""
+    """Error: a schedule, a zone or a time cannot be used. The text is one sentence with the fix."""
 
 
 @lru_cache(maxsize=1024)
 def _find_zone(name: str) -> ZoneInfo | str:
-    """The zone, or the sentence that says why there is none. Kept, as suggesting takes milliseconds."""
+    """Return the zone, or a sentence on why there is none. Cached, because suggestions take milliseconds."""
     if name and len(name) <= LONGEST_NAME and name.isascii() and name.isprintable():
         try:
             return ZoneInfo(name)
@@ -52,7 +52,7 @@ def _short(text: str) -> str:
 
 
 def zone(name: str) -> ZoneInfo:
-    """The zone of an IANA name. Raises `ScheduleError` that suggests the nearest one."""
+    """Return the zone of an IANA name. Raises `ScheduleError` that suggests the nearest name."""
     found = _find_zone(name)
     if isinstance(found, str):
         raise ScheduleError(found)
@@ -60,7 +60,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def machine_zone() -> str:
-    """The IANA name of this machine's zone: `TZ`, `/etc/localtime`, `/etc/timezone`, else UTC."""
+    """Return the IANA name of this machine's zone: `TZ`, `/etc/localtime`, `/etc/timezone`, else UTC."""
     given = os.environ.get("TZ", "").removeprefix(":")
     candidates = [given.rpartition(FOLDER)[2]]
     try:
@@ -76,20 +76,20 @@ def machine_zone() -> str:
 
 
 def offset_at(where: ZoneInfo, instant: datetime) -> timedelta:
-    """What wall time is ahead of UTC at an instant (aware, UTC)."""
+    """Return the offset of wall time from UTC at an instant (aware, UTC)."""
     offset = instant.astimezone(where).utcoffset()
     assert offset is not None
     return offset
 
 
 def wall(where: ZoneInfo, instant: datetime) -> datetime:
-    """Wall time of an instant, naive."""
+    """Return the wall time of an instant, naive."""
     return instant.astimezone(where).replace(tzinfo=None, fold=0)
 
 
 @lru_cache(maxsize=8192)
 def changes(where: ZoneInfo, begin: datetime, end: datetime) -> tuple[datetime, ...]:
-    """The instants after `begin` and up to `end` (UTC) from which another offset holds, in order."""
+    """Return the instants after `begin` and up to `end` (UTC) at which the offset changes, in order."""
     found: list[datetime] = []
     before, offset = begin, offset_at(where, begin)
     while before < end and where.key != "UTC":
@@ -102,7 +102,7 @@ def changes(where: ZoneInfo, begin: datetime, end: datetime) -> tuple[datetime, 
 
 
 def _change_between(where: ZoneInfo, before: datetime, after: datetime, offset: timedelta) -> datetime:
-    """The first second after `before` at which `offset` no longer holds."""
+    """Return the first second after `before` at which `offset` no longer applies."""
     while after - before > SECOND:
         middle = before + (after - before) // 2
         middle = middle.replace(microsecond=0)
@@ -116,9 +116,9 @@ def _change_between(where: ZoneInfo, before: datetime, after: datetime, offset: 
 
 
 def first_instant(where: ZoneInfo, local: datetime) -> datetime:
-    """The instant of a wall time (naive): the first of two, or the first minute after the gap it lies in.
+    """Return the instant of a wall time (naive): the first of two, or the first minute after a gap.
 
-    Raises `OverflowError` where the calendar ends.
+    Raises `OverflowError` at the end of the calendar.
     """
     aware = local.replace(tzinfo=where, fold=0)
     instant = aware.astimezone(UTC)

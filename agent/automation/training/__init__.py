@@ -1,1 +1,1 @@
-"""Training environments: episodes for a trainer, groups of rollouts, tokens, a trainer of prompts."""
+"""Training environments: episodes for a trainer, groups of rollouts, tokens, and a trainer of prompts."""

@@ -1,6 +1,6 @@
-"""A client of the trajectory API of Atropos: registers an environment and hands in scored groups.
+"""A client of the Atropos trajectory API: registers an environment and sends scored groups.
 
-The form is that of `atroposlib/api/server.py`, commit 296a0bc5 (July 2026).
+The format is that of `atroposlib/api/server.py`, commit 296a0bc5 (July 2026).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _TIMEOUT = 60.0
 
 
 class AtroposError(HermesError):
-    """The API cannot be reached, or does not take what it is given."""
+    """Error: the API cannot be reached or rejects the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What the API gave the environment."""
+    """The API's answer to a registration."""
 
     env_id: int
     name: str
@@ -39,10 +39,10 @@ class Registered:
 
 
 class AtroposClient:
-    """Speaks to one API. Raises `AtroposError`."""
+    """A client of one API. Its methods raise `AtroposError`."""
 
     def __init__(self, address: str) -> None:
-        """Raises `ConfigError` for what is not an address."""
+        """Create a client. Raises `ConfigError` for an invalid address."""
         try:
             url = urlsplit(address)
         except ValueError:
@@ -58,7 +58,7 @@ class AtroposClient:
         await self._client.aclose()
 
     async def register(self, name: str, group_size: int, max_tokens: int, wait: float) -> Registered:
-        """Register the environment; for up to `wait` seconds a trainer may still be on its way."""
+        """Register the environment, waiting up to `wait` seconds for a trainer to start."""
         body = {
             "max_token_length": max_tokens,
             "desired_name": name,
@@ -81,7 +81,7 @@ class AtroposClient:
             waited += _WAITING
 
     async def room(self, env_id: int, most: int) -> None:
-        """Wait until fewer than `most` groups wait for the trainer."""
+        """Wait until fewer than `most` groups are queued for the trainer."""
         while True:
             said = await self._request("GET", "/status-env", {"env_id": env_id})
             waiting = said.get("queue_size")
@@ -90,11 +90,11 @@ class AtroposClient:
             await asyncio.sleep(_WAITING)
 
     async def hand_in(self, data: dict[str, Any]) -> str:
-        """Hand in a group; `received` or `buffered`."""
+        """Send a group; returns `received` or `buffered`."""
         return str((await self._request("POST", "/scored_data", data)).get("status", ""))
 
     async def leave(self, env_id: int) -> None:
-        """Tell that nothing more will come."""
+        """Tell the API that no more groups will come."""
         await self._request("POST", "/disconnect-env", {"env_id": env_id})
 
     async def _request(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""A trainer of prompts: a gradient bandit over ways to put a task, with rollouts as its only source. No GPU.
+"""A trainer of prompts: a gradient bandit over prompt prefixes that learns only from rollouts. No GPU.
 
-The policy is a softmax over preferences. After each group of rollouts the preference of every way that was
-tried moves by the score it got above the mean so far (REINFORCE with a baseline).
+The policy is a softmax over preferences. After each group of rollouts the preference of every tried prefix
+changes by its score less the mean so far (REINFORCE with a baseline).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from agent.errors import HermesError
 
 @dataclass(frozen=True, slots=True)
 class BanditStep:
-    """One step of the training: what was tried, what it got, what the policy became."""
+    """One training step: the tried prefixes, their scores, and the new policy."""
 
     step: int
     task: str
@@ -34,7 +34,7 @@ class BanditStep:
 
 
 def softmax(preferences: Sequence[float]) -> list[float]:
-    """Probabilities of preferences. Pure."""
+    """Return the probabilities of preferences. Pure."""
     most = max(preferences)
     weights = [math.exp(each - most) for each in preferences]
     return [each / sum(weights) for each in weights]
@@ -43,7 +43,7 @@ def softmax(preferences: Sequence[float]) -> list[float]:
 def update_preferences(
     preferences: Sequence[float], arms: Sequence[int], scores: Sequence[float], baseline: float, rate: float
 ) -> list[float]:
-    """Preferences after a group, by the gradient of the expected score. Pure."""
+    """Return the preferences after a group, by the gradient of the expected score. Pure."""
     probabilities = softmax(preferences)
     gradient = [0.0] * len(preferences)
     for arm, score in zip(arms, scores, strict=True):
@@ -66,10 +66,10 @@ async def train(
     base: Path,
     told: Callable[[BanditStep], None] = lambda step: None,
 ) -> list[BanditStep]:
-    """Train for so many steps of `size` rollouts. `ways` are put before the prompt of a task.
+    """Train for `steps` steps of `size` rollouts. `ways` are the texts put before the prompt of a task.
 
-    The same line again goes on: what was drawn follows from the seed, and what has an answer is not asked
-    again. Raises `HermesError`.
+    Calling it again with equal arguments resumes: random choices follow from the seed, and existing answers
+    are reused. Raises `HermesError`.
     """
     chance = random.Random(seed)
     preferences, total, count = [0.0] * len(ways), 0.0, 0
@@ -100,7 +100,9 @@ async def train(
 
 
 def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesError:
-    """Rollouts that were cut off would count as bad ones, so nothing is learned from their step."""
+    """Return the error for an exhausted budget. The step is discarded: cut-off rollouts would count as bad
+    ones.
+    """
     return HermesError(
         f"The {options.total.tokens or 0:,} tokens of the training were used up after {len(made)} steps; "
         "give more, and the same training goes on."
@@ -108,7 +110,7 @@ def _budget_error(options: BatchOptions, made: Sequence[BanditStep]) -> HermesEr
 
 
 def _refuse_unanswered(step: int, results: Sequence[TaskResult]) -> None:
-    """Raise `HermesError` where the model answered in no rollout of a step: the zeros would teach nothing."""
+    """Raise `HermesError` if the model answered in no rollout of a step, because zeros teach nothing."""
     if all(each.outcome == "failed" and not each.usage.get("requests") for each in results):
         raise HermesError(
             f"The model answered in no rollout of step {step}, and the training goes on with the same line "

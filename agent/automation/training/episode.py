@@ -28,12 +28,12 @@ PROVIDER, MODEL = "policy", "policy"
 
 
 class ActionError(HermesError):
-    """An action that cannot be taken now, or says nothing that can be read."""
+    """Error: an action is invalid now or cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What an action led to. `reward` is None before the end, and where a task has no checks."""
+    """The result of an action. `reward` is None before the end, and if a task has no checks."""
 
     observation: Mapping[str, Any]
     reward: float | None = None
@@ -53,7 +53,7 @@ class _Asked:
 
 @dataclass(slots=True)
 class EpisodeState:
-    """Where an episode stands, as `/state` tells it."""
+    """The state of an episode, as `/state` returns it."""
 
     episode_id: str = ""
     step_count: int = 0
@@ -66,7 +66,7 @@ class EpisodeState:
 
 @dataclass(slots=True)
 class Episode:
-    """One place to play: tasks one after the other. `number` is part of the address the engine asks at."""
+    """A sequence of tasks, one at a time. `number` is part of the address at which the engine asks."""
 
     tasks: Sequence[NumberedTask]
     conditions: Conditions
@@ -79,7 +79,7 @@ class Episode:
     _next: int = 0
 
     async def reset(self, given: Mapping[str, Any]) -> Observed:
-        """Begin a task: `task` by name, else by `seed`, else the next one. Raises `ActionError`."""
+        """Begin a task: by `task` name, else by `seed`, else the next one. Raises `ActionError`."""
         task = self._choose_task(given)
         await self.aclose()
         self._asked, self._open, self._shown = asyncio.Queue(), None, 0
@@ -95,7 +95,7 @@ class Episode:
         return await self._observe()
 
     async def step(self, action: Mapping[str, Any]) -> Observed:
-        """Answer the engine with an action; what it asks next, or how it ended. Raises `ActionError`."""
+        """Answer the engine with an action and return its next request or the end. Raises `ActionError`."""
         if self._work is None or self.state.done:
             raise ActionError("There is no episode; reset first.")
         if self._open is None:
@@ -108,13 +108,13 @@ class Episode:
         return await self._observe()
 
     async def ask(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The engine asks its model; the answer is the next action."""
+        """Wait for the next action and return it as the model's answer to the engine's request."""
         asked = _Asked(body, asyncio.get_running_loop().create_future())
         await self._asked.put(asked)
         return await asked.answer
 
     async def aclose(self) -> None:
-        """End what is under way."""
+        """End the current task."""
         work, self._work = self._work, None
         if work is not None and not work.done():
             work.cancel()
@@ -137,7 +137,7 @@ class Episode:
         return self.tasks[(self._next - 1) % len(self.tasks)]
 
     async def _observe(self) -> Observed:
-        """Wait until the engine asks again, or has ended."""
+        """Wait until the engine asks again or has ended."""
         assert self._work is not None
         waiting = asyncio.ensure_future(self._asked.get())
         try:
@@ -150,7 +150,7 @@ class Episode:
         return self._end(self._work.result())
 
     def _shown_of(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What is new of a request; the tools with the first one."""
+        """Return the new messages of a request; also the tools with the first request."""
         messages = list(body.get("messages") or ())
         first = self._shown == 0
         whole = self._shown >= len(messages)
@@ -173,7 +173,7 @@ class Episode:
 
 
 def reward_of(result: TaskResult) -> float | None:
-    """The share of checks that hold; 0 for a task that was not done; None where nothing was checked."""
+    """Return the share of passed checks; 0 for an unfinished task; None without checks."""
     if result.outcome != "done":
         return 0.0
     told = [each for each in result.checks if each.passed is not None]
@@ -181,7 +181,7 @@ def reward_of(result: TaskResult) -> float | None:
 
 
 def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer that an action means: `{message}` as chat completions know it, or `{text, tool_calls}`.
+    """Return the message of an action: `{message}` as in chat completions, or `{text, tool_calls}`.
 
     Raises `ActionError`.
     """
@@ -204,7 +204,7 @@ def message_of(action: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tokens_of(given: object) -> Mapping[str, Any]:
-    """The ids of the tokens of an action; empty where it brings none. Raises `ActionError`."""
+    """Return the token ids of an action; empty if it has none. Raises `ActionError`."""
     if given is None:
         return {}
     told = given if isinstance(given, Mapping) else {}
@@ -243,7 +243,7 @@ def _call(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def completion_of(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer as a chat completion, with the ids of its tokens where the action gave them."""
+    """Return an answer as a chat completion, with token ids if the action gave them."""
     message, tokens = answer["message"], answer["tokens"]
     choice: dict[str, Any] = {
         "index": 0,
@@ -271,7 +271,7 @@ NO_LOGPROB = 1.0
 
 @dataclass(frozen=True, slots=True)
 class TokenSequence:
-    """A session as its model read and wrote it. `logprobs` is None where the server gave none."""
+    """A session as the tokens its model read and wrote. `logprobs` is None if the server gave none."""
 
     tokens: tuple[int, ...]
     masks: tuple[int, ...]
@@ -279,10 +279,10 @@ class TokenSequence:
 
 
 def sequence_of(path: Sequence[Node]) -> TokenSequence | None:
-    """The sequence of a branch; None unless the server gave the ids of every answer.
+    """Return the token sequence of a branch; None unless the server gave the ids of every answer.
 
-    The last request holds all that came before. An earlier answer counts as written by the model where the
-    ids it was given with stand there unchanged; where a template wrote them again, they stay masked.
+    The last request contains everything before it. An earlier answer counts as written by the model only if
+    its original ids occur there unchanged; if a template wrote them differently, they stay masked.
     """
     answers = [node for node in path if node.kind == "assistant" and node.data.get("state") != "interrupted"]
     steps = [given for node in answers if isinstance(given := node.data.get("tokens"), Mapping)]
@@ -312,7 +312,7 @@ _MOST_EPISODES = 64
 
 
 def read_environment(where: str) -> list[NumberedTask]:
-    """The tasks of an environment: a task file, a folder of a suite, or a suite that ships.
+    """Return the tasks of an environment: a task file, a suite folder, or a bundled suite.
 
     Raises `ConfigError`.
     """
@@ -328,7 +328,7 @@ def read_environment(where: str) -> list[NumberedTask]:
 
 @dataclass(slots=True)
 class Arena:
-    """Episodes over one folder. `key` lets the engine ask for actions, and nobody else."""
+    """Episodes over one folder. Only the engine has `key`, which allows asking for actions."""
 
     tasks: Sequence[NumberedTask]
     folder: ResultFolder
@@ -339,7 +339,7 @@ class Arena:
     episodes: dict[str, Episode] = field(default_factory=dict)
 
     def episode(self) -> Episode:
-        """A new place to play. Raises `ConfigError` where there are too many."""
+        """Return a new episode. Raises `ConfigError` if there are too many."""
         if len(self.episodes) >= _MOST_EPISODES:
             raise ConfigError(f"There are {_MOST_EPISODES} episodes at once already; close one.")
         made = Episode(self.tasks, self.conditions)
@@ -359,7 +359,7 @@ class Arena:
             await self.leave(each)
 
     async def score(self, session: str) -> dict[str, Any]:
-        """What a session got, with token ids and masks if actions came with them. Raises `HermesError`."""
+        """Return the score of a session, with token ids and masks if actions had them. Raises `HermesError`."""
         result = next((each for each in self.folder.task_results() if each.session == session), None)
         if result is None:
             raise ConfigError(f"There is no session {session[:80]} here, or it has not ended.")
@@ -377,7 +377,7 @@ class Arena:
 def open_arena(
     where: str, folder: Path, environ: Mapping[str, str], address: str, key: str, approve: ModeName | None
 ) -> Arena:
-    """An arena whose engine asks for actions at `address`. Blocks. Raises `HermesError`."""
+    """Open an arena whose engine asks for actions at `address`. Blocks. Raises `HermesError`."""
     home, results = Home.locate(dict(environ)), ResultFolder(folder)
     tasks = read_environment(where)
     try:

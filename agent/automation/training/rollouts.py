@@ -1,4 +1,4 @@
-"""Rollouts for training, their tokens as Tinker takes them."""
+"""Rollouts for training, and their tokens in the form of Tinker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tools.extras import missing
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One try at a task. `sequence` is None where the server gave no token ids."""
+    """One attempt at a task. `sequence` is None if the server gave no token ids."""
 
     result: TaskResult
     score: float
@@ -32,14 +32,14 @@ class Rollout:
 
 @dataclass(frozen=True, slots=True)
 class RolloutGroup:
-    """All tries at one task."""
+    """All attempts at one task."""
 
     task: str
     rollouts: tuple[Rollout, ...]
 
     @property
     def tells(self) -> bool:
-        """Whether its scores differ, so that something can be learned from it."""
+        """Return whether the scores differ, so that something can be learned from the group."""
         return len({each.score for each in self.rollouts}) > 1
 
     @property
@@ -47,7 +47,7 @@ class RolloutGroup:
         return all(each.sequence is not None for each in self.rollouts)
 
     def scored_data(self, env_id: int) -> dict[str, Any]:
-        """The group as the trajectory API of Atropos takes it. Only with `has_tokens`."""
+        """Return the group in the form of the Atropos trajectory API. Only with `has_tokens`."""
         sequences = [each.sequence for each in self.rollouts if each.sequence is not None]
         told = all(each.logprobs is not None for each in sequences)
         return {
@@ -72,9 +72,10 @@ async def roll_out(
     token_ids: bool = True,
     settings: Mapping[str, Any] | None = None,
 ) -> None:
-    """Work on every task `size` times; `each` is awaited with a group once all of its tries have ended.
+    """Work on every task `size` times; `each` is awaited with a group once all its attempts have ended.
 
-    `settings` are those of its sessions. The same again goes on where it was stopped. Raises `HermesError`.
+    `settings` are the settings of the sessions. Calling it again with equal arguments resumes. Raises
+    `HermesError`.
     """
     results = ResultFolder(folder)
     numbered: list[NumberedTask] = []
@@ -142,7 +143,7 @@ async def _rollouts(folder: ResultFolder, results: Sequence[TaskResult]) -> tupl
 
 
 def _api_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as the API wants it: `content` is never missing."""
+    """Return a message in the API's form, where `content` is never missing."""
     return {**message, "content": message.get("content") or ""}
 
 
@@ -152,12 +153,12 @@ _Answer = TypeVar("_Answer")
 
 
 class TinkerError(HermesError):
-    """Tinker cannot be reached, or does not take what it is given."""
+    """Error: Tinker cannot be reached or rejects the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the weights wrote, with the ids they read and wrote."""
+    """Text written by the weights, with the token ids read and written."""
 
     text: str
     prompt: tuple[int, ...]
@@ -169,7 +170,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class WeightDatum:
-    """A rollout as a training datum: each entry tells of one token and the one that follows it."""
+    """A rollout as training data: each entry describes one token and the token after it."""
 
     tokens: tuple[int, ...]
     targets: tuple[int, ...]
@@ -178,7 +179,7 @@ class WeightDatum:
 
 
 def data_of(groups: Sequence[RolloutGroup]) -> list[WeightDatum]:
-    """The data of groups whose scores differ: what a rollout got above the mean of its group. Pure.
+    """Return the training data of groups whose scores differ: the score above the group's mean. Pure.
 
     Tokens that the model did not write have no advantage, so that nothing is learned from them.
     """
@@ -205,7 +206,7 @@ def _datum(sequence: TokenSequence, advantage: float) -> WeightDatum:
 
 
 class TinkerWeights:
-    """One model at Tinker: sampled from, trained, kept. All methods raise `TinkerError`."""
+    """One model at Tinker that can be sampled, trained and saved. All methods raise `TinkerError`."""
 
     def __init__(self, tinker: Any, service: Any, client: Any, tokenizer: Any) -> None:
         self._tinker = tinker
@@ -216,7 +217,7 @@ class TinkerWeights:
 
     @classmethod
     async def open(cls, base_model: str, rank: int, seed: int, saved: str = "") -> TinkerWeights:
-        """Weights beside a base model, or those that were kept at `saved`. Raises `ConfigError` as well."""
+        """Create weights for a base model, or load those saved at `saved`. Also raises `ConfigError`."""
         try:
             tinker = import_module("tinker")
         except ImportError:
@@ -236,11 +237,11 @@ class TinkerWeights:
         return found
 
     async def aclose(self) -> None:
-        """End the session at Tinker; what was kept stays."""
+        """End the session at Tinker; saved weights remain."""
         await asyncio.to_thread(lambda: self._service.close().result())
 
     async def renew(self) -> None:
-        """Sample from the weights as they are now."""
+        """Use the current weights for sampling from now on."""
         self._sampler = await _call_tinker(
             self._tinker, lambda: self._client.save_weights_and_get_sampling_client().result()
         )
@@ -248,7 +249,7 @@ class TinkerWeights:
     async def sample(
         self, messages: Sequence[Mapping[str, Any]], limit: int, temperature: float
     ) -> Completion:
-        """The next message of a conversation of plain texts, of at most so many tokens."""
+        """Return the next message of a plain-text conversation, of at most `limit` tokens."""
         types, sampler = self._tinker.types, self._sampler
 
         def sample_once() -> Completion:
@@ -271,7 +272,7 @@ class TinkerWeights:
         return [int(each) for each in made]
 
     async def learn(self, data: Sequence[WeightDatum], learning_rate: float) -> dict[str, float]:
-        """Take one step with these data; the figures that the service gives."""
+        """Take one training step with these data and return the service's metrics."""
         types, client = self._tinker.types, self._client
 
         def train_once() -> dict[str, float]:
@@ -295,7 +296,7 @@ class TinkerWeights:
         return await _call_tinker(self._tinker, train_once)
 
     async def keep(self, name: str) -> str:
-        """Keep weights and optimizer at the service; where they are."""
+        """Save weights and optimizer at the service and return their location."""
         return await _call_tinker(
             self._tinker, lambda: str(self._client.save_state(name, overwrite=True).result().path)
         )

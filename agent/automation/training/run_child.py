@@ -1,6 +1,6 @@
-"""A process that trains for a session, or looks at environments for it: an order on standard input.
+"""A process that trains for a session or inspects environments; the order comes on standard input.
 
-A run that trains goes on when the session is gone; everything else answers with one line of JSON.
+A training run continues after the session ends; all other orders answer with one line of JSON.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _environments(order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _look(order: Mapping[str, Any]) -> dict[str, Any]:
-    """What is in an environment: one of the person, one that ships, or at a path that may be read."""
+    """Return the content of an environment: the person's, a bundled one, or one at a readable path."""
     where, own = order.get("path"), Path(order["folder"]) / order["name"]
     if where is None and "/" not in order["name"] and own.exists():
         where = str(own)
@@ -133,7 +133,7 @@ def _train(order: Mapping[str, Any], answers: TextIO) -> None:
 
 
 async def _train_until_over(run: TrainingRun, configuration: TrainingConfiguration) -> None:
-    """Train until it is over or a signal comes; how it ended is noted."""
+    """Train until the end or a signal, and record how it ended."""
     work = asyncio.ensure_future(_result(run, configuration))
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, work.cancel)
@@ -202,7 +202,7 @@ def _options(configuration: TrainingConfiguration) -> BatchOptions:
 
 
 def configuration_of(given: Mapping[str, Any]) -> TrainingConfiguration:
-    """A configuration that was kept. Raises `ConfigError`."""
+    """Return a stored configuration. Raises `ConfigError`."""
     found = TrainingConfiguration()
     for name, value in given.items():
         found = edit_configuration(found, name, value)

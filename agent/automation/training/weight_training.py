@@ -1,4 +1,4 @@
-"""Training weights on this computer, with the policy served meanwhile."""
+"""Training of weights on this computer, while an endpoint serves the policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Answer = Callable[[Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class PolicyAddress:
-    """Where the endpoint listens, and the key it wants."""
+    """The address of the endpoint and the key it requires."""
 
     base_url: str
     key: str
@@ -36,7 +36,7 @@ class PolicyAddress:
 
 @asynccontextmanager
 async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
-    """Answer requests of this machine that bring the key, until left."""
+    """Answer requests from this machine that have the key, until the context exits."""
     key = secrets.token_urlsafe(24)
 
     async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -58,7 +58,7 @@ async def policy_endpoint(answer: Answer) -> AsyncIterator[PolicyAddress]:
 async def _answer_request(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer, key: str
 ) -> bool:
-    """Answer one request; whether the connection stays."""
+    """Answer one request and return whether the connection stays open."""
     lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     pairs = (line.partition(":") for line in lines[1:])
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
@@ -94,7 +94,7 @@ _PATIENCE = 3_600
 
 
 class TrainedWeights(Protocol):
-    """Weights that are sampled from and trained."""
+    """Weights that can be sampled and trained."""
 
     async def sample(
         self, messages: Sequence[Mapping[str, Any]], limit: int, temperature: float
@@ -109,7 +109,7 @@ class TrainedWeights(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightPlan:
-    """How much is trained. `reply` is the most tokens of an answer."""
+    """The amount of training. `reply` is the maximum number of tokens of an answer."""
 
     steps: int
     group: int
@@ -122,7 +122,7 @@ class WeightPlan:
 
 @dataclass(frozen=True, slots=True)
 class WeightStep:
-    """One step: its tasks, what they got, what was learned from, where the weights were kept after it."""
+    """One step: its tasks, their scores, the training data, and where the weights were saved afterwards."""
 
     step: int
     tasks: tuple[str, ...]
@@ -135,7 +135,7 @@ class WeightStep:
 
 
 def steps_before(folder: Path) -> list[WeightStep]:
-    """The steps that are over, so that a training goes on after them. Blocks."""
+    """Return the finished steps, after which a training continues. Blocks."""
     try:
         lines = (folder / STEPS).read_text("utf-8").splitlines()
         return [WeightStep(**json.loads(line)) for line in lines]
@@ -154,7 +154,7 @@ async def train_weights(
     base: Path,
     told: Callable[[WeightStep], None] = lambda step: None,
 ) -> list[WeightStep]:
-    """Train. The same again goes on after the last step that was kept. Raises `HermesError`."""
+    """Train the weights. Calling it again resumes after the last saved step. Raises `HermesError`."""
 
     async def answer(body: Mapping[str, Any]) -> Mapping[str, Any]:
         limit = min(plan.reply, body.get("max_tokens") or body.get("max_completion_tokens") or plan.reply)
@@ -194,7 +194,7 @@ async def _roll_out(
     address: PolicyAddress,
     base: Path,
 ) -> list[RolloutGroup]:
-    """The groups of a step, with the weights as their model."""
+    """Return the rollout groups of a step, with the weights as their model."""
     groups: list[RolloutGroup] = []
 
     async def each(group: RolloutGroup) -> None:
@@ -219,7 +219,10 @@ async def _roll_out(
 async def _learn(
     number: int, groups: Sequence[RolloutGroup], weights: TrainedWeights, plan: WeightPlan
 ) -> WeightStep:
-    """Take a step with the results of its rollouts. Those that were cut off would count as bad ones."""
+    """Take a training step with the results of the rollouts.
+
+    Raises `HermesError` if a rollout was cut off, because it would count as a bad one.
+    """
     rollouts = [each for group in groups for each in group.rollouts]
     failed = next((each.result for each in rollouts if each.result.outcome in ("budget", "failed")), None)
     if failed is not None:

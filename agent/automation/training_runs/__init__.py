@@ -1,1 +1,1 @@
-"""Training as the agent of a session starts and follows it: configuration, processes, their records."""
+"""Training runs that a session's agent starts and follows: configuration, processes, records."""

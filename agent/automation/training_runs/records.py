@@ -26,7 +26,7 @@ _PROMPTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingConfiguration:
-    """A training run. What its rollouts may do follows from permissions, never from here."""
+    """The configuration of a training run. Permissions, not this, decide what its rollouts may do."""
 
     environment: str = ""
     """A suite that ships, a task file or the folder of a suite."""
@@ -53,7 +53,7 @@ class TrainingConfiguration:
     seed: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept and shown."""
+        """Return the configuration as stored and shown."""
         return {**asdict(self), "prompts": list(self.prompts)}
 
 
@@ -71,7 +71,7 @@ FIELDS = tuple(each.name for each in fields(TrainingConfiguration))
 
 
 def edit_configuration(configuration: TrainingConfiguration, name: str, value: Any) -> TrainingConfiguration:
-    """The configuration with one field changed. Raises `ConfigError`."""
+    """Return the configuration with one field changed. Raises `ConfigError`."""
     if name not in FIELDS:
         raise ConfigError(f"There is no field {name[:40]!r}; there are {', '.join(FIELDS)}.")
     check = _CHECKS.get(type(getattr(configuration, name)), _text)
@@ -115,7 +115,7 @@ _CHECKS: Mapping[type, Callable[[str, Any], Any]] = {
 
 
 def read_configuration(path: Path) -> TrainingConfiguration:
-    """The configuration that is kept; the usual one where none is, or none that can be read. Blocks."""
+    """Return the stored configuration; the default if it is missing or unreadable. Blocks."""
     try:
         given = json.loads(path.read_text("utf-8"))
         configuration = TrainingConfiguration()
@@ -127,7 +127,7 @@ def read_configuration(path: Path) -> TrainingConfiguration:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Keep an object as a file of the person alone. Blocks. Raises `OSError`."""
+    """Write an object to a private file. Blocks. Raises `OSError`."""
     private_folder(path.parent)
     new = path.with_name(f".{path.name}.new")
     new.write_text(json.dumps(value, indent=1), "utf-8")
@@ -141,13 +141,13 @@ _LOG_TAIL = 2_000
 
 
 def run_lock(folder: Path) -> SessionLock:
-    """What the process of a run holds as long as it lives."""
+    """Return the lock that the process of a run holds while it lives."""
     return SessionLock(folder, "run")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRun:
-    """A run by its folder. All methods block."""
+    """A training run, identified by its folder. All methods block."""
 
     folder: Path
 
@@ -156,7 +156,7 @@ class TrainingRun:
         return self.folder.name
 
     def record(self) -> dict[str, Any]:
-        """What is noted of it; the state `interrupted` where its process died."""
+        """Return the recorded data; the state is `interrupted` if the process died."""
         try:
             found = json.loads((self.folder / RECORD).read_text("utf-8"))
         except (OSError, ValueError):
@@ -168,7 +168,7 @@ class TrainingRun:
         return found
 
     def note(self, **changes: Any) -> None:
-        """Keep something of it. Raises `OSError`."""
+        """Record changes. Raises `OSError`."""
         try:
             before = json.loads((self.folder / RECORD).read_text("utf-8"))
         except (OSError, ValueError):
@@ -176,11 +176,11 @@ class TrainingRun:
         write_json(self.folder / RECORD, {**before, **changes})
 
     def note_ended(self, state: RunState, error: str = "", result: Mapping[str, Any] | None = None) -> None:
-        """Note how it ended."""
+        """Record how the run ended."""
         self.note(state=state, error=error, result=dict(result or {}), ended=time.time())
 
     def steps(self) -> list[dict[str, Any]]:
-        """What its steps brought; a line that is half written is left out."""
+        """Return the results of its steps; a partly written line is ignored."""
         try:
             lines = (self.folder / STEPS).read_text("utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
@@ -194,7 +194,7 @@ class TrainingRun:
         return found
 
     def log_tail(self) -> str:
-        """The end of what its process printed."""
+        """Return the end of the process's output."""
         try:
             return (self.folder / LOG).read_text("utf-8", "replace")[-_LOG_TAIL:].strip()
         except OSError:
@@ -202,14 +202,14 @@ class TrainingRun:
 
 
 def find_run(folder: Path, id: str) -> TrainingRun:
-    """The run of an id. Raises `ConfigError`."""
+    """Return the run with an id. Raises `ConfigError`."""
     if not re.fullmatch(r"[0-9a-f]{8}", id) or not (folder / id / RECORD).is_file():
         raise ConfigError(f"There is no training run {id[:40]!r}; rl_list_runs shows them.")
     return TrainingRun(folder / id)
 
 
 def all_runs(folder: Path) -> list[TrainingRun]:
-    """The runs there are, newest first. Blocks."""
+    """Return all runs, newest first. Blocks."""
     found = [path.parent for path in folder.glob(f"*/{RECORD}")]
     return [TrainingRun(each) for each in sorted(found, key=_start_time, reverse=True)]
 

@@ -1,7 +1,7 @@
-"""Training of a home, as the agent of a session starts it, follows it and stops it.
+"""Training of a home, as a session's agent starts, follows and stops it.
 
-What works on tasks is a process of its own, which outlives the session: it opens sessions itself, so nothing
-of it may be needed here.
+A separate process works on the tasks and outlives the session. It opens sessions itself, so this module must
+not depend on it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,14 @@ _TEST_TOKENS = 20_000
 
 
 class SessionTraining:
-    """A `TrainingKeeper`. Paths of environments are those of the session's workspace."""
+    """A `TrainingKeeper` for one session. Environment paths are relative to its workspace."""
 
     def __init__(
         self, folder: Path, workspace: Path, model: str, environ: Mapping[str, str], tinker_key: str = ""
     ) -> None:
-        """`folder` keeps the runs and the configuration; `model` is that of the session."""
+        """Create the training service; `folder` holds the runs and the configuration, `model` is the
+        session's.
+        """
         self._folder = folder
         self._workspace = workspace
         self._model = model
@@ -173,11 +175,11 @@ class SessionTraining:
 
     @property
     def _own(self) -> Path:
-        """Environments of the person."""
+        """The folder of the person's environments."""
         return self._folder / "environments"
 
     def _without_tinker(self) -> str:
-        """Why weights cannot be trained; empty where they can."""
+        """Return why weights cannot be trained; empty if they can."""
         if find_spec("tinker") is None:
             return missing("Training weights", "tinker")
         if not self._tinker_key:
@@ -200,7 +202,7 @@ class SessionTraining:
             raise ToolError(str(error)) from error
 
     async def _begin(self, run: TrainingRun, configuration: Mapping[str, Any]) -> None:
-        """Start the process of a run, and wait until it is known to be at work."""
+        """Start the process of a run and wait until it is known to work."""
 
         def prepare() -> int:
             private_folder(run.folder)
@@ -225,7 +227,7 @@ class SessionTraining:
             await asyncio.to_thread(run.note_ended, "failed", "The process that trains ended at once.")
 
     async def _ask(self, order: Mapping[str, Any]) -> dict[str, Any]:
-        """What a process answers to an order. It ends with the call that asked."""
+        """Return the answer of a process to an order. The process ends with the call."""
         process = await self._process(asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL)
         try:
             said, _ = await process.communicate(json.dumps(order).encode() + b"\n")
@@ -266,7 +268,7 @@ async def _order(process: asyncio.subprocess.Process, order: Mapping[str, Any]) 
 
 
 def _status_json(run: TrainingRun) -> dict[str, Any]:
-    """How a run stands. Blocks."""
+    """Return the status of a run. Blocks."""
     record, steps = run.record(), run.steps()
     configuration = record.get("configuration") or {}
     told: dict[str, Any] = {

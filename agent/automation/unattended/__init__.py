@@ -1,1 +1,1 @@
-"""Commands that run with nobody there to be asked."""
+"""Commands that run without a person present."""

@@ -1,7 +1,7 @@
-"""Commands that run with nobody there: scripts of jobs, mailers, checks. Each passes gate and sandbox.
+"""Commands run without a person: job scripts, mail commands, checks. Each passes gate and sandbox.
 
-What would need a yes is refused, and the refusal says where a rule could allow it. What a command changes in
-its folder is not kept as a step: that folder is what it was given to work in.
+A command that needs approval is refused, and the refusal says where a rule could allow it. Changes in its
+folder are not recorded as a step, because the folder was given to it for work.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_STARTED = 126
 
 @dataclass(frozen=True, slots=True)
 class CommandEnd:
-    """How a command ended."""
+    """The end of a command: exit code, output, refusals."""
 
     code: int
     output: str
@@ -58,7 +58,7 @@ class CommandEnd:
 
     @property
     def summary(self) -> str:
-        """Its code, the last line it printed, and what it was kept from."""
+        """The exit code, the last line of output, and a note on what was blocked."""
         if self.refused:
             return self.refused
         lines = self.output.strip().splitlines()
@@ -68,7 +68,7 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnattendedCommands:
-    """Runs commands of one surface. `approve` is a mode that goes before settings and permissions.
+    """Commands of one surface. `approve` is a mode that overrides settings and permissions.
 
     With `offline` they get no network, whatever the settings say.
     """
@@ -80,7 +80,7 @@ class UnattendedCommands:
     offline: bool = False
 
     def refusal_text(self, error: DeniedError) -> str:
-        """What was refused, and where a person can allow it if that can be allowed at all."""
+        """Return the reason of a refusal, and where a rule could allow the action if it can be allowed."""
         if error.extra.get("outcome") != "nobody":
             return str(error)
         return f"{error} A rule for the surface `{self.surface}` in permissions.yaml can allow it."
@@ -95,10 +95,10 @@ class UnattendedCommands:
         allow: Sequence[str] = (),
         why: str = "",
     ) -> CommandEnd:
-        """Run a command line of the shell in `folder`, with `data` as its input.
+        """Run a shell command in `folder`, with `data` as its input.
 
-        `allow` are rules that allow beside those of the person; `why` is what the audit log calls it.
-        Never raises for anything the command does. Secrets in its output are masked.
+        `allow` are rules in addition to the person's; `why` is the reason in the audit log. Faults of the
+        command never raise. Secrets in its output are masked.
         """
         loaded = await asyncio.to_thread(self._load, folder)
         try:
@@ -115,7 +115,7 @@ class UnattendedCommands:
             return CommandEnd(NOT_STARTED, "", refused=str(error))
 
     async def permit(self, action: Action, folder: Path, *, allow: Sequence[str] = (), why: str = "") -> None:
-        """Return if an action that starts no program may happen. Raises `DeniedError`."""
+        """Check that an action which starts no program may happen. Raises `DeniedError`."""
         loaded = await asyncio.to_thread(self._load, folder)
         gate = await asyncio.to_thread(
             self._gate, loaded, folder, self.home.scratch.resolve(), None, allow, why
@@ -123,7 +123,7 @@ class UnattendedCommands:
         await gate.permit(action)
 
     async def foresee(self, action: Action, folder: Path, *, allow: Sequence[str] = ()) -> str:
-        """Why an action would be refused as things stand, as a clause; empty if it would not."""
+        """Return why an action would currently be refused, as a clause; empty if it would not."""
         loaded = await asyncio.to_thread(self._load, folder)
         async with self._boundary(loaded, folder) as (boundary, scratch):
             gate = await asyncio.to_thread(self._gate, loaded, folder, scratch, boundary, allow, "")
@@ -243,13 +243,13 @@ class UnattendedCommands:
 
 
 def _scratch(home: Home) -> Path:
-    """A private folder for one command."""
+    """Return a private folder for one command."""
     private_folder(home.scratch)
     return Path(tempfile.mkdtemp(prefix="command-", dir=home.scratch)).resolve()
 
 
 def _command_action(boundary: SessionBoundary, command: str, folder: Path) -> tuple[RunCommand, Need]:
-    """The action that a command is, and what it needs if it is allowed."""
+    """Return the gate action of a command, and what it needs if it is allowed."""
     network = boundary.asks_for_network(command, folder)
     action = RunCommand(tool="terminal", command=command, cwd=folder, network=network)
     hosts = boundary.hosts_named(command, folder)
@@ -257,7 +257,7 @@ def _command_action(boundary: SessionBoundary, command: str, folder: Path) -> tu
 
 
 async def _talk(process: asyncio.subprocess.Process, data: bytes, kept: bytearray) -> int:
-    """Give a process its input and read what it prints; its exit code."""
+    """Send a process its input, read its output into `kept`, and return its exit code."""
     assert process.stdin is not None and process.stdout is not None
     feeding = asyncio.ensure_future(_feed(process.stdin, data))
     try:

@@ -1,4 +1,4 @@
-"""Jobs and training as a session uses them: handed to it by who opens it."""
+"""Jobs and training for a session; the code that opens the session provides them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNATTENDED = ("batch", "cron")
 
 
 def offer_training(base: SharedServices) -> TrainingKeeper:
-    """What starts and follows training runs; its tools are on offer from now on where it can work."""
+    """Return the training service and offer its tools if it can work."""
     target = base.plan.targets[0]
     if target.kind == "demo" or base.options.surface in _UNATTENDED:
         return NO_TRAINING
@@ -38,7 +38,7 @@ def offer_training(base: SharedServices) -> TrainingKeeper:
 
 
 def session_jobs(base: SharedServices, workspace: Path) -> JobKeeper:
-    """The jobs of the home, for an agent that works in `workspace`."""
+    """Return the jobs of the home for an agent that works in `workspace`."""
     book = JobBook(base.store.database, base.home.schedule, needs=JobNeeds(base.home))
     later = UnattendedCommands(home=base.home, surface="cron", environ=os.environ)
     return SessionJobs(book, workspace, later)
