@@ -156,7 +156,7 @@ async def work(
             await note(client.id)
         ended = await client.go_on() if run.session else None
         if ended is None:
-            done = _answered(client, intent.prompt) if run.session else None
+            done = _finished_answer(client, intent.prompt) if run.session else None
             if done is not None:
                 return JobOutcome("done", done, "", seen.receipt(client, None))
             ended = await client.run(await _message(database, job))
@@ -188,7 +188,7 @@ def _folder(cwd: str) -> Path:
     return folder.resolve()
 
 
-def _answered(client: SessionClient, prompt: str) -> str | None:
+def _finished_answer(client: SessionClient, prompt: str) -> str | None:
     """The answer of a session whose turn was over before the cut."""
     last = client.path[-1] if client.path else None
     asked = next((node for node in reversed(client.path) if node.kind == "user"), None)

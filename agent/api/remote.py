@@ -419,16 +419,16 @@ async def move_session(service: Path, session: str, where: str) -> str:
 
     `service` is its socket. Raises `HermesError`.
     """
-    told: str = await _asked(service, {"move": {"session": session, "to": where}})
+    told: str = await _ask_service(service, {"move": {"session": session, "to": where}})
     return told
 
 
 async def check_move(service: Path, where: str) -> None:
     """See whether the service lets a session move there. Raises `HermesError` with the reason if not."""
-    await _asked(service, {"check_move": where})
+    await _ask_service(service, {"check_move": where})
 
 
-async def _asked(service: Path, question: Mapping[str, Any]) -> Any:
+async def _ask_service(service: Path, question: Mapping[str, Any]) -> Any:
     link = Link(_unheard, lambda _how: None)
     await link.connect(service)
     try:

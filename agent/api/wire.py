@@ -156,7 +156,7 @@ def _decode_marked(key: str, value: dict[str, Any]) -> Any:
     inner = value[key]
     match key:
         case "~c":
-            return _made(_class(inner), {name: decode(each) for name, each in value["~f"].items()})
+            return _construct(_class(inner), {name: decode(each) for name, each in value["~f"].items()})
         case "~t":
             return tuple(decode(each) for each in inner)
         case "~m":
@@ -173,7 +173,7 @@ def _decode_marked(key: str, value: dict[str, Any]) -> Any:
             raise WireError(f"{key} means nothing.")
 
 
-def _made(kind: type[Any], fields: dict[str, Any]) -> Any:
+def _construct(kind: type[Any], fields: dict[str, Any]) -> Any:
     """A value of a class; a future that stayed on the other side is replaced by one of this loop."""
     if dataclasses.is_dataclass(kind):
         for field in dataclasses.fields(kind):

@@ -144,7 +144,7 @@ class DemoClient:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """The next message of the script. Raises `ModelError` if the request is not a conversation."""
-        move = next_move(_messages(request), _offered(request))
+        move = next_move(_messages(request), _tool_names(request))
         for piece in _PIECE.findall(move.text):
             yield TextDelta(piece)
             await self._sleep(self._delay)
@@ -193,7 +193,7 @@ def next_move(messages: Sequence[Mapping[str, Any]], offered: Iterable[str]) -> 
             opening = opening if past.results else f"{INTRODUCTION}\n\n"
             arguments = json.dumps(step.arguments, ensure_ascii=False)
             return _Move(opening + step.says, step.tool, arguments, f"call_demo_{past.number}_{number}")
-        worked = _succeeded(result)
+        worked = _is_success(result)
         if not worked:
             failed.append(step.tool)
             written = written and step.tool != "write_file"
@@ -240,7 +240,7 @@ def _past(messages: Sequence[Mapping[str, Any]]) -> _Past:
     return past or _Past(0)
 
 
-def _succeeded(result: Mapping[str, Any]) -> bool:
+def _is_success(result: Mapping[str, Any]) -> bool:
     return not result.get("error") and result.get("exit_code") in (None, 0)
 
 
@@ -248,7 +248,7 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     return [_object(frame.data, strict=True) for frame in request.frames]
 
 
-def _offered(request: ModelRequest) -> Iterator[str]:
+def _tool_names(request: ModelRequest) -> Iterator[str]:
     try:
         tools = json.loads(request.tools or b"[]")
     except (ValueError, RecursionError):

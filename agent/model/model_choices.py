@@ -17,7 +17,7 @@ from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
 from agent.model.catalog import PROVIDERS, TITLES, UNKNOWN, ModelInfo
 from agent.model.detect import PORTS, DetectedServer
-from agent.model.local.sources import installed, model_file
+from agent.model.local.sources import installed_files, model_file
 from agent.model.providers import BASE_URL, MODEL, Target, resolve
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[
     """What settings, providers and this machine offer, usable ones first. Reads the home folder."""
     named = _Names(settings, environ, home)
     found = [*named.configured(), *_local(settings, home, named), *named.makers(), *named.open_ended()]
-    return merged([*found, named.choice("demo", "demo")])
+    return merge_choices([*found, named.choice("demo", "demo")])
 
 
-def served(
+def served_choices(
     settings: Settings, environ: Mapping[str, str], home: Home, servers: Sequence[DetectedServer]
 ) -> list[ModelChoice]:
     """The models of servers that were found on this machine."""
@@ -98,7 +98,7 @@ def served(
     return found
 
 
-def merged(found: Iterable[ModelChoice]) -> list[ModelChoice]:
+def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
     """Each model once, usable ones first, otherwise in the order given."""
     once: dict[str, ModelChoice] = {}
     for choice in found:
@@ -221,7 +221,7 @@ def _local(settings: Settings, home: Home, named: _Names) -> Iterator[ModelChoic
     yield named.choice("local", "local")
     try:
         used = model_file(home, settings.local.model)
-        others = [path for path in installed(home) if not _same(path, used)]
+        others = [path for path in installed_files(home) if not _same(path, used)]
     except ConfigError:
         return
     for path in others:

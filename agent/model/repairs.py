@@ -301,7 +301,7 @@ def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterato
     """Without the tool that is named; where none is, without those whose schemas are not simple.
 
     Where there are too many, without the last ones."""
-    tools = _declared(refusal.sent)
+    tools = _tool_parameters(refusal.sent)
     order = list(tools)
     many = re.search(
         r"\b(?:tools|functions)'?:? .{0,20}too (?:long|many)|(?:too many|\d) (?:tools|functions)",
@@ -336,7 +336,7 @@ def _most(said: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _declared(sent: Mapping[str, Any]) -> dict[str, Any]:
+def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
     """The tools of a body with their schemas, in their order."""
     found: dict[str, Any] = {}
     for each in sent.get("tools") or ():

@@ -42,12 +42,12 @@ def sound(schema: Any) -> dict[str, Any]:
     """The schema of an object with nothing in it that contradicts itself; equal to one that is sound."""
     root = schema if isinstance(schema, Mapping) else {}
     made = _sound(root, root, 0)
-    flat = _flattened(made, root)
+    flat = _flatten(made, root)
     kind = flat.get("type")
     if kind != "object":
         flat = {"type": "object", **{name: value for name, value in flat.items() if name != "type"}}
     flat.setdefault("properties", {})
-    return _pruned(flat)
+    return _prune_required(flat)
 
 
 def plain(schema: Any) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _sound(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict
         "prefixItems",
     }:
         made["items"] = {}
-    return _pruned(made) if depth else made
+    return _prune_required(made) if depth else made
 
 
 def _is_of_its_kind(name: str, value: Any) -> bool:
@@ -139,7 +139,7 @@ def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
     return different[0] if len(different) == 1 else ({"anyOf": different} if different else {})
 
 
-def _pruned(part: dict[str, Any]) -> dict[str, Any]:
+def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
     """Without required parameters that are not there."""
     required, properties = part.get("required"), part.get("properties")
     if isinstance(required, list) and isinstance(properties, Mapping):
@@ -151,7 +151,7 @@ def _pruned(part: dict[str, Any]) -> dict[str, Any]:
     return part
 
 
-def _flattened(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+def _flatten(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """A schema without alternatives at its top: the parameters of all of them together."""
     # A reference may lead back to where it stands.
     reference = part.get("$ref") if depth < 4 else None
@@ -171,7 +171,7 @@ def _flattened(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) ->
         wanted: list[list[str]] = []
         for branch in branches:
             if isinstance(branch, Mapping):
-                inner = _flattened(_sound(branch, root, 1), root, depth + 1)
+                inner = _flatten(_sound(branch, root, 1), root, depth + 1)
                 properties = {**(inner.get("properties") or {}), **properties}
                 wanted.append(list(inner.get("required") or []))
         if name == "allOf":
@@ -194,7 +194,7 @@ def _simple(part: Any, root: Mapping[str, Any], depth: int, seen: tuple[str, ...
     for name in _BRANCHES:
         if branches := [each for each in _list(part.get(name)) if isinstance(each, Mapping)]:
             rest = {key: value for key, value in part.items() if key != name}
-            chosen = _joined(branches) if name == "allOf" else _choose(branches)
+            chosen = _join_branches(branches) if name == "allOf" else _choose(branches)
             return _simple({**chosen, **rest}, root, depth + 1, seen)
     made = {name: part[name] for name in _PLAIN if name in part}
     if "const" in part and "enum" not in made:
@@ -222,7 +222,7 @@ def _simple(part: Any, root: Mapping[str, Any], depth: int, seen: tuple[str, ...
     return made
 
 
-def _joined(branches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _join_branches(branches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for branch in branches:
         properties = {**made.get("properties", {}), **(branch.get("properties") or {})}

@@ -336,7 +336,9 @@ class Engine:
         self.interrupt()
         await self.idle()
         await self.history.under_way.settled()
-        errors = [error for close in reversed(self._closers) if (error := await _closed(close)) is not None]
+        errors = [
+            error for close in reversed(self._closers) if (error := await _close_safely(close)) is not None
+        ]
         if errors:
             raise errors[0]
 
@@ -406,7 +408,7 @@ def _begins_turn(node: Node) -> bool:
     return node.kind == "user" and node.data.get("origin") in ("prompt", "queue")
 
 
-async def _closed(close: Callable[[], Awaitable[None]]) -> Exception | None:
+async def _close_safely(close: Callable[[], Awaitable[None]]) -> Exception | None:
     try:
         await close()
     except Exception as error:

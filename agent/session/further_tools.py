@@ -72,7 +72,7 @@ class ToolOffer:
     searched: tuple[ToolSpec, ...] = ()
 
 
-def divided(specs: Sequence[ToolSpec], further: Collection[str], window: int | None) -> ToolOffer:
+def divide_tools(specs: Sequence[ToolSpec], further: Collection[str], window: int | None) -> ToolOffer:
     """The tools, with those named in `further` left to the search where they take too much room. Pure.
 
     `window` is that of the model, in tokens; None where it is not known.
@@ -136,7 +136,7 @@ class FurtherTools:
         """Put search and call into the registry."""
         more: dict[str, Any] = {"toolset": SEARCH, "bundles": ("default",), "place": PLACE}
         self._registry.register(
-            SEARCH, schema=_SEARCH_SCHEMA, handler=self._search, describe=_shown, read_only=True, **more
+            SEARCH, schema=_SEARCH_SCHEMA, handler=self._search, describe=_display, read_only=True, **more
         )
         self._registry.register(
             CALL, schema=_CALL_SCHEMA, handler=self._unmade, traits=("for_scripts",), **more
@@ -185,7 +185,7 @@ class FurtherTools:
         raise ToolError(f"There is no tool named {name}, or not any more; tool_search finds those there are.")
 
 
-def _shown(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
+def _display(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     subject = clean(str(arguments.get("query") or "all"))[:100]
     if result is None:
         return Display("find tools", subject)

@@ -36,7 +36,7 @@ from agent.model.providers import secret_variables
 from agent.model.transport.waits import RetryPolicy
 from agent.safety.sandbox.caches import sweep_over
 from agent.session.attempts.parallel_attempts import ParallelAttempts
-from agent.session.conversation.opening import swept
+from agent.session.conversation.opening import start_sweep
 from agent.session.conversation.opening_events import announce, permission_problems, problems_of
 from agent.session.conversation.session_folder import SessionFolder, move, session_folder
 from agent.session.conversation.session_prompt import kept_back
@@ -102,7 +102,7 @@ async def open_engine(
     private_folder(home.root)
     folder = await session_folder(options, home, database)
     options = folder.options
-    loaded = await asyncio.to_thread(_configured, home, dict(environ), options)
+    loaded = await asyncio.to_thread(_load_settings, home, dict(environ), options)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model, loaded.problems, home)
     problems = await asyncio.to_thread(problems_of, loaded, plan, home, options.workspace)
     stream = EventStream()
@@ -119,7 +119,7 @@ async def open_engine(
         meaning=open_meaning(store, loaded.settings, loaded.environ),
     )
     stream.subscribe(lambda _event: recall.stir(), *STORED)
-    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
+    closers: list[Closer] = [store.close, recall.close, start_sweep(home.copies, store), plugins.aclose]
     base = SharedServices(
         options=options,
         home=home,
@@ -145,7 +145,7 @@ async def open_engine(
         raise
 
 
-def _configured(home: Home, environ: dict[str, str], options: Options) -> LoadedSettings:
+def _load_settings(home: Home, environ: dict[str, str], options: Options) -> LoadedSettings:
     """Settings, environment with `.env`, and what is wrong with them. Reads files."""
     from agent.core.config.loader import load
 

@@ -61,11 +61,13 @@ def _loaded(args: argparse.Namespace) -> LoadedSettings:
 
 def _show(args: argparse.Namespace) -> None:
     from agent.core.config.loader import LoadedSettings
-    from agent.core.config.problem import dotted
+    from agent.core.config.problem import dotted_key
     from agent.core.config.schema import Settings
 
     loaded = LoadedSettings(Settings()) if args.defaults else _loaded(args)
-    rows = [(dotted(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)]
+    rows = [
+        (dotted_key(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)
+    ]
     if args.as_json:
         data = {key: {"value": value, "source": source} for key, value, source in rows}
         say_json(data, 2)
@@ -164,7 +166,7 @@ def _trust(args: argparse.Namespace) -> None:
     from agent.core.config.document import parse
     from agent.core.config.layers import leaves, lookup
     from agent.core.config.loader import PROJECT_FILE
-    from agent.core.config.problem import dotted
+    from agent.core.config.problem import dotted_key
     from agent.core.config.settings_file import UnreadableSettingsError
 
     home, folder = Home.locate(), Path(args.folder)
@@ -181,7 +183,7 @@ def _trust(args: argparse.Namespace) -> None:
     allowed = trust.restrict(parse(project.config or b"", PROJECT_FILE), PROJECT_FILE)
     say(f"{project.root / trust.FOLDER} may now set:")
     for path in leaves(allowed.data):
-        say(f"  {dotted(path)} = {_text(_displayed(path, lookup(allowed.data, path)))}")
+        say(f"  {dotted_key(path)} = {_text(_displayed(path, lookup(allowed.data, path)))}")
     for problem in allowed.problems:
         say(f"  ✗ {problem}")
     if project.permissions is not None:

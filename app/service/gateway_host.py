@@ -18,7 +18,7 @@ from agent.errors import HermesError
 from agent.events import Asked, Event
 from agent.integrations.gateways.adapter import CallAnswer, PlatformCall
 from agent.integrations.gateways.running_gateway import AllGateways
-from agent.session.wiring.voice_messages import transcribed
+from agent.session.wiring.voice_messages import transcribe
 from app.service.bodies import ATTACHMENTS, body_of
 from app.service.doors import HeadIdentity, TurnedAwayError
 from app.service.hosted_session import HostedSession, SessionHub
@@ -136,7 +136,7 @@ class GatewayHost:
         from agent.core.config.loader import load
 
         loaded = load(self._home, dict(os.environ), Path.cwd())
-        return await transcribed(session.client, loaded.settings, loaded.environ, data, name)
+        return await transcribe(session.client, loaded.settings, loaded.environ, data, name)
 
     def keep_image(self, data: bytes, name: str) -> Attachment:
         return self._attachments.keep(data, name)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agent.core.config.known_secrets import known_secrets, secrets_of_home
-from agent.core.store.export import masked, node_record, trajectory
+from agent.core.store.export import mask_node, node_record, trajectory
 from agent.events import (
     ApprovalAsked,
     Decision,
@@ -172,7 +172,7 @@ async def test_an_exported_call_is_still_json(tmp_path: Path) -> None:
         make_secret(b)
         async with b.engine(approve="deny") as engine:
             await engine.run("go")
-            nodes = [masked(node, engine.session.store.secrets) for node in engine.session.path]
+            nodes = [mask_node(node, engine.session.store.secrets) for node in engine.session.path]
             whole = trajectory(engine.session.record, nodes)
     calls = [each for node in nodes for each in node.data.get("calls", ())]
     assert calls and all(isinstance(json.loads(each["arguments"]), dict) for each in calls)

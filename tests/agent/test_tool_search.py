@@ -16,7 +16,7 @@ from agent.events import Noticed, PrefixBroken, ToolFinished, ToolStarted
 from agent.integrations.mcp.catalog import merge_listing, save_catalog
 from agent.integrations.mcp.server_config import declared_servers
 from agent.model.protocol import ToolSpec
-from agent.session.further_tools import divided, size
+from agent.session.further_tools import divide_tools, size
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, calls, say
@@ -186,11 +186,11 @@ def test_tools_are_shown_up_to_a_tenth_of_the_window(
     core = [spec("terminal", 90_000), spec("tool_search"), spec("tool_call")]
     further = [spec("mcp__a__b", characters // 2), spec("shout", characters - characters // 2)]
     names = {"mcp__a__b", "shout", "other"}
-    found = divided([*core, *further], names, window)
+    found = divide_tools([*core, *further], names, window)
     assert found.direct == tuple(core if searched else [*core, *further])
     assert found.searched == (tuple(further) if searched else ())
     # Where the settings take the search away, all are shown.
-    assert divided([core[0], *further], names, window).direct == (core[0], *further)
+    assert divide_tools([core[0], *further], names, window).direct == (core[0], *further)
 
 
 async def test_a_session_that_is_taken_up_again_keeps_its_tools_while_servers_come_and_go(

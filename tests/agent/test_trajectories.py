@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agent.core.store.export import portable_line
 from agent.core.store.nodes import Node, Session
-from agent.session.export.trajectories import atif_trajectory, openai_messages, shortened, tool_statistics
+from agent.session.export.trajectories import atif_trajectory, openai_messages, shorten, tool_statistics
 
 SESSION = Session("s", "title", "/w", "model", 1.0, 2.0, None)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -80,7 +80,7 @@ def test_answers_that_another_program_wrote_leave_in_every_form(odd: dict[str, A
     path = [node(1, "user", "q"), node(2, "assistant", "a", **odd)]
     read = Trajectory.model_validate_json(json.dumps(atif_trajectory(SESSION, path, "1.0")))
     assert read.steps[-1].message == "a"
-    assert openai_messages(shortened(path, 1))["messages"][-1]["content"] == "a"
+    assert openai_messages(shorten(path, 1))["messages"][-1]["content"] == "a"
 
 
 def test_statistics_count_calls_by_tool_and_end():

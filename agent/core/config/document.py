@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, short_text
+from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted_key, short_text
 
 if TYPE_CHECKING:
     from tools.kit.yaml_text import MappingNode, Node, ScalarNode
@@ -154,9 +154,7 @@ class _Builder:
         entry = (*path, key)
         if key in own:
             first = self._keys[entry].line
-            message = (
-                f"`{short_text(dotted(entry))}` is given twice; the one on line {first} counts. Remove one."
-            )
+            message = f"`{short_text(dotted_key(entry))}` is given twice; the one on line {first} counts. Remove one."
             self._report(message, _place(key_node), entry)
             return
         try:
@@ -164,7 +162,7 @@ class _Builder:
             self._keys[entry] = _place(key_node)
             own.add(key)
         except _UnusableValueError as refused:
-            self._report(f"`{short_text(dotted(entry))}` {refused.message}", refused.place, entry)
+            self._report(f"`{short_text(dotted_key(entry))}` {refused.message}", refused.place, entry)
 
     def _merged(self, source: Node, path: Path) -> dict[str, Any]:
         """What YAML's `<<` brings in; of several mappings the first one that has a key wins."""
@@ -198,7 +196,7 @@ class _Builder:
             self._open.discard(id(node))
 
     def _report(self, message: str, place: SettingPlace | None, path: Path) -> None:
-        self._problems.append(SettingProblem(self._origin, message, place, dotted(path)))
+        self._problems.append(SettingProblem(self._origin, message, place, dotted_key(path)))
 
 
 class _UnusableValueError(UnusableError):

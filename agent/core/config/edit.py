@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from agent.core.config import setting_names, settings_file
 from agent.core.config.document import SettingsDocument, UnusableError, decode, parse
 from agent.core.config.layers import SettingsLayer, lookup, settle
-from agent.core.config.problem import Path, dotted
+from agent.core.config.problem import Path, dotted_key
 from agent.core.config.schema import SettingsSection
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
@@ -113,7 +113,7 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
     expected = _with(before.data, path, value)
     try:
         text = decode(content)
-        edited = _edited(text, path, value)
+        edited = _set_entry(text, path, value)
         after = parse(edited.encode(), "config.yaml")
         kept = not [problem for problem in after.problems if not problem.key]
     except (UnusableError, _CannotEditError, UnicodeEncodeError, YamlError):
@@ -121,10 +121,10 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
     if not kept or after.data != expected:
         lines = "\n".join(_block(path, value, 0))
         raise ConfigError(
-            f"`{dotted(path)}` cannot be set without disturbing the file. Set it by hand; the lines are:\n"
+            f"`{dotted_key(path)}` cannot be set without disturbing the file. Set it by hand; the lines are:\n"
             + lines
         )
-    return _encoded(edited, content)
+    return _encode(edited, content)
 
 
 def unset_value(content: bytes, path: Path) -> bytes:
@@ -133,7 +133,7 @@ def unset_value(content: bytes, path: Path) -> bytes:
 
     before = _sound(content)
     try:
-        edited = _removed(decode(content), path, before.data)
+        edited = _remove_entry(decode(content), path, before.data)
         after = parse(edited.encode(), "config.yaml")
         kept = not [problem for problem in after.problems if not problem.key]
     except (UnusableError, _CannotEditError, UnicodeEncodeError, YamlError):
@@ -142,9 +142,9 @@ def unset_value(content: bytes, path: Path) -> bytes:
         place = before.keys.get(path)
         where = f" (line {place.line})" if place else ""
         raise ConfigError(
-            f"`{dotted(path)}` cannot be taken out without disturbing the file. Do it by hand{where}."
+            f"`{dotted_key(path)}` cannot be taken out without disturbing the file. Do it by hand{where}."
         )
-    return _encoded(edited, content)
+    return _encode(edited, content)
 
 
 def _sound(content: bytes) -> SettingsDocument:
@@ -156,7 +156,7 @@ def _sound(content: bytes) -> SettingsDocument:
     return before
 
 
-def _encoded(text: str, original: bytes) -> bytes:
+def _encode(text: str, original: bytes) -> bytes:
     """`text` as bytes, with the mark at the start that the file had before."""
     mark = b"\xef\xbb\xbf" if original.startswith(b"\xef\xbb\xbf") else b""
     return mark + text.encode()
@@ -198,7 +198,7 @@ def _value(path: Path, text: str) -> Any:
 def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None:
     changed = SettingsDocument(_with(document.data, path, value))
     for problem in settle([SettingsLayer("config.yaml", changed)]).problems:
-        if f"{dotted(path)}.".startswith(f"{problem.key}."):
+        if f"{dotted_key(path)}.".startswith(f"{problem.key}."):
             raise ConfigError(problem.message[0].upper() + problem.message[1:])
 
 
@@ -235,7 +235,7 @@ def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in pruned.items() if value not in (None, {})}
 
 
-def _removed(text: str, path: Path, data: dict[str, Any]) -> str:
+def _remove_entry(text: str, path: Path, data: dict[str, Any]) -> str:
     """`text` without the lines of `path`. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, compose_exact
 
@@ -266,7 +266,7 @@ def _removed(text: str, path: Path, data: dict[str, Any]) -> str:
     return text[:start] + text[end:]
 
 
-def _edited(text: str, path: Path, value: Any) -> str:
+def _set_entry(text: str, path: Path, value: Any) -> str:
     """`text` with the piece for `path` replaced or inserted. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, compose_exact
 

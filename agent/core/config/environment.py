@@ -43,14 +43,14 @@ def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
     for variable, path in OVERRIDES.items():
         text = environ.get(variable, "")
         if text:
-            data: Any = _typed(text, path)
+            data: Any = _convert(text, path)
             for part in reversed(path):
                 data = {part: data}
             layers.append(SettingsLayer(variable, SettingsDocument(data)))
     return layers
 
 
-def _typed(text: str, path: Path) -> Any:
+def _convert(text: str, path: Path) -> Any:
     """`text` as a number where the setting takes one; other text is left for validation to refuse."""
     from agent.core.config import setting_names
 

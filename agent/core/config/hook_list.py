@@ -66,7 +66,7 @@ def answer_of(data: Any) -> HookAnswer:
     )
 
 
-def combined(first: HookAnswer, second: HookAnswer) -> HookAnswer:
+def combine(first: HookAnswer, second: HookAnswer) -> HookAnswer:
     """Both together: the stricter decision with its reason, the later arguments and result."""
     stricter = second if _STRICTNESS[second.decision] > _STRICTNESS[first.decision] else first
     return HookAnswer(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.core.config import setting_names
 from agent.core.config.document import SettingsDocument
-from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted, short_text
+from agent.core.config.problem import Path, SettingPlace, SettingProblem, dotted_key, short_text
 from agent.core.config.schema import STRICTEST, Settings
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ def settle(layers: Sequence[SettingsLayer]) -> Settled:
             if len(problems) == before:
                 message = "the settings contradict each other; none of them is used."
                 return Settled(
-                    Settings(), (*_capped(problems), SettingProblem(layers[-1].origin, message)), {}
+                    Settings(), (*_cap_problems(problems), SettingProblem(layers[-1].origin, message)), {}
                 )
     sources = {
         path: SettingSource(layer.origin, layer.document.keys.get(path))
         for layer, tree in zip(layers, trees, strict=True)
         for path in leaves(tree)
     }
-    return Settled(settings, tuple(_capped(problems)), sources)
+    return Settled(settings, tuple(_cap_problems(problems)), sources)
 
 
 def leaves(data: Mapping[str, Any], prefix: Path = ()) -> list[Path]:
@@ -94,7 +94,7 @@ def lookup(data: Any, path: Path) -> Any:
     """The value at `path`. Raises `KeyError` when there is none."""
     for part in path:
         if not isinstance(data, dict) or part not in data:
-            raise KeyError(dotted(path))
+            raise KeyError(dotted_key(path))
         data = data[part]
     return data
 
@@ -143,7 +143,7 @@ def _reject(
         elif culprit:
             _drop(tree, culprit)
         place = _place(layer.document, culprit, detail["type"])
-        name = dotted(culprit)
+        name = dotted_key(culprit)
         told = len(problems) < MAX_PROBLEMS
         message = _message(detail, path, value) if told else ""
         if message and strictest is not None:
@@ -181,11 +181,11 @@ def _place(document: SettingsDocument, path: Path, kind: str) -> SettingPlace | 
 
 
 def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
-    name = short_text(dotted(path))
+    name = short_text(dotted_key(path))
     if detail["type"] == "extra_forbidden":
         return f"unknown key `{name}`{setting_names.hint(path)}"
     if detail["type"] == "missing":
-        return f"`{name}` is missing; `{short_text(dotted(path[:-1]))}` is left out without it."
+        return f"`{name}` is missing; `{short_text(dotted_key(path[:-1]))}` is left out without it."
     field_info = setting_names.field_at(path)
     if field_info is None or setting_names.holds_keys(setting_names.type_at(path)):
         return f"`{name}` is {_value_words(value)}; it takes a section of `key: value` lines below it."
@@ -210,7 +210,7 @@ def _value_words(value: Any) -> str:
     return f'"{short_text(value)}"' if isinstance(value, str) else short_text(repr(value))
 
 
-def _capped(problems: list[SettingProblem]) -> list[SettingProblem]:
+def _cap_problems(problems: list[SettingProblem]) -> list[SettingProblem]:
     """The first problems by layer and line; the rest becomes a number."""
     if len(problems) <= MAX_PROBLEMS:
         return problems

@@ -34,7 +34,7 @@ class SettingProblem:
         return f"{self.origin}{where}: {self.message}"
 
 
-def dotted(path: Path) -> str:
+def dotted_key(path: Path) -> str:
     """The key of `path` as a person writes it."""
     return ".".join(str(part) for part in path)
 

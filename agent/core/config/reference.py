@@ -11,7 +11,7 @@ from pydantic_core import PydanticUndefined
 
 from agent.core.config import setting_names
 from agent.core.config.environment import OVERRIDES
-from agent.core.config.problem import dotted
+from agent.core.config.problem import dotted_key
 
 BEGIN = "<!-- settings: made by agent.core.config.reference -->"
 END = "<!-- settings end -->"
@@ -42,7 +42,7 @@ def _for_all_messengers(key: str) -> str:
 
 def overrides() -> str:
     """The variables that override settings, as a markdown table."""
-    rows = [f"| `{variable}` | `{dotted(path)}` |" for variable, path in OVERRIDES.items()]
+    rows = [f"| `{variable}` | `{dotted_key(path)}` |" for variable, path in OVERRIDES.items()]
     return "\n".join(["| Variable | Overrides |", "| --- | --- |", *rows])
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from agent.core.config.problem import Path, dotted, short_text
+from agent.core.config.problem import Path, dotted_key, short_text
 from agent.core.config.schema import Settings, SettingsSection
 from agent.errors import ConfigError
 
@@ -116,7 +116,7 @@ def nearest(path: Path) -> str | None:
     if name in section.model_fields:
         return None
     if close := difflib.get_close_matches(name, section.model_fields, 1, 0.6):
-        return dotted((*path[:depth], close[0]))
+        return dotted_key((*path[:depth], close[0]))
     by_name = {pattern.rsplit(".", 1)[-1]: pattern for pattern, _ in reversed(list(settings()))}
     close = difflib.get_close_matches(str(path[-1]), by_name, 1, 0.75)
     return by_name[close[0]] if close else None

@@ -19,7 +19,7 @@ from agent.core.config import setting_names, settings_file
 from agent.core.config.document import SettingsDocument
 from agent.core.config.layers import leaves, lookup
 from agent.core.config.problem import Path as KeyPath
-from agent.core.config.problem import SettingProblem, dotted, short_text
+from agent.core.config.problem import SettingProblem, dotted_key, short_text
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import PRIVATE_FILE, Home, private_folder
 from agent.errors import ConfigError
@@ -122,7 +122,7 @@ def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
     return ProjectSettings(root, contents, _digest(contents), refused) if contents or refused else None
 
 
-def watched(root: Path) -> list[Path]:
+def watched_paths(root: Path) -> list[Path]:
     """Everything whose change may end the trust in the project at `root`."""
     folder = root / FOLDER
     agents = folder / AGENTS
@@ -257,10 +257,10 @@ def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
         if _is_allowed(path) and not _names_weights(path, document.data):
             _copy_value(data, path, document.data)
         else:
-            message = f"`{short_text(dotted(path))}` cannot be set by a project; it is left out."
+            message = f"`{short_text(dotted_key(path))}` cannot be set by a project; it is left out."
             if setting_names.type_at(path) is None:
-                message = f"unknown key `{short_text(dotted(path))}`{setting_names.hint(path)}"
-            problems.append(SettingProblem(origin, message, document.keys.get(path), dotted(path)))
+                message = f"unknown key `{short_text(dotted_key(path))}`{setting_names.hint(path)}"
+            problems.append(SettingProblem(origin, message, document.keys.get(path), dotted_key(path)))
     return SettingsDocument(data, document.keys, document.values, tuple(problems))
 
 

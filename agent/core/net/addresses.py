@@ -65,7 +65,7 @@ def canonical(host: str) -> str:
     An address has its shortest form. Raises `ValueError` with a clause for what is neither a name nor
     an address, and for numbers that programs read differently.
     """
-    folded = _folded(host)
+    folded = _normalize_host(host)
     found = readings(folded)
     if len(set(found)) > 1:
         raise ValueError("is an address that programs read in different ways")
@@ -82,7 +82,7 @@ def readings(host: str) -> tuple[Address, ...]:
     Whole numbers, hexadecimal and octal parts, missing parts, full-width and circled digits count.
     Raises `ValueError` with a clause where it ends in a number and is not an address.
     """
-    text = _folded(host)
+    text = _normalize_host(host)
     if ":" in text:
         try:
             return (IPv6Address(text.partition("%")[0]),)
@@ -105,7 +105,7 @@ def refusal(address: Address) -> str | None:
         return "is the address of a service that hands out the credentials of this machine"
     if address.is_loopback or address.is_unspecified:
         return "is an address of this machine"
-    inner = carried(address)
+    inner = embedded_ipv4(address)
     if inner and not (isinstance(address, IPv6Address) and address in _NAT64_OWN):
         return next(filter(None, map(refusal, inner)), None)
     if isinstance(address, IPv4Address):
@@ -119,12 +119,12 @@ def refusal(address: Address) -> str | None:
 
 def is_metadata(address: Address) -> bool:
     """Whether an address, or one it stands for, hands out the credentials of a cloud machine."""
-    return any(each in _METADATA for each in (address, *carried(address)))
+    return any(each in _METADATA for each in (address, *embedded_ipv4(address)))
 
 
 def refusal_inside(address: Address) -> str | None:
     """Why an address is not reached even where a person has named its host as one of their own networks."""
-    plain = (address, *carried(address))
+    plain = (address, *embedded_ipv4(address))
     if any(
         each.is_loopback or each.is_unspecified or each.is_link_local or each.is_multicast for each in plain
     ):
@@ -132,7 +132,7 @@ def refusal_inside(address: Address) -> str | None:
     return refusal(address) if is_metadata(address) else None
 
 
-def carried(address: Address) -> tuple[IPv4Address, ...]:
+def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
     """The addresses of IPv4 that one of IPv6 stands for; empty for plain ones."""
     if isinstance(address, IPv4Address):
         return ()
@@ -167,7 +167,7 @@ def refused_among(addresses: Iterable[Address], *, inside: bool = False) -> tupl
     return next(((each, why) for each in addresses if (why := judge(each)) is not None), None)
 
 
-def _folded(host: str) -> str:
+def _normalize_host(host: str) -> str:
     text = unicodedata.normalize("NFKC", host).translate(_DOTS)
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]

@@ -30,9 +30,9 @@ from agent.core.net.exchange import (
     RefusedAddressError,
     SystemNetwork,
     UnreachableError,
-    checked,
     chosen_network,
-    connected,
+    connect_first,
+    resolve_allowed,
     way_out,
 )
 from agent.core.net.page_cache import KeptPage, PageCache
@@ -309,7 +309,7 @@ class Door:
         """Read an address. Raises `DoorError` for one that is never requested, no matter who allows it."""
         found = self._read(url, base)
         if (why := refusal(found)) is not None:
-            raise _refused(found, why)
+            raise _refusal(found, why)
         return found
 
     def secret_in(self, text: str) -> str | None:
@@ -332,7 +332,7 @@ class Door:
         loop = asyncio.get_running_loop()
         while True:
             if not is_own and (why := refusal(here)) is not None:
-                raise _refused(here, why, source)
+                raise _refusal(here, why, source)
             self._look(here, request.body)
             await permit(here.url, source)
             began = loop.time()
@@ -440,7 +440,7 @@ class Door:
             ):
                 return await self._answer_of(found, response, limits)
         except RefusedAddressError as error:
-            raise _refused(found, str(error)) from None
+            raise _refusal(found, str(error)) from None
         except UnreachableError as error:
             raise DoorError(f"{found.authority} {error}.", "unreachable") from None
         except PackedError as error:
@@ -507,7 +507,7 @@ def _same(answer: DoorAnswer, before: KeptPage) -> DoorAnswer:
     return replace(answer, status=200, headers=headers, body=before.body, revalidated=True)
 
 
-def _refused(found: WebAddress, why: str, source: str = "") -> DoorError:
+def _refusal(found: WebAddress, why: str, source: str = "") -> DoorError:
     which = f"{source} redirects to {found.authority}, which" if source else found.authority
     way = ""
     if not source and _can_be_opened(found):
@@ -570,8 +570,10 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
-        addresses = await (self._own(host, port) if self._is_own else checked(self._network, host, port))
-        connection = await connected(self._network, addresses, port)
+        addresses = await (
+            self._own(host, port) if self._is_own else resolve_allowed(self._network, host, port)
+        )
+        connection = await connect_first(self._network, addresses, port)
         try:
             reader, writer = await asyncio.open_connection(sock=connection)
         except BaseException:

@@ -31,7 +31,7 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
     The bytes stay in the kernel where it can move them. Raises `OSError`.
     """
     if _HAS_SPLICE:
-        await _spliced(source, target)
+        await _splice(source, target)
     else:
         loop = asyncio.get_running_loop()
         while data := await loop.sock_recv(source, _READ):
@@ -67,7 +67,7 @@ def half_close(target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-async def _spliced(source: socket.socket, target: socket.socket) -> None:
+async def _splice(source: socket.socket, target: socket.socket) -> None:
     read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         with suppress(OSError):
@@ -163,7 +163,9 @@ class SystemNetwork:
         return connection
 
 
-async def checked(network: Network, host: str, port: int, *, inside: bool = False) -> Sequence[Address | str]:
+async def resolve_allowed(
+    network: Network, host: str, port: int, *, inside: bool = False
+) -> Sequence[Address | str]:
     """The addresses of a canonical host, all of which may be reached; the host itself where only the network
     beyond can resolve it. `inside` as in `refused_among`. Raises `UnreachableError`."""
     if (why := refused_name(host)) is not None:
@@ -188,7 +190,7 @@ async def checked(network: Network, host: str, port: int, *, inside: bool = Fals
     return tuple(dict.fromkeys(addresses))
 
 
-async def connected(network: Network, addresses: Sequence[Address | str], port: int) -> socket.socket:
+async def connect_first(network: Network, addresses: Sequence[Address | str], port: int) -> socket.socket:
     """A connection to the first address that answers. Raises `UnreachableError`.
 
     Others are tried beside one that takes its time.
@@ -397,9 +399,11 @@ class ProxyExchange:
         try:
             if self._is_lifted:
                 loopback = (ip_address("127.0.0.1"), ip_address("::1"))
-                return await connected(self._rules.network, readings(self._host) or loopback, self._port)
-            addresses = await checked(self._rules.network, self._host, self._port, inside=self._is_own())
-            return await connected(self._rules.network, addresses, self._port)
+                return await connect_first(self._rules.network, readings(self._host) or loopback, self._port)
+            addresses = await resolve_allowed(
+                self._rules.network, self._host, self._port, inside=self._is_own()
+            )
+            return await connect_first(self._rules.network, addresses, self._port)
         except RefusedAddressError as error:
             raise _RefusedError(403, "address", f"{self._target()} is never reached: it {error}.") from error
         except UnreachableError as error:

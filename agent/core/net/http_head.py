@@ -87,7 +87,7 @@ def _plain(method: bytes, target: str, headers: list[tuple[bytes, bytes]]) -> Re
     host, port = _authority(parts.netloc, 80)
     path = target.partition("://")[2][len(parts.netloc) :].partition("#")[0]
     framing, length = _framing(headers)
-    kept = [(name, value) for name, value in headers if name.lower() not in _dropped(headers)]
+    kept = [(name, value) for name, value in headers if name.lower() not in _hop_headers(headers)]
     shown = f"[{host}]" if ":" in host else host
     named = shown if port == 80 else f"{shown}:{port}"
     lines = [
@@ -119,7 +119,7 @@ def _authority(text: str, usual: int | None) -> tuple[str, int]:
         raise RequestError(400, f"The host of the request {error}.") from error
 
 
-def _dropped(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
+def _hop_headers(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
     named = [
         token.strip().lower()
         for name, value in headers

@@ -73,12 +73,12 @@ def _of_family(watch: socket.socket, family: int) -> Iterator[ListeningPort]:
                 raise OSError(-code, "the kernel does not tell who listens")
             (port,) = struct.unpack_from(">H", data, _HEADER.size + 4)
             address = data[_HEADER.size + 8 : _HEADER.size + 24]
-            if (reached := _reached(family, address)) is not None:
+            if (reached := _loopback_needs_ipv6(family, address)) is not None:
                 yield ListeningPort(port, reached)
             data = data[(length + 3) & ~3 :]
 
 
-def _reached(family: int, address: bytes) -> bool | None:
+def _loopback_needs_ipv6(family: int, address: bytes) -> bool | None:
     """Whether it takes IPv6 to reach an address by loopback; None where loopback does not."""
     if family == socket.AF_INET:
         return False if address[:4] == bytes(4) or address[0] == 127 else None

@@ -74,13 +74,13 @@ def explain(error: Exception, path: Path) -> StoreError:
         case sqlite3.SQLITE_TOOBIG:
             return StoreError("A message is larger than the store can hold (1 GB); nothing was saved.")
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            return damaged(path)
+            return damage_error(path)
     if "decode to UTF-8" in str(error):
-        return damaged(path)
+        return damage_error(path)
     return StoreError(f"{path} cannot be used: {error}.")
 
 
-def damaged(path: Path) -> DamagedStore:
+def damage_error(path: Path) -> DamagedStore:
     """The error for a file that SQLite cannot make sense of."""
     return DamagedStore(
         f"{path} is damaged; `hermes sessions recover` saves what can be read into a new file beside it."

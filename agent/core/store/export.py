@@ -53,7 +53,7 @@ def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
     return record | {"heads": names} if names else record
 
 
-def masked(node: Node, secrets: Mapping[str, str]) -> Node:
+def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
     """The node as it may leave the store: with secrets masked in all its texts.
 
     What is sealed leaves as it is, because a changed byte makes it worthless; where a secret can be
@@ -112,7 +112,7 @@ def _turn(node: Node) -> tuple[str, str]:
                 "name": node.data.get("tool", ""),
                 "content": value_of(node.content),
             }
-            return "tool", _tagged("tool_response", _json(response))
+            return "tool", _tag_text("tool_response", _json(response))
         case _:
             return "system", node.content
 
@@ -126,11 +126,11 @@ def said_to_model(node: Node) -> str:
 def _answer(node: Node) -> str:
     parts: list[str] = []
     if reasoning := node.data.get("reasoning"):
-        parts.append(_tagged("think", str(reasoning)))
+        parts.append(_tag_text("think", str(reasoning)))
     if node.content:
         parts.append(node.content)
     for name, arguments in calls_of(node.data):
-        parts.append(_tagged("tool_call", _json({"name": name, "arguments": value_of(arguments)})))
+        parts.append(_tag_text("tool_call", _json({"name": name, "arguments": value_of(arguments)})))
     return "\n".join(parts)
 
 
@@ -143,7 +143,7 @@ def is_complete(nodes: Sequence[Node]) -> bool:
     return not data.get("calls") and data.get("state", "complete") == "complete"
 
 
-def _tagged(tag: str, text: str) -> str:
+def _tag_text(tag: str, text: str) -> str:
     return f"<{tag}>\n{text}\n</{tag}>"
 
 

@@ -20,7 +20,7 @@ _BATCH = 20_000
 _SENT = """kind IN ('user', 'notice') AND data LIKE '%"attachments"%'"""
 
 
-def dropped(connection: sqlite3.Connection) -> dict[str, float]:
+def discarded_images(connection: sqlite3.Connection) -> dict[str, float]:
     """Images of discarded sessions by SHA-256, and when each was sent last (seconds since the epoch)."""
     rows = connection.execute(
         "SELECT created, data FROM discarded CROSS JOIN nodes ON nodes.session = discarded.session "

@@ -64,8 +64,8 @@ def finish(
     A call that was never started (refused at the gate) can be closed too.
     """
     node_tree.check_tip(session, head, expected, node_tree.tip(connection, session, head))
-    open_calls = {each.id: each for each in unanswered(connection, session, head)}
-    waiting = open_calls.get(call)
+    waiting_calls = {each.id: each for each in open_calls(connection, session, head)}
+    waiting = waiting_calls.get(call)
     if waiting is None:
         raise StoreError(
             f"No call {clean(call)} waits for a result on the branch {head} of session {session}."
@@ -84,7 +84,7 @@ def finish(
     return node
 
 
-def unanswered(connection: sqlite3.Connection, session: str, head: str) -> list[OpenCall]:
+def open_calls(connection: sqlite3.Connection, session: str, head: str) -> list[OpenCall]:
     """Calls of the last assistant message on the path that have no result there, in their order."""
     asker, after = _last_assistant(connection, node_tree.tip(connection, session, head))
     if asker is None:
@@ -180,13 +180,13 @@ class Recovery:
         return self.message is not None or bool(self.results)
 
 
-def unfinished(connection: sqlite3.Connection, session: str) -> tuple[Unfinished, ...]:
+def unfinished_branches(connection: sqlite3.Connection, session: str) -> tuple[Unfinished, ...]:
     """The branches of a session that were cut off, and what they wait for."""
     found = [
         Unfinished(
             head.name,
             draft(connection, session, head.name),
-            tuple(unanswered(connection, session, head.name)),
+            tuple(open_calls(connection, session, head.name)),
         )
         for head in node_tree.heads(connection, session)
     ]
@@ -210,7 +210,7 @@ def recover(
             {"outcome": "interrupted"},
             head,
         )
-        for call in unanswered(connection, session, head)
+        for call in open_calls(connection, session, head)
     ]
     message = None
     begun = draft(connection, session, head)

@@ -42,7 +42,7 @@ def recover_copy(path: Path) -> Path:
     target = _free_name(path)
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix="recover-") as folder:
-            copy = _copied(path, Path(folder))
+            copy = _copy_store(path, Path(folder))
             new = Path(folder) / "new.db"
             schema.prepare_file(new)
             with (
@@ -72,7 +72,7 @@ def _free_name(path: Path) -> Path:
     return next(name for name in names if not name.exists())
 
 
-def _copied(path: Path, folder: Path) -> Path:
+def _copy_store(path: Path, folder: Path) -> Path:
     """A private copy, with the journal: an unfinished transaction is undone there and not in the original."""
     copy = folder / path.name
     for name in (path.name, f"{path.name}-journal"):

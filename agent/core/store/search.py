@@ -103,8 +103,8 @@ async def search(
     ids, complete = await matching(
         database, query, filters, order=order, patience=patience, lineages=lineages
     )
-    start = session_list.bounded(offset)
-    wanted = ids[start : start + session_list.bounded(limit)]
+    start = session_list.bound_count(offset)
+    wanted = ids[start : start + session_list.bound_count(limit)]
     if not ids:
         return SearchHits(0, (), complete)
     return SearchHits(len(ids), await hits_of(database, query, wanted, secrets), complete)
@@ -124,7 +124,7 @@ async def matching(
     found, complete = await _collect(database, query, filters, paths, patience)
     if order == "newest" or not found:
         return sorted(found, reverse=True), complete
-    return await database.read(lambda connection: ranked(connection, query, found)), complete
+    return await database.read(lambda connection: rank_hits(connection, query, found)), complete
 
 
 async def hits_of(
@@ -201,7 +201,7 @@ async def _windows(
         if not first and time.monotonic() >= give_up:
             return ids, False
         bottom, room = max(low, high - window), MAX_HITS - len(ids)
-        seconds, rows = await database.read(partial(_timed, statement, [*values, bottom, high, room]))
+        seconds, rows = await database.read(partial(_time_query, statement, [*values, bottom, high, room]))
         found = [node for (node,) in rows]
         ids += found if paths is None else await on_branches(database, paths, found)
         if seconds < _QUICK:
@@ -221,7 +221,7 @@ async def on_branches(database: Database, paths: BranchPaths, found: list[int]) 
     return held
 
 
-def _timed(statement: str, values: list[Any], connection: sqlite3.Connection) -> tuple[float, list[Any]]:
+def _time_query(statement: str, values: list[Any], connection: sqlite3.Connection) -> tuple[float, list[Any]]:
     start = time.perf_counter()
     rows = connection.execute(statement, values).fetchall()
     return time.perf_counter() - start, rows
@@ -297,7 +297,7 @@ def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]
 
     Afterwards means along the newest branch. Empty if there is no such node.
     """
-    window = session_list.bounded(window)
+    window = session_list.bound_count(window)
     # System, notice and compaction nodes lie between messages, so look a little further than asked.
     reach = 2 * window + 8
     before = node_tree.lineage(connection, node, reach + 1)
@@ -327,7 +327,7 @@ def spans(text: str, query: Query) -> list[Span]:
     A term stands where the text has it in any case and with or without accents; where the
     text has it nowhere, its words stand side by side. Pure.
     """
-    folded, origin = _folded(text)
+    folded, origin = _fold_text(text)
     found: list[Span] = []
     for term in query.terms:
         wanted = term.strip().lower()
@@ -345,7 +345,7 @@ def _places(text: str, pattern: str) -> Iterator[Span]:
         yield match.span()
 
 
-def _folded(text: str) -> tuple[str, list[int]]:
+def _fold_text(text: str) -> tuple[str, list[int]]:
     """The text as it is compared, and for each of its characters the one it came from; none if the same."""
     if text.isascii():
         return text.lower(), []
@@ -395,7 +395,7 @@ _MASKED = 400
 _SEARCHED = 200_000
 
 
-def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, bool]) -> list[int]:
+def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, bool]) -> list[int]:
     """The ids of `found`, best first. Its values tell which hits hold whole words.
 
     BM25 without its rarity factor: all hits hold all terms. Newer hits, whole

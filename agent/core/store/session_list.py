@@ -129,8 +129,8 @@ def newest(
             "children": children,
             "archived": archived,
             "workspace": None if workspace is None else storable(workspace),
-            "limit": bounded(limit),
-            "offset": bounded(offset),
+            "limit": bound_count(limit),
+            "offset": bound_count(offset),
         },
     )
     return [_load(row) for row in rows]
@@ -165,6 +165,6 @@ def tidy_title(title: str) -> str:
     return line
 
 
-def bounded(number: int) -> int:
+def bound_count(number: int) -> int:
     """A limit or offset that SQLite can count with; negative ones mean none."""
     return max(0, min(number, 2**31))

@@ -200,7 +200,7 @@ class Store:
         once; clearing the file takes a while with a large store.
         """
         deleted = await self._database.write(lambda c: removal.discard(c, session))
-        gone = await self._database.read(images.dropped)
+        gone = await self._database.read(images.discarded_images)
         if clearing is not None:
             await clearing(deleted)
         while await self._database.write(removal.purge):
@@ -393,7 +393,7 @@ class Store:
 
     async def unfinished(self, session: str) -> tuple[Unfinished, ...]:
         """The branches a killed process left open."""
-        return await self._database.read(lambda c: recovery.unfinished(c, session))
+        return await self._database.read(lambda c: recovery.unfinished_branches(c, session))
 
     async def recover(
         self, session: str, head: str = MAIN, known: Mapping[str, str] | None = None

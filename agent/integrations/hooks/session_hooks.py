@@ -19,7 +19,7 @@ from agent.core.config.hook_list import (
     HookError,
     HookEvent,
     by_event,
-    combined,
+    combine,
     parse_answer,
 )
 from agent.core.home import PRIVATE_FILE, private_folder
@@ -263,7 +263,7 @@ class SessionHooks:
                 if hook.required:
                     return HookAnswer("block", f"The hook `{hook.title}` is required and failed: {cause}.")
                 continue
-            answer = combined(answer, said)
+            answer = combine(answer, said)
             if answer.decision == "block":
                 return answer
             if said.arguments is not None:

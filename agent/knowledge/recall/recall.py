@@ -238,7 +238,7 @@ class Recall:
                 mode = "words"
         asked, wanted = filters or Filters(), self.source_names if sources is None else sources
         query = parse(text)
-        room = session_list.bounded(offset) + session_list.bounded(limit)
+        room = session_list.bound_count(offset) + session_list.bound_count(limit)
         exact: list[int] = []
         complete = True
         if mode != "meaning":
@@ -259,7 +259,7 @@ class Recall:
             found = await self._one_each(found, answers.sure)
         found = space_out(found, lambda each: 1 if _is_named(each, question.words) else _every(each))
         found = found[:MAX_HITS]
-        page = found[session_list.bounded(offset) : room]
+        page = found[session_list.bound_count(offset) : room]
         note = BY_WORDS if late or answers.late else ""
         return SearchHits(len(found), await self._hits_of_page(page, query, text), complete, note)
 

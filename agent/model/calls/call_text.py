@@ -396,7 +396,7 @@ def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "ope
     if tagged and _PRINT_BEGUN.fullmatch(rest):
         return "open"
     if python := LIST.match(rest) or (tagged and CALL.match(rest)):
-        return "yes" if _offered(python[1].removesuffix(".call"), names) else "no"
+        return "yes" if _is_offered(python[1].removesuffix(".call"), names) else "no"
     if (begun := _LIST_BEGUN.fullmatch(rest)) and (names is None or _begins(begun[1], names)):
         return "open"
     if rest[0] in "{[":
@@ -404,7 +404,7 @@ def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "ope
     if fence := _FENCE_BEGUN.fullmatch(rest):
         return "open" if any(language.startswith(fence[1]) for language in LANGUAGES) else "no"
     if function := _FUNCTION.match(rest) or GEMMA_CALL.match(rest) or _ELEMENT.match(rest):
-        return "yes" if _offered(function[1] or function[2], names) else "no"
+        return "yes" if _is_offered(function[1] or function[2], names) else "no"
     if _FUNCTION_BEGUN.match(rest) or _element_begun(rest, names):
         return "open"
     word = re.match(r"[A-Za-z_][\w.:-]*\s*", rest) if tagged else None
@@ -427,12 +427,12 @@ def _json_verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no",
     key, value = first[1], rest[first.end() :]
     if key in (*_ARGUMENT_KEYS, *_LIST_KEYS) or (key in _INNER_KEYS and value.startswith("{")):
         return "yes"
-    if tagged and value.startswith("{") and _offered(key, names):
+    if tagged and value.startswith("{") and _is_offered(key, names):
         return "yes"
     if key not in _NAME_KEYS and key not in _SIDE_KEYS and key not in _INNER_KEYS:
         return "no"
     if named := _NAME_VALUE.search(rest):
-        return "yes" if named[1] == _SEVERAL or _offered(named[1], names) else "no"
+        return "yes" if named[1] == _SEVERAL or _is_offered(named[1], names) else "no"
     return "open"
 
 
@@ -448,7 +448,7 @@ def _begins(word: str, names: tuple[str, ...]) -> bool:
     return any(name.startswith(word) for name in names)
 
 
-def _offered(name: str, names: Names) -> bool:
+def _is_offered(name: str, names: Names) -> bool:
     return names is None or repair_name(name, names) is not None
 
 
@@ -472,11 +472,11 @@ def _json_value(text: str, at: int) -> tuple[Any, int]:
     try:
         value, end = reader.read(at)
     except LenientError:
-        return _unclosed(text, at)
+        return _read_unclosed(text, at)
     return (None, len(text)) if reader.truncated else (value, end)
 
 
-def _unclosed(text: str, at: int) -> tuple[Any, int]:
+def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
     """An object that lacks nothing but its last braces before a tag that ends the call."""
     if tag := _CALL_END.search(text, at):
         for braces in ("}", "}}"):
@@ -629,7 +629,7 @@ def _all_valid(
 ) -> tuple[ToolCall, ...] | None:
     if len(drafts) > _MOST_CALLS:
         return None
-    calls = tuple(_validated(drafts, offered, text))
+    calls = tuple(_real_calls(drafts, offered, text))
     return calls if len(calls) == len(drafts) else None
 
 
@@ -645,7 +645,7 @@ def split_lead(text: str) -> tuple[str, str]:
     return lead.rstrip(), body[tag.start() :]
 
 
-def _validated(
+def _real_calls(
     drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
 ) -> Iterator[ToolCall]:
     """The drafts that are real calls of offered tools."""

@@ -259,7 +259,7 @@ def repair_arguments(raw: str) -> tuple[str | None, str]:
         return "{}", "no arguments" if text else ""
     if isinstance(_strict(raw), dict):
         return raw, ""
-    return _mended(text, (), _MOST_WRAPPINGS)
+    return _repair_text(text, (), _MOST_WRAPPINGS)
 
 
 def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = ALIASES) -> str | None:
@@ -273,10 +273,10 @@ def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = 
         return name
     folded: dict[str, set[str]] = {}
     for known in names:
-        folded.setdefault(_folded(known), set()).add(known)
+        folded.setdefault(_fold_name(known), set()).add(known)
     for other, target in aliases.items():
         if target in names:
-            folded.setdefault(_folded(other), {target})
+            folded.setdefault(_fold_name(other), {target})
     for form in _forms(name):
         found = folded.get(form, set())
         if found:
@@ -332,7 +332,7 @@ def _too_deep(text: str, value: Any) -> bool:
     return depth > MAX_DEPTH
 
 
-def _mended(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str | None, str]:
+def _repair_text(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str | None, str]:
     if fence := _FENCE.match(text):
         notes, text = (*notes, "a code fence"), text[fence.end() :].rstrip("` \t\r\n")
     reader = LenientReader(text)
@@ -347,7 +347,7 @@ def _mended(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str | No
         if inner in _BLANK:
             return "{}", "no arguments"
         if inner.startswith(("{", "`", '"')):
-            return _mended(inner, (*notes, "JSON inside a text"), wrappings - 1)
+            return _repair_text(inner, (*notes, "JSON inside a text"), wrappings - 1)
     if not isinstance(value, dict):
         return None, f"The arguments must be one JSON object, not {_kind(value)}."
     mended = without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
@@ -377,7 +377,7 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "a number")
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     return re.sub(r"[\W_]+", "", name).lower()
 
 
@@ -385,7 +385,7 @@ def _forms(name: str) -> tuple[str, ...]:
     """Readings of a name, likeliest first: whole, without its prefixes, without `_tool`."""
     bare = name.split("<|", 1)[0].strip(" \t\r\n`'\"()")
     last = re.split(r"::|[.:/]", re.sub(r":\d+$", "", bare))[-1]
-    folded = [_folded(bare), _folded(last)]
+    folded = [_fold_name(bare), _fold_name(last)]
     folded += [form.removesuffix("tool") for form in folded]
     return tuple(form for form in dict.fromkeys(folded) if form)
 

@@ -52,7 +52,7 @@ class TextCodec:
         """`prompt`, then the form of a call and the tools on offer."""
         if not tools:
             return prompt
-        lines = "\n".join(_described(tool) for tool in tools)
+        lines = "\n".join(_describe_tool(tool) for tool in tools)
         return f"{prompt}\n\n{INSTRUCTIONS}{lines}\n</tools>".lstrip()
 
     def rewritten(self, message: Message) -> Message:
@@ -172,7 +172,7 @@ def _block_end(text: str, at: int) -> int:
     return end if end >= 0 else len(text)
 
 
-def _described(tool: ToolSpec) -> str:
+def _describe_tool(tool: ToolSpec) -> str:
     described = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return json.dumps(described, ensure_ascii=False, separators=(",", ":"))
 

@@ -112,14 +112,14 @@ def model_file(home: Home, setting: str = "") -> Path:
     """
     if setting:
         return _setting_path(setting)
-    models = installed(home)
+    models = installed_files(home)
     if not models:
         raise ConfigError("No local model is here yet; fetch one with: hermes model pull")
     known = {weights.file: rank for rank, weights in enumerate(CATALOGUE)}
     return min(models, key=lambda path: (known.get(path.name, len(known)), path.name))
 
 
-def installed(home: Home) -> list[Path]:
+def installed_files(home: Home) -> list[Path]:
     """The GGUF files in the home folder, by name. Downloads that are not finished do not count."""
     try:
         return sorted(path for path in home.models.iterdir() if path.suffix == ".gguf" and path.is_file())

@@ -317,7 +317,7 @@ class FormatClient:
         transport = DefaultAsyncHttpxClient(
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             if is_plain
-            else _certificates(not local, *_trusted()),
+            else _certificates(not local, *_certificate_places()),
             timeout=timeout,
             follow_redirects=False,
             trust_env=not local,
@@ -341,7 +341,7 @@ class FormatClient:
         return {name: Omit() for name in [*foreign, "Authorization"] if name.lower() not in own}
 
 
-def _trusted() -> tuple[str, str]:
+def _certificate_places() -> tuple[str, str]:
     """Where the environment says that the certificates to be trusted are."""
     return os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", "")
 

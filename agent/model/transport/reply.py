@@ -185,7 +185,7 @@ class _ReplyReader:
     def take(self, delta: Delta) -> bool:
         """Read one delta; whether it was the last one."""
         if isinstance(delta, UsageDelta):
-            self._usage = _merged(self._usage, delta.usage)
+            self._usage = _merge_usage(self._usage, delta.usage)
             return False
         if isinstance(delta, TokensDelta):
             for name in self._tokens:
@@ -211,7 +211,7 @@ class _ReplyReader:
             self._said["text"].append(delta.text)
         elif isinstance(delta, ReasoningDelta):
             self._said["reasoning"].append(delta.text)
-        self._show(_decoded(lambda: self._decoder.feed(delta)))
+        self._show(_decode_safely(lambda: self._decoder.feed(delta)))
         return self._finish is not None
 
     async def reply(self) -> ModelReply:
@@ -221,9 +221,9 @@ class _ReplyReader:
             )
         if self._written > LARGE:
             # Mending a large call can take a second; the event loop must not wait for it.
-            held_back, decoded = await asyncio.to_thread(_decoded, self._decoder.finish)
+            held_back, decoded = await asyncio.to_thread(_decode_safely, self._decoder.finish)
         else:
-            held_back, decoded = _decoded(self._decoder.finish)
+            held_back, decoded = _decode_safely(self._decoder.finish)
         self._show(held_back)
         if self._finish == "content_filter" and not decoded.text.strip() and not decoded.calls:
             raise ModelError(
@@ -269,7 +269,7 @@ class _ReplyReader:
                 self._listener.shown(delta)
 
 
-def _decoded(read: Callable[[], T]) -> T:
+def _decode_safely(read: Callable[[], T]) -> T:
     """What a decoder makes of a reply. One it fails on counts as bad, so that a turn survives it."""
     try:
         return read()
@@ -298,7 +298,7 @@ def _reply(
     )
 
 
-def _merged(known: Usage, newer: Usage) -> Usage:
+def _merge_usage(known: Usage, newer: Usage) -> Usage:
     """Counts add to each other when they come in several deltas; the newest one wins."""
     said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
     return replace(known, **said)

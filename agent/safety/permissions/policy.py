@@ -146,7 +146,7 @@ class Permissions:
 
     def _look(self) -> Signature:
         ours = (self._home.permissions, self._home.trust)
-        return tuple(_stamp(path) for path in (*ours, *trust.watched(self._root)))
+        return tuple(_stamp(path) for path in (*ours, *trust.watched_paths(self._root)))
 
     def _read(self) -> PermissionPolicy:
         own = self._user_file()

@@ -355,7 +355,7 @@ class ParallelAttempts:
             attempt.position = await copy.keep(session=session.id, label=attempt.head)
         finally:
             mark = attempt_marks.end_of(None, outcome, attempt.position)
-            text = attempt_marks.ended(copy.origin)
+            text = attempt_marks.return_note(copy.origin)
             await store.append(session.id, "notice", text, mark, head=attempt.head)
             await store.use_head(session.id, session.head)
             await copy.close()

@@ -34,7 +34,7 @@ def began(copy: Path, origin: Path) -> str:
     )
 
 
-def ended(origin: Path) -> str:
+def return_note(origin: Path) -> str:
     """What the model is told when somebody goes on from the end of an attempt."""
     return f"[The copy is gone. You work in {origin} again, where files are as you left them in the copy.]"
 

@@ -290,7 +290,7 @@ class FoldedMessages:
     async def message(self, id: int) -> FoundMessage:
         for node in await self._session.whole_path():
             if node.id == id and node.kind in _KINDS:
-                return _found(node)
+                return _found_message(node)
         raise ToolError(
             f"No message of this conversation has the id {id}; recall_folded without one lists them."
         )
@@ -309,10 +309,10 @@ class FoldedMessages:
             and (node.content or node.data.get("calls"))
             and all(word in _text(node).lower() for word in words)
         ]
-        return len(found), [_found(node) for node in found[-limit:]]
+        return len(found), [_found_message(node) for node in found[-limit:]]
 
 
-def _found(node: Node) -> FoundMessage:
+def _found_message(node: Node) -> FoundMessage:
     return FoundMessage(node.id, node.kind, node.created, _text(node))
 
 

@@ -91,7 +91,7 @@ def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
     return acting
 
 
-def swept(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
+def start_sweep(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
     """Clear away what killed processes left of copies, in the background; returns how to wait for that.
 
     What is held for an agent stays as long as its session is there.

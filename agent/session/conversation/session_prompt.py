@@ -60,7 +60,7 @@ async def ensure_system(
     learned: Sequence[str] = ()
     remembered: Sequence[MemoryBlock] = ()
     if profile.system_prompt is None:
-        learned = await _learned(session, workspace, settings)
+        learned = await _learning_lines(session, workspace, settings)
         remembered = await notes.blocks() if settings.memory.enabled else ()
     parts = await asyncio.to_thread(
         _prompt, workspace, home, settings, profile, tools, window, learned, remembered, plugins
@@ -141,7 +141,7 @@ def kept_back(session: LiveSession) -> list[str]:
     return kept_back_notices([each for part in parts for each in passages_of(part.get("passages"))])
 
 
-async def _learned(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
+async def _learning_lines(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
     """What is known of failures in the project, a line each."""
     if not settings.learnings.enabled:
         return ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
-from agent.core.store.export import masked
+from agent.core.store.export import mask_node
 from agent.core.store.locks import SessionLock
 from agent.core.store.nodes import Node, Session
 from agent.core.store.search import PATIENCE, Filters, Order, SearchHits
@@ -64,7 +64,7 @@ class StoredSessions:
         else:
             nodes = await self._store.before(session, node, count)
         secrets = self._store.secrets
-        return await asyncio.to_thread(lambda: [masked(node, secrets) for node in nodes])
+        return await asyncio.to_thread(lambda: [mask_node(node, secrets) for node in nodes])
 
     async def search(
         self,
@@ -94,7 +94,7 @@ class StoredSessions:
     async def around(self, node: int, window: int) -> Sequence[Node]:
         """A node with `window` of them on either side, secrets masked."""
         nodes, secrets = await self._store.around(node, window), self._store.secrets
-        return await asyncio.to_thread(lambda: [masked(node, secrets) for node in nodes])
+        return await asyncio.to_thread(lambda: [mask_node(node, secrets) for node in nodes])
 
     async def branch_with(self, session: str, node: int) -> str:
         """A branch on which a node lies."""

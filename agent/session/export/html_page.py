@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from agent.core.attachments import attachments_of
 from agent.core.attachments import display_text as shown_with
 from agent.core.messages import ToolCall
-from agent.core.store.export import masked
+from agent.core.store.export import mask_node
 from agent.core.store.nodes import MAIN, Node, Session
 from agent.session.turns.shown_call import describe
 from tools.inner_call import inner_call
@@ -151,7 +151,7 @@ def markdown(text: str) -> str:
 
 def code(text: str, language: str = "") -> str:
     """Code in a block of its own; `language` names a lexer, or a file whose ending tells."""
-    return f'<pre class="code"><code>{_colored(clean(text), language)}</code></pre>\n'
+    return f'<pre class="code"><code>{_color(clean(text), language)}</code></pre>\n'
 
 
 def diff(text: str) -> str:
@@ -173,7 +173,7 @@ def _diff_line(line: str) -> str:
     return f'<span class="{kind}">{text}</span>' if kind else text
 
 
-def _colored(text: str, language: str) -> str:
+def _color(text: str, language: str) -> str:
     """Escaped text with Pygments' classes around its words; the end of the text is not a line of its own."""
     text = text.removesuffix("\n")
     lexer = _lexer(language)
@@ -278,7 +278,7 @@ def page_of(
     What tells of this machine rather than of the work, such as the prompt of the system and
     folders above the workspace, is not in it. Blocking: a long session takes a second.
     """
-    kept = [masked(node, secrets) for node in nodes]
+    kept = [mask_node(node, secrets) for node in nodes]
     title = redact(session.title, secrets) or "Untitled session"
     body = "".join(_articles(kept, tools))
     style = b64encode(sha256(CSS.encode()).digest()).decode()

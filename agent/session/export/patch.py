@@ -56,14 +56,14 @@ class PatchSection:
     removed: int = 0
 
 
-def quoted(name: bytes) -> bytes:
+def quote_name(name: bytes) -> bytes:
     """A name as git prints it: in quotes with escapes where it holds anything but plain characters."""
     if all(0x20 <= byte < 0x7F and byte not in (34, 92) for byte in name):
         return name
-    return b'"' + b"".join(map(_escaped, name)) + b'"'
+    return b'"' + b"".join(map(_escape, name)) + b'"'
 
 
-def refused(path: str) -> str:
+def path_problem(path: str) -> str:
     """Why git accepts no such path, on any system; empty when it does."""
     for part in path.split("/"):
         if _HIDDEN_IN_NAMES.sub("", part).casefold() == ".git" or _is_git_on_windows(part):
@@ -86,7 +86,7 @@ def sections(
 
 
 def _section(path: bytes, before: PatchBlob | None, after: PatchBlob | None, text: bool) -> PatchSection:
-    old, new = quoted(b"a/" + path), quoted(b"b/" + path)
+    old, new = quote_name(b"a/" + path), quote_name(b"b/" + path)
     head = [b"diff --git %s %s" % (old, new), *_modes(before, after)]
     one, other = (before.data if before else b""), (after.data if after else b"")
     if one == other and before is not None and after is not None:
@@ -131,7 +131,7 @@ def _literal(data: bytes) -> bytes:
     return b"\n".join([*lines, b""])
 
 
-def _escaped(byte: int) -> bytes:
+def _escape(byte: int) -> bytes:
     if byte in _ESCAPES:
         return b"\\" + _ESCAPES[byte]
     return bytes([byte]) if 0x20 <= byte < 0x7F else b"\\%03o" % byte
@@ -230,7 +230,7 @@ def _sections(change: PathChange, objects: ObjectStore, text: bool) -> list[Patc
         return []
     if is_outside(change.path) and not text:
         raise _LeftOutError("lies outside of the workspace")
-    if reason := refused(change.path):
+    if reason := path_problem(change.path):
         raise _LeftOutError(reason)
     return list(sections(os.fsencode(change.path), before, after, text=text))
 
@@ -291,4 +291,4 @@ def _above(path: str) -> Iterable[str]:
 
 def _comment(item: LeftOut) -> bytes:
     reason = one_line(item.reason)
-    return b"# left out: %s (%s)\n" % (quoted(os.fsencode(item.path)), reason.encode())
+    return b"# left out: %s (%s)\n" % (quote_name(os.fsencode(item.path)), reason.encode())

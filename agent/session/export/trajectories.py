@@ -253,19 +253,19 @@ def tokens_of(nodes: Sequence[Node]) -> int:
     return sum(map(_size, nodes)) // PER_TOKEN
 
 
-def shortened(nodes: Sequence[Node], most: int) -> list[Node]:
+def shorten(nodes: Sequence[Node], most: int) -> list[Node]:
     """As much of a trajectory as fits `most` tokens. What has to stay may still be more than that."""
     found = list(nodes)
     tail = _tail(found)
     for length in _STEPS:
         if tokens_of(found) <= most:
             return found
-        found = [_cut(node, length) if place < tail else node for place, node in enumerate(found)]
+        found = [_cut_result(node, length) if place < tail else node for place, node in enumerate(found)]
     found = _without_exchanges(found, tail, most)
     for length in _STEPS:
         if tokens_of(found) <= most:
             return found
-        found = [_cut(node, length) for node in found]
+        found = [_cut_result(node, length) for node in found]
     return found
 
 
@@ -305,7 +305,7 @@ def _tail(nodes: Sequence[Node]) -> int:
     return answers[-KEPT] if len(answers) >= KEPT else (answers[0] if answers else len(nodes))
 
 
-def _cut(node: Node, length: int) -> Node:
+def _cut_result(node: Node, length: int) -> Node:
     if node.kind != "tool" or len(node.content) <= length:
         return node
     half = length // 2

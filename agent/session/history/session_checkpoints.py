@@ -72,7 +72,7 @@ async def open_recorder(
         warn(f"What happens to files is not kept here, so it cannot be undone: {reason}.")
         return None
     try:
-        store, finished = await asyncio.to_thread(_opened, home)
+        store, finished = await asyncio.to_thread(_open_store, home)
         for text in finished:
             emit(Noticed(kind="recovery", text=text))
         await asyncio.to_thread(finish_detached, store.line(line))
@@ -144,7 +144,7 @@ async def steps_of_all(
     return (*steps, Step(0, "outside", "", "", "changed since", now, str(root), news, units=marks))
 
 
-def _opened(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
+def _open_store(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
     """The store, and what happened to restores that were cut off. Raises `StoreError`."""
     from agent.workspace.checkpoints.elapsed_age import read_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
@@ -251,11 +251,11 @@ class CheckpointService:
                 raise ToolError(f"This place has a name already: {mark.label}.")
             if mark.label.casefold() == label.casefold():
                 raise ToolError(f"There is a checkpoint {mark.label} already; choose another name.")
-        mark = await _told(self._session.store.mark(self._session.id, node, label=label))
+        mark = await _as_tool_error(self._session.store.mark(self._session.id, node, label=label))
         return SavedPoint(mark.label, self._recorder.position)
 
     async def list(self) -> PointList:
-        steps = await _told(asyncio.to_thread(self._line.steps))
+        steps = await _as_tool_error(asyncio.to_thread(self._line.steps))
         saved = [SavedPoint(mark.label, await self._position(mark)) for mark in await self._marks()]
         newest = tuple(map(_step, steps[-LISTED:]))
         return PointList(self._recorder.position, self._line.floor, tuple(saved), newest)
@@ -294,14 +294,14 @@ class CheckpointService:
         moving = tuple(item for item in plan.shown_items if item.state == "change")
         choices = await self._chosen(plan, hunks) if hunks else {}
         if not moving:
-            return TakenBack(position, None, (), _left(plan))
+            return TakenBack(position, None, (), _skipped_items(plan))
         root = Path(plan.root)
         await permit(
             position,
             tuple(root / item.path for item in moving if item.target is not None),
             tuple(root / item.path for item in moving if item.target is None),
         )
-        restored = await _told(
+        restored = await _as_tool_error(
             self._recorder.restore(plan, choices, session=self._session.id, label=f"back to step {position}")
         )
         paths = step_names(restored.step) if restored.step else ()
@@ -310,14 +310,14 @@ class CheckpointService:
         return TakenBack(position, number, tuple(map(clean, paths)), left)
 
     async def branch(self, name: str) -> str:
-        return await _told(self._history().branch(name))
+        return await _as_tool_error(self._history().branch(name))
 
     async def _marks(self) -> list[NodeMark]:
-        marks = await _told(self._session.store.marks(self._session.id))
+        marks = await _as_tool_error(self._session.store.marks(self._session.id))
         return [mark for mark in marks if mark.label]
 
     async def _position(self, mark: NodeMark) -> int:
-        return await _told(self._history().position_of(mark.node))
+        return await _as_tool_error(self._history().position_of(mark.node))
 
     async def _meant(self, reference: str) -> int:
         """The position a name or number stands for."""
@@ -341,7 +341,7 @@ class CheckpointService:
         item = next(iter(plan.items), None)
         if item is None:
             return {}
-        found = await _told(asyncio.to_thread(part_of, item, self._recorder.store.objects))
+        found = await _as_tool_error(asyncio.to_thread(part_of, item, self._recorder.store.objects))
         try:
             part = found.part(frozenset(hunks))
         except HermesError as error:
@@ -363,20 +363,18 @@ class CheckpointService:
                 paths=paths,
             )
 
-        return await _told(recorder.run(planned))
+        return await _as_tool_error(recorder.run(planned))
 
 
 def _step(step: Step) -> FileStep:
     return FileStep(step.number, clean(step.label), step.created, len(step_names(step)))
 
 
-def _left(plan: RestorePlan) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (clean(item.path), clean(item.reason)) for item in plan.shown_items if item.state != "change"
-    )
+def _skipped_items(plan: RestorePlan) -> tuple[tuple[str, str], ...]:
+    return tuple((clean(item.path), clean(item.reason)) for item in plan.shown_items if item.state != "change")
 
 
-async def _told(work: Awaitable[T]) -> T:
+async def _as_tool_error(work: Awaitable[T]) -> T:
     """The result; what goes wrong is told to the model."""
     try:
         return await work

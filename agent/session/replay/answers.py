@@ -147,7 +147,7 @@ class RecordedAnswers:
             count += len(made)
             if place < count:
                 source = next((node for node in path if node.id == number), None)
-                return _told(message, source, path), source
+                return _message_label(message, source, path), source
         return "which no message makes", None
 
     def _check_answer(self, record: Mapping[str, Any], node: Node) -> None:
@@ -243,7 +243,7 @@ def codec_of(mode: str) -> Codec:
         raise ConfigError(f"The session was recorded in a tool mode that is not known: {mode}.") from None
 
 
-def _told(message: Message, node: Node | None, path: Sequence[Node]) -> str:
+def _message_label(message: Message, node: Node | None, path: Sequence[Node]) -> str:
     match message.role:
         case "assistant":
             step = sum(is_answer(each) for each in path if node is not None and each.id <= node.id)

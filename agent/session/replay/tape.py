@@ -58,7 +58,9 @@ class Tape:
 
     def feed(self) -> None:
         """Take in what came from outside, up to what the engine makes or a message that begins a turn."""
-        while not self.over and not (_made(self.nodes[self.at]) or begins_turn(self.nodes[self.at])):
+        while not self.over and not (
+            _is_engine_made(self.nodes[self.at]) or begins_turn(self.nodes[self.at])
+        ):
             self._take()
 
     def next(self) -> Node | None:
@@ -115,7 +117,7 @@ class Tape:
         """Note a difference and end the replay with it. Raises `ReplayDifference`."""
         step = self.step + 1
         if self.difference is None:
-            one, other = _shown(recorded, replayed)
+            one, other = _show_difference(recorded, replayed)
             self.difference = Difference(step, field, node.id if node else None, one, other)
         raise ReplayDifference(self.difference.sentence())
 
@@ -147,7 +149,7 @@ def begins_turn_next(tape: Tape) -> bool:
     return not tape.over and begins_turn(tape.nodes[tape.at])
 
 
-def _made(node: Node) -> bool:
+def _is_engine_made(node: Node) -> bool:
     """Whether the engine makes a node by itself out of what it was given."""
     return is_answer(node) or (node.kind == "user" and node.data.get("origin") == "engine")
 
@@ -161,7 +163,7 @@ def _plain(value: object) -> object:
     return value if value not in ("", None) else None
 
 
-def _shown(one: object, other: object) -> tuple[str, str]:
+def _show_difference(one: object, other: object) -> tuple[str, str]:
     """Two values cut down to where they begin to differ."""
     first, second = (each if isinstance(each, str) else repr(each) for each in (one, other))
     at = next(

@@ -6,7 +6,7 @@ from agent.model.catalog import ModelInfo
 from agent.model.usage import most_cost
 
 
-def fitted(info: ModelInfo, most_input: int, wanted: int, room: int | None, funds: float | None) -> int:
+def fit_output(info: ModelInfo, most_input: int, wanted: int, room: int | None, funds: float | None) -> int:
     """Output tokens, at most `wanted`, beside `most_input` tokens of input. Below zero: not even these fit.
 
     `room` are tokens and `funds` US dollars that are left; None: as many as wanted.

@@ -117,7 +117,7 @@ class BudgetReachedError(HermesError):
                 "known; give its prices under providers.*.models, or a budget in tokens."
             )
         else:
-            sentence = _reached(owner, measure, ceiling, used, wanted)
+            sentence = _reached_text(owner, measure, ceiling, used, wanted)
             if setting:
                 sentence += f" To go on, raise {setting}, for example with "
                 sentence += f"`hermes config set {setting} {_example(measure, used + wanted, ceiling)}`."
@@ -131,7 +131,7 @@ def amount(measure: Measure, value: float) -> str:
     return f"{value:,.0f} {NAMES[measure]}"
 
 
-def _reached(owner: str, measure: Measure, ceiling: float, used: float, wanted: float) -> str:
+def _reached_text(owner: str, measure: Measure, ceiling: float, used: float, wanted: float) -> str:
     if measure == "money":
         so_far = f"${used:.4f} of ${ceiling:.4f} are spent"
         more = f", and the next request may take ${wanted:.4f}"

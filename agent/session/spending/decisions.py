@@ -62,7 +62,7 @@ class Decisions:
             decision = json.loads(text)
             if decision == {"what": UNASKED}:
                 self.unasked = True
-            elif (raised := _raised(decision)) is not None:
+            elif (raised := _parse_decision(decision)) is not None:
                 self._raised.append(raised)
 
     def apply(self, owner: str, stands: Ceiling) -> None:
@@ -93,7 +93,7 @@ class Decisions:
             log.warning("a decision could not be kept: %s", error)
 
 
-def _raised(decision: Mapping[str, Any]) -> Raised | None:
+def _parse_decision(decision: Mapping[str, Any]) -> Raised | None:
     """A decision as it was written down; None for one this version does not know."""
     stood, ceiling, measure = (decision.get(name) for name in ("stood", "ceiling", "measure"))
     if measure not in ("turns", "tokens", "money", "seconds"):
@@ -152,7 +152,7 @@ class CeilingQuestions:
             answer = await self._inbox.raise_ceiling(reached, once_more(reached, step), agent)
             if answer.outcome == "raised" and answer.ceiling > reached.ceiling:
                 stands.raise_to(reached.measure, answer.ceiling)
-                words = _told(reached, answer.ceiling)
+                words = _raise_notice(reached, answer.ceiling)
                 if reached.setting.startswith(DAY_SETTING):
                     self._emit(Noticed(kind="info", text=words))
                 else:
@@ -176,6 +176,6 @@ def once_more(reached: BudgetReachedError, step: float) -> float:
     return again if reached.measure in ("money", "seconds") else math.ceil(again)
 
 
-def _told(reached: BudgetReachedError, ceiling: float) -> str:
+def _raise_notice(reached: BudgetReachedError, ceiling: float) -> str:
     how = f"from {amount(reached.measure, reached.ceiling)} to {amount(reached.measure, ceiling)}"
     return f"The ceiling of {reached.owner} was raised {how}; {reached.setting} stays as it is."

@@ -14,7 +14,7 @@ from agent.model.catalog import ModelInfo
 from agent.model.protocol import Delta, Frame, ModelClient, ModelRequest, ReplyEnd, UsageDelta
 from agent.model.transport.waits import NoPause, NoThrottle, Pause, PausedError, Throttle
 from agent.model.usage import LARGEST_RATIO, most_cost, request_cost
-from agent.session.spending.answer_limit import fitted
+from agent.session.spending.answer_limit import fit_output
 from agent.session.spending.budget import Budget, BudgetAccount, BudgetReachedError, Charge, Reservation
 from agent.session.spending.request_log import RequestLog, request_log_of
 from agent.session.spending.request_table import MAIN, SIDE, Payer
@@ -147,7 +147,7 @@ class MeteredClient:
             while (delta := await self._next(deltas)) is not None:
                 begun = True
                 if isinstance(delta, UsageDelta):
-                    usage = _merged(usage, delta.usage)
+                    usage = _merge_usage(usage, delta.usage)
                 elif isinstance(delta, ReplyEnd):
                     complete = True
                     self._throttle.answered()
@@ -198,7 +198,7 @@ class MeteredClient:
         wanted = request.max_output or min(self._info.max_output or USUAL_OUTPUT, LARGEST_OUTPUT)
         least = min(LEAST_OUTPUT, wanted)
         room, funds = self._account.room(), self._account.funds()
-        output = max(fitted(self._info, most_input, wanted, room, funds), least)
+        output = max(fit_output(self._info, most_input, wanted, room, funds), least)
         reservation = self._account.reserve(self._charge(most_input, output))
         try:
             entry = await self._request_log.open(most_input, output, least)
@@ -269,7 +269,7 @@ def is_free(error: ModelError) -> bool:
     return error.status is not None and error.status >= 300 and error.status not in PASSED_ON
 
 
-def _merged(known: Usage, newer: Usage) -> Usage:
+def _merge_usage(known: Usage, newer: Usage) -> Usage:
     """The newest count wins, field by field."""
     said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
     return replace(known, **said)

@@ -73,14 +73,14 @@ async def report(
     sums = await database.read(
         lambda connection: request_table.sums(connection, by, since=since, session=session)
     )
-    lines = folded(sums, prices)
+    lines = fold_sums(sums, prices)
     ordered = sorted(lines.values(), key=lambda line: line.key)
     if by != "day":
         ordered.sort(key=lambda line: (line.cost + line.assumed_cost, line.tokens), reverse=True)
     return UsageReport(by, since, tuple(ordered), sum(ordered, UsageLine("total")))
 
 
-def folded(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageLine]:
+def fold_sums(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageLine]:
     """Sums that have a key in common as one line. Pure."""
     lines: dict[str, UsageLine] = {}
     for each in sums:
@@ -173,7 +173,7 @@ async def overview(metering: Metering) -> SpendingOverview:
 def _lines(sums: Iterable[RequestSum], prices: Prices) -> tuple[UsageLine, ...]:
     """The engine's own agent first, then agents that were sent, then the side model."""
     together = (replace(each, key=SENT if each.key.startswith(SENT) else each.key) for each in sums)
-    lines = folded(together, prices)
+    lines = fold_sums(together, prices)
     return tuple(lines[key] for key in (request_table.MAIN, SENT, request_table.SIDE) if key in lines)
 
 

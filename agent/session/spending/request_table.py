@@ -120,11 +120,11 @@ def drop(connection: sqlite3.Connection, request: int) -> None:
 
 
 def _counts(amount: RequestAmount) -> tuple[int, int, int, float | None]:
-    taken = _bounded(amount.input)
-    return taken, min(_bounded(amount.cached), taken), _bounded(amount.output), amount.cost
+    taken = _bound_count(amount.input)
+    return taken, min(_bound_count(amount.cached), taken), _bound_count(amount.output), amount.cost
 
 
-def _bounded(count: int) -> int:
+def _bound_count(count: int) -> int:
     return min(max(count, 0), LARGEST)
 
 
@@ -205,11 +205,11 @@ def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
 
     Those that only answered a question say nothing about others.
     """
-    taken = (_taken(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
+    taken = (_token_count(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
     return [tokens for tokens in taken if tokens > 0]
 
 
-def _taken(data: str) -> int:
+def _token_count(data: str) -> int:
     """Tokens as the node of an end tells them; 0 where it does not, or the agent hardly worked."""
     told = json.loads(data)
     usage = told.get("usage")

@@ -20,7 +20,7 @@ from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.providers import address_of, seller
 from agent.model.usage import most_cost, request_cost
 from agent.session.spending import request_table
-from agent.session.spending.answer_limit import fitted
+from agent.session.spending.answer_limit import fit_output
 from agent.session.spending.budget import Budget, BudgetReachedError, Charge
 from agent.session.spending.request_table import Payer, RequestAmount, RequestSum
 
@@ -178,7 +178,7 @@ def take(
     most_input, output, least = size
     used = [(each, *each.spent(connection, prices, now)) for each in bounds if each.has_ceiling]
     for each, so_far, _ in used:
-        output = max(_fitted(info, each.budget, so_far, most_input, output), least)
+        output = max(_fit_budget(info, each.budget, so_far, most_input, output), least)
     wanted = Charge(1, most_input + output, _cost(info, most_input, output))
     for each, so_far, unpriced in used:
         each.check(so_far, wanted, payer.model if wanted.money is None else unpriced, connection, now)
@@ -190,10 +190,10 @@ def _cost(info: ModelInfo, most_input: int, output: int) -> float | None:
     return most_cost(most_input, output, info)
 
 
-def _fitted(info: ModelInfo, budget: Budget, used: Charge, most_input: int, output: int) -> int:
+def _fit_budget(info: ModelInfo, budget: Budget, used: Charge, most_input: int, output: int) -> int:
     room = None if budget.tokens is None else max(0, budget.tokens - used.tokens)
     funds = None if budget.money is None else max(0.0, budget.money - (used.money or 0.0))
-    return fitted(info, most_input, output, room, funds)
+    return fit_output(info, most_input, output, room, funds)
 
 
 log = logging.getLogger(__name__)

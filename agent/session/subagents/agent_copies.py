@@ -57,7 +57,7 @@ class CopyDifference:
     def files(self) -> tuple[CopiedFile, ...]:
         """Each path with the lines that came and went."""
         counted = {file.path: file for file in self.patch.files}
-        return tuple(_counted(change, counted) for change in self.changes)
+        return tuple(_copied_file(change, counted) for change in self.changes)
 
 
 class AgentCopies:
@@ -95,7 +95,7 @@ class AgentCopies:
         unknown: list[str] = []
         for run in runs:
             if run.id in self._left:
-                paths = await agent_table.unmerged(self._store, run.record.id)
+                paths = await agent_table.unmerged_count(self._store, run.record.id)
                 unknown += [run.id] if paths is None else []
                 self._note(run.id, paths or 0)
         if unknown:
@@ -130,7 +130,7 @@ class AgentCopies:
             copy = await make_copy(self._steps, self._folder)
             try:
                 await copy.hold(Holder(self._root, run.id))
-                await agent_table.copied(self._store, run.record.id, "made", str(copy.root))
+                await agent_table.record_copy(self._store, run.record.id, "made", str(copy.root))
             except BaseException:
                 await copy.close()
                 raise
@@ -160,7 +160,7 @@ class AgentCopies:
         Raises `HermesError`, also for a path that was not changed.
         """
         copy = await self._copy(agent)
-        changes = _chosen(await copy.changes(), paths)
+        changes = _select_changes(await copy.changes(), paths)
         objects = self._steps.store.objects
         return CopyDifference(changes, await asyncio.to_thread(patch_between, changes, objects, text=True))
 
@@ -176,7 +176,7 @@ class AgentCopies:
         """
         copy = await self._copy(agent)
         if paths:
-            _chosen(await copy.changes(), paths)
+            _select_changes(await copy.changes(), paths)
         return await copy.plan_merge(list(paths) or None)
 
     async def merge(
@@ -194,7 +194,9 @@ class AgentCopies:
                 await self._end(run, "merged")
             elif restored.step is not None:
                 left = len(await copy.changes())
-                await agent_table.copied(self._store, run.record.id, "partly merged", str(copy.root), left)
+                await agent_table.record_copy(
+                    self._store, run.record.id, "partly merged", str(copy.root), left
+                )
                 self._note(run.id, left)
             return restored
 
@@ -244,7 +246,7 @@ class AgentCopies:
 
     async def _end(self, run: AgentWorker, how: Settled) -> None:
         copy = self._open.pop(run.id)
-        await agent_table.copied(self._store, run.record.id, how, str(copy.root), 0)
+        await agent_table.record_copy(self._store, run.record.id, how, str(copy.root), 0)
         self._note(run.id, 0)
         await copy.close()
 
@@ -295,7 +297,7 @@ class NoCopies(AgentCopies):
         pass
 
 
-def _chosen(changes: tuple[PathChange, ...], paths: Collection[str]) -> tuple[PathChange, ...]:
+def _select_changes(changes: tuple[PathChange, ...], paths: Collection[str]) -> tuple[PathChange, ...]:
     """The changes at or below some paths. Raises `HermesError` for one without any."""
     if not paths:
         return changes
@@ -310,7 +312,7 @@ def _lies_at(path: str, above: str) -> bool:
     return above == "" or path == above or path.startswith(f"{above}/")
 
 
-def _counted(change: PathChange, files: Mapping[str, FilePatch]) -> CopiedFile:
+def _copied_file(change: PathChange, files: Mapping[str, FilePatch]) -> CopiedFile:
     file = files.get(change.path)
     path = clean(change.path)
     return CopiedFile(path) if file is None else CopiedFile(path, file.added, file.removed)

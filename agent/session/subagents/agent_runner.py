@@ -86,7 +86,7 @@ class Stopper:
         await asyncio.gather(*(run.over.wait() for run in runs if not run.is_over))
 
 
-def watched(run: LiveAgent, event: Event) -> bool:
+def track_event(run: LiveAgent, event: Event) -> bool:
     """Take in what an agent does; whether that is worth telling."""
     match event:
         case ToolStarted():
@@ -328,7 +328,7 @@ class AgentRunner:
 
         def emit(event: Event) -> None:
             self.services.emit(replace(event, agent=run.id))
-            if watched(run, event):
+            if track_event(run, event):
                 self.publisher.stands(run)
 
         async with run.door:

@@ -59,13 +59,13 @@ async def begin(store: Store, record: Session, known: StoredAgent) -> None:
     await store.append(record.id, "notice", f"Agent {known.id}: {known.task.goal}", data)
 
 
-async def resumed(store: Store, session: str, *, by_person: bool) -> None:
+async def record_resume(store: Store, session: str, *, by_person: bool) -> None:
     """Write down that an agent that had ended goes on."""
     data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
     await store.append(session, "notice", "The agent goes on.", data)
 
 
-async def copied(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
+async def record_copy(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
     """Write down that an agent's copy was made, or how it was settled; `left`: with how many paths."""
     data = {"kind": COPY, "to_model": False, "how": how, "left": left}
     await store.append(session, "notice", f"The copy in {place}: {how}.", data)
@@ -78,7 +78,7 @@ async def copy_of(store: Store, session: str) -> str:
     return "" if last is None else str(last.data.get("how", ""))
 
 
-async def unmerged(store: Store, session: str) -> int | None:
+async def unmerged_count(store: Store, session: str) -> int | None:
     """How many paths an agent's copy held when that was last written down; None: that is not known."""
     for node in reversed(await store.path(session)):
         data = node.data
@@ -154,7 +154,7 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
     )
 
 
-def spent(tally: RequestTally) -> Charge:
+def charge_of_tally(tally: RequestTally) -> Charge:
     """What an agent has used, for an account it goes on with."""
     return Charge(tally.requests, tally.tokens, tally.cost)
 
@@ -201,7 +201,7 @@ def _add_cut_off(
 TOLD = "subagent_told"
 
 
-def told(text: str) -> dict[str, Any]:
+def note_data(text: str) -> dict[str, Any]:
     """The note in which words stand. Pure."""
     return {"kind": TOLD, "to_model": False, "text": text}
 

@@ -130,7 +130,7 @@ def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path
     """Read a definition from the bytes of the file called `file`, such as `reviewer.md`. Never raises."""
     origin = f"agents/{short_text(file)}"
     try:
-        front, body = _parted(decode(content))
+        front, body = _split_front_matter(decode(content))
     except UnusableError as wrong:
         return Parsed(None, (SettingProblem(origin, wrong.message, wrong.place),))
     # The line of the fence stays, empty, so that places are those of the file.
@@ -141,7 +141,7 @@ def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path
     return Parsed(None if problems else definition, problems)
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_front_matter(text: str) -> tuple[str, str]:
     """Front matter and body. Raises `UnusableError`."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
@@ -316,7 +316,7 @@ class Definitions:
         found.append(_parse_all(*trust.read_agents(own, Path(os.path.realpath(own))), own, "yours"))
         found.append([Parsed(each) for each in self.further])
         project, problem = self._project()
-        return _merged([*found, project], problem)
+        return _merge_layers([*found, project], problem)
 
     def _project(self) -> tuple[list[Parsed | Broken], str]:
         try:
@@ -351,18 +351,22 @@ def _parse_all(
     made: list[Parsed | Broken] = []
     for name, content in contents.items():
         parsed = parse(content, name, source, folder / name)
-        made.append(parsed if parsed.definition else _broken(name, source, folder, parsed.problems))
+        made.append(
+            parsed if parsed.definition else _broken_definition(name, source, folder, parsed.problems)
+        )
     for name, reason in refused.items():
         problem = SettingProblem(f"agents/{short_text(name)}", f"it is not read: {reason}.")
-        made.append(_broken(name, source, folder, (problem,)))
+        made.append(_broken_definition(name, source, folder, (problem,)))
     return made
 
 
-def _broken(file: str, source: Source, folder: Path, problems: tuple[SettingProblem, ...]) -> Broken:
+def _broken_definition(
+    file: str, source: Source, folder: Path, problems: tuple[SettingProblem, ...]
+) -> Broken:
     return Broken(name=file.removesuffix(".md"), source=source, path=folder / file, problems=problems)
 
 
-def _merged(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> Catalog:
+def _merge_layers(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> Catalog:
     """Later layers take the place of earlier ones, name by name."""
     chosen: dict[str, Definition | Broken] = {}
     hidden: dict[str, tuple[Source, ...]] = {}

@@ -45,7 +45,7 @@ def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, backgr
         model=assignment.model.strip(),
         only_answers=assignment.only_answers,
     )
-    return task if definition is None else _applied(task, definition, registry)
+    return task if definition is None else _apply_definition(task, definition, registry)
 
 
 def _definition(name: str, catalog: Catalog) -> Definition | None:
@@ -61,7 +61,7 @@ def first_problem(broken: Broken) -> str:
     return clean(f"{broken.problems[0]}{f' And {more} more.' if more else ''}")
 
 
-def _applied(task: Task, definition: Definition, registry: Registry) -> Task:
+def _apply_definition(task: Task, definition: Definition, registry: Registry) -> Task:
     """A task for an agent of that kind. Raises `ToolError` where the two exclude each other."""
     name = definition.name
     if definition.model and task.model and task.model != definition.model:
@@ -263,7 +263,7 @@ class DelegateService:
         except asyncio.CancelledError:
             self.scheduler.interrupt(ids)
             raise
-        return [_said(self.scheduler.run(report.id), report) for report in reports]
+        return [_agent_said(self.scheduler.run(report.id), report) for report in reports]
 
     async def list(self) -> Mapping[str, Any]:
         runs = self.scheduler.below(self.agent)
@@ -364,7 +364,7 @@ class DelegateService:
         return {**told, "full_report": str(path), "hint": "The whole report is in that file; read_file it."}
 
 
-def _said(run: LiveAgent, report: AgentReport) -> AgentSaid:
+def _agent_said(run: LiveAgent, report: AgentReport) -> AgentSaid:
     return AgentSaid(
         id=report.id,
         outcome=report.outcome,

@@ -21,7 +21,7 @@ from agent.session.subagents.agent_table import ENDED
 from agent.session.subagents.live_agent import LiveAgent
 from agent.session.subagents.records import Task
 from agent.session.subagents.scheduler import Scheduler
-from agent.session.subagents.subagent import offered
+from agent.session.subagents.subagent import agent_tools
 from tools.results import ToolError
 from tools.text.safe_text import clean
 
@@ -108,10 +108,10 @@ def _tokens(each: Planned, past: Sequence[int]) -> ForecastSpan:
         low = max(low, each.start + REPLY)
         high = max(high, low)
     else:
-        low, high = (_taken(each.start, requests) for requests in (QUICK, LONG))
+        low, high = (_token_estimate(each.start, requests) for requests in (QUICK, LONG))
     ceilings = [each.budget.tokens]
     if each.budget.turns is not None and not each.only_answers:
-        ceilings.append(_taken(each.start, each.budget.turns))
+        ceilings.append(_token_estimate(each.start, each.budget.turns))
     for ceiling in ceilings:
         if ceiling is not None:
             low, high = min(low, ceiling), min(high, ceiling)
@@ -123,7 +123,7 @@ def _single(each: Planned, reply: int) -> tuple[int, int]:
     return each.start + each.reads * reply, reply
 
 
-def _taken(start: int, requests: int) -> int:
+def _token_estimate(start: int, requests: int) -> int:
     """Tokens that so many requests take together."""
     return requests * (start + REPLY) + GROWTH * (requests * (requests - 1) // 2)
 
@@ -239,7 +239,7 @@ class Forecaster:
         services, limits = self.scheduler.services, self.scheduler.limits
         model = services.models.label(task.model)
         depth = 1 if sender is None else sender.depth + 1
-        tools = offered(services, task, depth, depth >= limits.depth)
+        tools = agent_tools(services, task, depth, depth >= limits.depth)
         told = json.dumps([[tool.name, tool.description, tool.parameters] for tool in tools])
         system = self.beginning.system()
         size = sum(len(text.encode("utf-8", "replace")) for text in (told, task.message()))
@@ -257,10 +257,12 @@ class Forecaster:
     async def _rooms(self, account: BudgetAccount) -> tuple[Room, ...]:
         """What the ceilings of tokens and money leave, from the sender's own to that of the day."""
         spending = self.scheduler.services.metering.spending
-        rooms = [room for each in account.chain() for room in _left(each.owner, each.budget, each.taken)]
+        rooms = [
+            room for each in account.chain() for room in _remaining_rooms(each.owner, each.budget, each.taken)
+        ]
         for each in spending.bounds:
             if each.has_ceiling:
-                rooms += _left(each.owner, each.budget, await spending.spent(each))
+                rooms += _remaining_rooms(each.owner, each.budget, await spending.spent(each))
         return tuple(rooms)
 
     def _check_bounded(self, made: Forecast, tasks: Sequence[Task], rooms: Sequence[Room]) -> None:
@@ -270,7 +272,7 @@ class Forecaster:
             raise ToolError(UNBOUNDED.format(tokens=made.tokens.high))
 
 
-def _left(owner: str, budget: Budget, taken: Charge) -> Iterator[Room]:
+def _remaining_rooms(owner: str, budget: Budget, taken: Charge) -> Iterator[Room]:
     if budget.tokens is not None:
         yield Room(owner, "tokens", max(0, budget.tokens - taken.tokens), budget.tokens)
     if budget.money is not None:

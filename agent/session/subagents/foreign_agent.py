@@ -22,7 +22,7 @@ from agent.events import (
 )
 from agent.session.conversation.live_session import LiveSession
 from agent.session.subagents.foreign_program import ForeignProgram, running
-from agent.session.turns.call_runner import taken
+from agent.session.turns.call_runner import step_event
 from agent.session.turns.turn_queue import TurnQueue
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.extras import add_hint, is_installed
@@ -126,7 +126,7 @@ class ForeignAgent:
                 turn.session = process.session
                 stopped = await process.prompt(text)
         if kept.step is not None:
-            self.emit(taken(kept.step, self.session.path[-1].id))
+            self.emit(step_event(kept.step, self.session.path[-1].id))
         if stopped == "refusal":
             raise HermesError(f"The agent {self.program.name} refused to go on.")
         return _STOPS.get(stopped, "done")

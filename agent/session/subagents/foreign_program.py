@@ -126,7 +126,7 @@ async def running(
     earlier: str,
 ) -> AsyncIterator[ForeignProcess]:
     """An agent with a session: `earlier`, if it can go on with that, or a new one. Raises `HermesError`."""
-    process = await _started(program, workspace, environ)
+    process = await _start(program, workspace, environ)
     said = asyncio.create_task(_tail(process))
     connection: Any = None
     try:
@@ -138,7 +138,7 @@ async def running(
             process.stdout,
             use_unstable_protocol=True,
         )
-        async with _blamed(program, process, said):
+        async with _explain_failures(program, process, said):
             async with asyncio.timeout(START):
                 session = await _session(program, connection, workspace, earlier)
             yield ForeignProcess(program, connection, session)
@@ -150,7 +150,7 @@ async def running(
         said.cancel()
 
 
-async def _started(
+async def _start(
     program: ForeignProgram, workspace: Path, environ: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     env = {**child_environment(environ, program.env_passthrough), **program.env}
@@ -197,7 +197,7 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
 
 
 @asynccontextmanager
-async def _blamed(
+async def _explain_failures(
     program: ForeignProgram, process: asyncio.subprocess.Process, said: asyncio.Task[str]
 ) -> AsyncIterator[None]:
     """What goes wrong with the process or the protocol, in one sentence."""

@@ -19,7 +19,7 @@ MOST = 8
 _MENTION = re.compile(r"(?:^|(?<=[\s(\['\"]))@([a-z0-9]+(?:-[a-z0-9]+)*)(?![\w/@-]|\.\w)", re.MULTILINE)
 
 
-def mentioned(text: str) -> list[str]:
+def mentioned_names(text: str) -> list[str]:
     """The names after an `@` that kinds of agents can have, each once, in order. Pure."""
     return [name for name in dict.fromkeys(_MENTION.findall(text)) if is_name(name)]
 
@@ -47,7 +47,7 @@ class Mentions:
 
     async def __call__(self, text: str) -> str:
         """What the model is told besides a message; empty for most."""
-        if "@" not in text or not (names := mentioned(text)):
+        if "@" not in text or not (names := mentioned_names(text)):
             return ""
         return await asyncio.to_thread(self._note, names)
 

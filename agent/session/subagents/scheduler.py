@@ -18,10 +18,10 @@ from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.subagents import agent_table
 from agent.session.subagents.agent_copies import NOT_KEPT, AgentCopies
 from agent.session.subagents.agent_runner import AgentRunner, ProgressPublisher, Stopper
-from agent.session.subagents.agent_table import StoredAgent, told, unheard
+from agent.session.subagents.agent_table import StoredAgent, note_data, unheard
 from agent.session.subagents.live_agent import MAIN_AGENT, AgentRegister, LiveAgent, Slots
 from agent.session.subagents.records import PREVIEW, AgentReport, Task
-from agent.session.subagents.subagent import Services, offered
+from agent.session.subagents.subagent import Services, agent_tools
 from agent.session.turns.turn_queue import TurnQueue
 from tools.context import Delegates
 from tools.results import ToolError
@@ -66,7 +66,7 @@ class SenderNotices:
                     f"{_lets(run)} go on. What it reported before may not hold any more.]"
                 )
             ended = run.report is not None and run.report.outcome != "interrupted"
-            if ended and run.report and known.ended > await _last_note(store, root, _ended(run)):
+            if ended and run.report and known.ended > await _last_note(store, root, _end_note(run)):
                 self._turn_queue.remember(notice(run, run.report))
 
     def when_over(self, run: LiveAgent) -> None:
@@ -94,7 +94,7 @@ def notice(run: LiveAgent, report: AgentReport) -> str:
     """How an agent ended, for the one that sent it. Pure."""
     why = f" {report.error}" if report.error else ""
     summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
-    head = f"{_ended(run)} {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
+    head = f"{_end_note(run)} {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
     return f"{head}\n{summary}".rstrip()
 
 
@@ -103,7 +103,7 @@ def _lets(run: LiveAgent) -> str:
     return f"[The user lets agent {run.id}"
 
 
-def _ended(run: LiveAgent) -> str:
+def _end_note(run: LiveAgent) -> str:
     """How the note of an agent's end begins."""
     return f"[Agent {run.id} has ended:"
 
@@ -218,7 +218,7 @@ class Steering:
         """
         if run.child is None:
             await self.store.recover(run.record.id)
-        await agent_table.resumed(self.store, run.record.id, by_person=by == PERSON)
+        await agent_table.record_resume(self.store, run.record.id, by_person=by == PERSON)
         if run.child is not None:
             await run.child.session.catch_up()
             run.child.turn_queue.take_steering()
@@ -235,7 +235,7 @@ class Steering:
 
         Hold its `door`. Raises `StoreError`: then it was not told.
         """
-        note = told(text)
+        note = note_data(text)
         if run.child is not None:
             await run.child.session.add("notice", "", note)
         else:
@@ -376,7 +376,7 @@ class Scheduler:
                 raise ToolError("An agent needs a goal; say what it is to reach.")
             self.services.workspaces.check(task, sender)
             self.services.models.label(task.model)
-            tools = offered(self.services, task, depth, depth >= self.limits.depth)
+            tools = agent_tools(self.services, task, depth, depth >= self.limits.depth)
             if sender is not None and sender.task.toolsets and tools:
                 task = replace(task, toolsets=self._shared(tools, sender))
             checked.append(task)
@@ -384,7 +384,7 @@ class Scheduler:
 
     def _shared(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
         """The tools among `tools` that the sender has itself."""
-        own = offered(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
+        own = agent_tools(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
         names = {tool.name for tool in own}
         shared = tuple(tool.name for tool in tools if tool.name in names)
         if not shared:
@@ -417,7 +417,7 @@ class Scheduler:
         sender = self._register.get(parent)
         above = self.account if sender is None else sender.account
         budget = self.limits.each.within(task.budget)
-        account = above.child(id, budget, SETTING, _chosen(budget, self.limits.each))
+        account = above.child(id, budget, SETTING, _changed_measures(budget, self.limits.each))
         return LiveAgent(
             id=id,
             task=task,
@@ -512,7 +512,7 @@ class Scheduler:
             run.tally = known.tally
             self.services.ceiling_questions.decisions.apply(run.account.owner, run.account)
             for account in run.account.chain():
-                account.spent += agent_table.spent(known.tally)
+                account.spent += agent_table.charge_of_tally(known.tally)
             self._register.add(run)
             report = known.report
             if report is None:
@@ -527,7 +527,7 @@ class Scheduler:
         return cut
 
 
-def _chosen(budget: Budget, settings: Budget) -> frozenset[Measure]:
+def _changed_measures(budget: Budget, settings: Budget) -> frozenset[Measure]:
     """The measures whose ceilings in `budget` are not those of the settings."""
     measures: tuple[Measure, ...] = ("turns", "tokens", "money", "seconds")
     return frozenset(each for each in measures if getattr(budget, each) != getattr(settings, each))

@@ -96,7 +96,7 @@ class SubagentSpec:
     """By the call: its way to agents of its own."""
 
 
-def offered(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:
+def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:
     """The tools of an agent: never more than the session's own agent has.
 
     Raises `ToolError` for names that stand for nothing.
@@ -186,8 +186,8 @@ async def open_subagent(
             session=session,
             place=place,
             scratch=place.reach.scratch / spec.id,
-            tools=voice.profile.offer(offered(services, spec.task, spec.depth, spec.deepest)),
-            routes=[_metered(services, spec, route) for route in voice.routes],
+            tools=voice.profile.offer(agent_tools(services, spec.task, spec.depth, spec.deepest)),
+            routes=[_meter_route(services, spec, route) for route in voice.routes],
             profile=voice.profile,
             meter=Meter(infos.get(name, UNKNOWN), infos),
             policy=PatientPolicy(retries=services.settings.model.retries),
@@ -238,7 +238,7 @@ def _foreign(
     )
 
 
-def _metered(services: Services, spec: SubagentSpec, route: ModelRoute) -> ModelRoute:
+def _meter_route(services: Services, spec: SubagentSpec, route: ModelRoute) -> ModelRoute:
     client = services.metering.client(
         route.client,
         route.name,

@@ -197,7 +197,7 @@ async def hooked_call(
     unheard = unheard_answer(hooks, "before_tool", name)
     answer = await helpers.ask(HOOKS, lambda: hooks.before_tool(name, asked), unheard)
     if answer.decision == "block":
-        return _blocked(answer.reason or "A hook does not allow this call.")
+        return _blocked_result(answer.reason or "A hook does not allow this call.")
     if answer.arguments is not None and answer.arguments != arguments:
         arguments = answer.arguments
         emit(Noticed(kind="info", text=f"A hook changed the arguments of a call of {name}."))
@@ -205,12 +205,12 @@ async def hooked_call(
         try:
             await context.permit(HeldByHook(tool=name, reason=answer.reason))
         except DeniedError as error:
-            return _blocked(str(error))
+            return _blocked_result(str(error))
     text = await call_tool(name, arguments, context, tools)
     made, unheard = arguments, unheard_answer(hooks, "transform_result", name)
-    said = await helpers.ask(HOOKS, lambda: hooks.transform_result(name, made, _parsed(text)), unheard)
+    said = await helpers.ask(HOOKS, lambda: hooks.transform_result(name, made, _parse_result(text)), unheard)
     if said.decision == "block":
-        return _blocked(said.reason or "A hook keeps this result back; the call was made.")
+        return _blocked_result(said.reason or "A hook keeps this result back; the call was made.")
     return text if said.result is None else json.dumps(said.result, ensure_ascii=False)
 
 
@@ -221,14 +221,14 @@ def unheard_answer(hooks: CallHooks, event: HookEvent, tool: str = "") -> HookAn
     return HookAnswer("block", "A hook that is required could not be asked.")
 
 
-def _parsed(text: str) -> Any:
+def _parse_result(text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
 
 
-def _blocked(reason: str) -> str:
+def _blocked_result(reason: str) -> str:
     return json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
 
 
@@ -634,7 +634,7 @@ class CallRunner:
             )
         )
         if step is not None:
-            self._emit(taken(step, node.id))
+            self._emit(step_event(step, node.id))
         finished[call.id] = FinishedCall(call, outcome, text)
 
     async def _settle(
@@ -660,7 +660,7 @@ class CallRunner:
                 await self._commit(call, "interrupted", text, took, shown, finished)
 
 
-def taken(step: Step, node: int) -> StepTaken:
+def step_event(step: Step, node: int) -> StepTaken:
     """The event of a step that a call made."""
     names = step_names(step)
     return StepTaken(

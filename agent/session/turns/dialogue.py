@@ -49,7 +49,7 @@ from agent.model.repairs import Repair
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter, request_cost
-from agent.model.wire_format import Framer, Wire, offered, schema_digest
+from agent.model.wire_format import Framer, Wire, prepare_tools, schema_digest
 from agent.session.conversation.live_session import LiveSession
 from agent.session.turns.request_record import RequestRecorder
 from agent.session.turns.room import ContextRoom, Remember, Summarizer
@@ -98,7 +98,9 @@ class LaneFraming:
         dialect = dialect or route.spoken.current
         node = self._session.system()
         tools = route.wire.tools(route.tools, dialect)
-        system = route.wire.system(node.content if node is not None else "", offered(route.tools, dialect))
+        system = route.wire.system(
+            node.content if node is not None else "", prepare_tools(route.tools, dialect)
+        )
         framer = route.wire.framer(route.name, tools + system, dialect)
         return Lane(system=system, tools=tools, framer=framer, dialect=dialect)
 

@@ -92,9 +92,9 @@ class RequestRecorder:
         self._known[route.name] = frames
         size = len(sent.body) + sum(map(len, frames[kept:]))
         if size <= INLINE:
-            body, digests = _hashed(sent.body, frames[kept:])
+            body, digests = _digests(sent.body, frames[kept:])
         else:
-            body, digests = await asyncio.to_thread(_hashed, sent.body, frames[kept:])
+            body, digests = await asyncio.to_thread(_digests, sent.body, frames[kept:])
         record: dict[str, Any] = {
             "format": route.wire.format.name,
             "mode": route.wire.mode.mode,
@@ -132,5 +132,5 @@ def _common(known: Sequence[Frame], frames: Sequence[Frame]) -> int:
     return count
 
 
-def _hashed(body: bytes, frames: Sequence[Frame]) -> tuple[str, list[str]]:
+def _digests(body: bytes, frames: Sequence[Frame]) -> tuple[str, list[str]]:
     return hashlib.sha256(body).hexdigest(), [short_digest(frame.data) for frame in frames]

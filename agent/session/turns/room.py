@@ -279,7 +279,7 @@ class ContextRoom:
         """The fold that keeps most and leaves enough room for a summary of `reserve` tokens."""
         found = newest_fold(path)
         earlier = found[1] if found is not None else None
-        unchanged = await asyncio.to_thread(_unchanged, read_files(path))
+        unchanged = await asyncio.to_thread(_unchanged_paths, read_files(path))
         conversation = sum(map(size_of, sent_whole(path)))
         best: ContextFold | None = None
         for level in _levels(self._words):
@@ -391,7 +391,7 @@ class ContextRoom:
             self._emit(Noticed(kind="info", text=words))
 
 
-def _unchanged(files: Sequence[ReadFile]) -> frozenset[str]:
+def _unchanged_paths(files: Sequence[ReadFile]) -> frozenset[str]:
     """The paths of files that are as they were read. Reads them."""
     same: set[str] = set()
     for file in files[-MAX_FILES:]:

@@ -233,8 +233,8 @@ class ScriptCalls:
 
     async def _redacted(self, text: str) -> str:
         if len(text) > SMALL_RESULT:
-            return await asyncio.to_thread(_masked, text, self._scripts.secrets)
-        return _masked(text, self._scripts.secrets)
+            return await asyncio.to_thread(_mask_json, text, self._scripts.secrets)
+        return _mask_json(text, self._scripts.secrets)
 
     async def _finish(
         self, made: _Made, outcome: Outcome, text: str, seconds: float, *, repeated: bool = False
@@ -292,7 +292,7 @@ async def _fingerprint(call: ToolCall, arguments: dict[str, Any]) -> str:
     return fingerprint(call.name, arguments)
 
 
-def _masked(text: str, secrets: Mapping[str, str]) -> str:
+def _mask_json(text: str, secrets: Mapping[str, str]) -> str:
     return json.dumps(as_data(text, secrets), ensure_ascii=False, default=str)
 
 

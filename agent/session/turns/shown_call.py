@@ -71,15 +71,15 @@ def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
         result = json.loads(text)
     except (ValueError, RecursionError):
         result = text
-    result = _redacted(result, secrets)
+    result = _redact_value(result, secrets)
     return result if isinstance(result, dict) else {"result": result}
 
 
-def _redacted(value: Any, secrets: Mapping[str, str]) -> Any:
+def _redact_value(value: Any, secrets: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return redact(value, secrets)
     if isinstance(value, dict):
-        return {name: _redacted(item, secrets) for name, item in value.items()}
+        return {name: _redact_value(item, secrets) for name, item in value.items()}
     if isinstance(value, list):
-        return [_redacted(item, secrets) for item in value]
+        return [_redact_value(item, secrets) for item in value]
     return value

@@ -21,7 +21,7 @@ class QueuedMessage:
     """The row of the message of a messenger that it is; 0 for any other."""
 
 
-def readdressed(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
+def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
     """`texts` as items: each takes the attachments of the first item that says the same."""
     left = list(items)
     found: list[QueuedMessage] = []
@@ -49,7 +49,7 @@ class TurnQueue:
 
     def set_queue(self, texts: Sequence[str]) -> None:
         """Replace the queue, as edited by the person; a text that stays keeps its attachments."""
-        self._queue = deque(readdressed(texts, self._queue))
+        self._queue = deque(match_attachments(texts, self._queue))
         self._tell()
 
     def enqueue(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:

@@ -93,7 +93,7 @@ class SettingsChanges:
             try:
                 judged.append(await asyncio.to_thread(self._judge, change))
             except (OSError, ValueError):
-                notes.append(f"{_shown(change.path)} was not changed: git cannot read what was written.")
+                notes.append(f"{_short_path(change.path)} was not changed: git cannot read what was written.")
         keys = tuple(dict.fromkeys(key for each in judged for key in each.asked))
         refused = bool(notes)
         try:
@@ -114,12 +114,12 @@ class SettingsChanges:
                     written.append(each.change.path)
             except (OSError, ValueError) as error:
                 refused = True
-                notes.append(f"{_shown(each.change.path)} was not changed: {error}.")
+                notes.append(f"{_short_path(each.change.path)} was not changed: {error}.")
         await asyncio.to_thread(self._lender.judged)
         return SettledSettings(tuple(written), " ".join(notes), refused)
 
     def _judge(self, change: LentChange) -> _Judged:
-        before, after = _listed(change.before), _listed(change.after)
+        before, after = _parse_settings(change.before), _parse_settings(change.after)
         had = self._had(change.path.parent)
         return _Judged(change, before, after, tuple(keys_to_ask(before, after, had)))
 
@@ -132,14 +132,14 @@ class SettingsChanges:
             if judged.before.get(key) != judged.after.get(key)
         ]
         lock = path.with_name(f"{path.name}.lock")
-        descriptor = _locked(lock)
+        descriptor = _open_lock(lock)
         try:
             now = path.read_bytes() if path.exists() else b""
-            is_same = now == change.before and judged.after == _listed(change.after)
+            is_same = now == change.before and judged.after == _parse_settings(change.after)
             if is_same and is_plain(change.after, change.before):
                 text = change.after
             else:
-                text = _renewed(now, [(key, judged.after.get(key, ())) for key in keys])
+                text = _merge_settings(now, [(key, judged.after.get(key, ())) for key in keys])
             if text == now:
                 return False
             os.write(descriptor, text)
@@ -165,11 +165,11 @@ def _without(judged: _Judged) -> _Judged:
     return _Judged(judged.change, judged.before, after, ())
 
 
-def _listed(text: bytes) -> Settings:
+def _parse_settings(text: bytes) -> Settings:
     return _in_file(text, all_settings)
 
 
-def _renewed(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) -> bytes:
+def _merge_settings(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) -> bytes:
     def changed(file: Path) -> bytes:
         for key, new in values:
             take_over(file, key, all_settings(file).get(key, ()), new)
@@ -188,7 +188,7 @@ def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
         return work(file)
 
 
-def _locked(lock: Path) -> int:
+def _open_lock(lock: Path) -> int:
     """The lock that git takes too, opened. Raises `OSError`."""
     until = time.monotonic() + _PATIENCE
     while True:
@@ -200,7 +200,7 @@ def _locked(lock: Path) -> int:
             time.sleep(0.02)
 
 
-def _shown(path: Path) -> str:
+def _short_path(path: Path) -> str:
     return "/".join(path.parts[-2:])
 
 
@@ -243,7 +243,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
     if step.kind not in ("command", "outside"):
         return GuardedChanges()
     root = Path(step.root)
-    fetched = tuple(_fetched(step.changes, root))
+    fetched = tuple(_new_repositories(step.changes, root))
     removed = {each.path for each in step.changes if each.after is None and _is_folder(each)}
     led = tuple(f"{real}/" for real in led_to(root))
     made: list[PathChange] = []
@@ -279,7 +279,7 @@ def _above(path: str) -> Iterator[str]:
         yield path
 
 
-def _fetched(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
+def _new_repositories(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
     """Folders (with a slash) that are repositories of their own and have nothing in them but what is new."""
     new = {change.path for change in changes if change.before is None}
     for path in new:
@@ -353,7 +353,7 @@ def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:
     return any(path.is_relative_to(each) or each.is_relative_to(path) for each in allowed)
 
 
-def named(paths: Sequence[str]) -> str:
+def name_paths(paths: Sequence[str]) -> str:
     """Some of the paths, for a sentence."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return f"{', '.join(paths[:SHOWN])}{more}"
@@ -375,7 +375,7 @@ class _Taken:
     @property
     def told(self) -> str:
         """What happened, for the model."""
-        shown = named(self.guarded)
+        shown = name_paths(self.guarded)
         if not self.whole:
             return f"{shown}: this runs something later, so what the program did there was taken back."
         return (
@@ -422,7 +422,7 @@ class UnaskedChanges:
         settled = await self._settings.settle(tool, context)
         self.allow(call, settled.written)
         if settled.refused:
-            result = _failed(result)
+            result = _mark_failed(result)
         return _with_note(result, settled.note) if settled.note else result
 
     async def take_back(self, step: Step, call: str) -> None:
@@ -438,7 +438,7 @@ class UnaskedChanges:
         found = await asyncio.to_thread(guarded_changes, step, allowed)
         if found.brought:
             text = "What was fetched runs something later where it is opened; look at it first: "
-            self._emit(Noticed(kind="warning", text=clean(text + named(found.brought))))
+            self._emit(Noticed(kind="warning", text=clean(text + name_paths(found.brought))))
         whole = False
         if found.made and self._origins is not None:
             origins = await self._origins.of(found.changes)
@@ -447,10 +447,10 @@ class UnaskedChanges:
         if not made:
             return
         paths = [change.path for change in step.changes] if whole else made
-        taken = await self._steps.move_to(step.number - 1, paths, f"took back {named(made)}")
+        taken = await self._steps.move_to(step.number - 1, paths, f"took back {name_paths(made)}")
         if taken is None:
             text = "A program changed what runs something later, and it could not be taken back; look at it: "
-            self._emit(Noticed(kind="warning", text=clean(text + named(made))))
+            self._emit(Noticed(kind="warning", text=clean(text + name_paths(made))))
         else:
             self._taken[call] = _Taken(taken, made, whole)
 
@@ -459,7 +459,7 @@ class UnaskedChanges:
         taken = self._taken.pop(call, None)
         if taken is None:
             return result
-        step, shown = taken.step, named(taken.guarded)
+        step, shown = taken.step, name_paths(taken.guarded)
         root = Path(step.root)
         guarded = [change for change in step.changes if change.path in taken.guarded]
         action = KeepChanges(
@@ -488,10 +488,10 @@ class UnaskedChanges:
         self._allowed.pop(call, None)
         if taken := self._taken.pop(call, None):
             text = "A program changed what runs something later; it was taken back: "
-            self._emit(Noticed(kind="warning", text=clean(text + named(taken.guarded))))
+            self._emit(Noticed(kind="warning", text=clean(text + name_paths(taken.guarded))))
 
 
-def _failed(result: str) -> str:
+def _mark_failed(result: str) -> str:
     """A result whose exit code does not say that all was done."""
     try:
         data = json.loads(result)
@@ -580,7 +580,7 @@ class BackgroundChanges:
         return {number: [path for path in found if found[path] == number] for number in found.values()}
 
     async def _take_back(self, number: int, paths: Sequence[str]) -> None:
-        shown = named(paths)
+        shown = name_paths(paths)
         if self._closed() is None:
             self._tell(clean(f"{_WHO}; look at it: {shown}."))
         elif await self._steps.move_to(number - 1, paths, f"took back {shown}") is None:

@@ -379,7 +379,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         max_steps=spec.max_steps,
         more=spec.more,
         hooks=services.hooks,
-        meant=_meant(spec, skills),
+        meant=_supplement_source(spec, skills),
         attach=spec.attach,
         beginning=_beginning(spec, skills),
         helpers=helpers,
@@ -442,7 +442,7 @@ def _refuses(skills: SessionSkills | None) -> Callable[[str], str]:
     return nothing_refused if skills is None else skills.in_force.refusal
 
 
-def _meant(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[str], Awaitable[str]]:
+def _supplement_source(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[str], Awaitable[str]]:
     """What the model is told besides a message: the skill it runs, the agents it names."""
     if skills is None:
         return spec.meant

@@ -14,7 +14,7 @@ from agent.session.conversation.event_numbers import EventNumbers
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.opening import OpenedSession, open_session
 from agent.session.conversation.session_prompt import shown_before
-from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divided
+from agent.session.further_tools import FurtherTools, ToolOffer, changes_since, divide_tools
 from agent.session.spending.budget import Budget, BudgetAccount
 from agent.session.spending.metering import Metering, day_budget, session_budget, total_budget
 from agent.session.spending.spending import Spending, prices_of, session_ceilings
@@ -76,7 +76,7 @@ async def open_conversation(
     # What a job or a task names has to be there; names in files may be of a server that is away today.
     if problem := no_such(base.options.settings.get("tools", {}).get("enabled") or (), base.tools):
         raise ConfigError(problem)
-    offer = offered(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
+    offer = tool_offer(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
     opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
     if opened.is_new:
@@ -106,7 +106,7 @@ async def open_conversation(
     )
 
 
-def offered(
+def tool_offer(
     settings: Settings,
     profile: Profile,
     kinds: Sequence[tuple[str, str]],
@@ -114,8 +114,8 @@ def offered(
     window: int | None,
 ) -> ToolOffer:
     """The tools on offer, as the profile shows them; that which sends agents names the kinds there are."""
-    names = allowed(settings, registry)
-    offer = divided(_specs(names, kinds, registry), registry.with_trait("brought"), window)
+    names = allowed_tools(settings, registry)
+    offer = divide_tools(_specs(names, kinds, registry), registry.with_trait("brought"), window)
     if offer.searched:
         # What is shown must not name what is left to the search.
         left = {spec.name for spec in offer.searched}
@@ -140,7 +140,7 @@ def _as_before(
     if not {SEARCH, CALL} <= place.keys() & {spec.name for spec in now.direct}:
         return now, ""
     gone = [spec for spec in before if base.tools.get(spec.name) is None and servers.may_bring(spec.name)]
-    names = allowed(base.settings, base.tools)
+    names = allowed_tools(base.settings, base.tools)
     further = base.tools.with_trait("brought").intersection(names)
     with stand_ins(gone, base.tools):
         shown = [name for name in names if name not in further or name in place]
@@ -162,13 +162,13 @@ def _specs(
 
 def further_tools(base: SharedServices, servers: McpService) -> FurtherTools:
     """What `tool_search` finds; it is there where servers or plugins can bring something."""
-    further = FurtherTools(base.tools, lambda: allowed(base.settings, base.tools))
+    further = FurtherTools(base.tools, lambda: allowed_tools(base.settings, base.tools))
     if servers.usable() or base.plugins.run():
         further.register()
     return further
 
 
-def allowed(settings: Settings, registry: Registry) -> tuple[str, ...]:
+def allowed_tools(settings: Settings, registry: Registry) -> tuple[str, ...]:
     """The names of all tools that the settings let a session have."""
     unusable = frozenset[str]() if settings.checkpoints.enabled else registry.with_trait("takes_back")
     if settings.subagents.depth == 0:

@@ -137,7 +137,7 @@ async def open_notes(
     files = await asyncio.to_thread(memory_files, home, workspace, settings)
     if not settings.memory.enabled:
         return files, []
-    notes, wrong = await asyncio.to_thread(_chosen, plugins, workspace, settings, files)
+    notes, wrong = await asyncio.to_thread(_choose_provider, plugins, workspace, settings, files)
     problems = [block.problem for block in await notes.blocks() if block.problem]
     return notes, [wrong, *problems] if wrong else problems
 
@@ -157,7 +157,7 @@ def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
     return next((name for name in brought if wanted in (AUTO, name)), "")
 
 
-def _chosen(
+def _choose_provider(
     plugins: SessionPlugins, workspace: Path, settings: Settings, files: MemoryProvider
 ) -> tuple[MemoryProvider, str]:
     """Who keeps the notes, by `memory.provider`, and what is wrong with that. Reads the disk."""

@@ -90,7 +90,9 @@ async def plan_routes(
     side, problem = _side(settings, environ)
     summary, other = _summary(settings, environ)
     infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
-    wrong = " ".join(filter(None, (problem, other, *map(untooled, targets), *map(_lowered, targets))))
+    wrong = " ".join(
+        filter(None, (problem, other, *map(untooled_notice, targets), *map(_window_notice, targets)))
+    )
     meter = Meter(first.info, infos)
     return RoutePlan(tuple(targets), profile_of(first), meter, side, wrong, summary, servers)
 
@@ -111,7 +113,7 @@ def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
     return informed
 
 
-def _lowered(target: Target) -> str:
+def _window_notice(target: Target) -> str:
     """A line about a window that is smaller than the settings say; empty where it is not."""
     chosen, window = target.chosen.context_window, target.info.context_window
     if not chosen or not window or window >= chosen:
@@ -122,7 +124,7 @@ def _lowered(target: Target) -> str:
     )
 
 
-def untooled(target: Target) -> str:
+def untooled_notice(target: Target) -> str:
     """A line about calls that travel as text because the server says so; empty where they do not."""
     if not target.untooled:
         return ""

@@ -22,7 +22,7 @@ ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
 """Endings of recordings as the services that listen know them."""
 
 
-async def transcribed(
+async def transcribe(
     engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
 ) -> str:
     """What a recording says. Raises `HermesError`."""

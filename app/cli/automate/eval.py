@@ -267,7 +267,7 @@ async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
     from agent.automation.evaluation.report import inspect_log
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.home import Home
-    from agent.core.store.export import masked
+    from agent.core.store.export import mask_node
     from agent.core.store.store import Store
 
     database, paths = Home(folder / "home").database, {}
@@ -277,7 +277,7 @@ async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
             for session in {each.session for each in result.runs_of_tasks if each.session}:
                 if heads := await store.heads(session):
                     nodes = await store.path(session, heads[0].name)
-                    paths[session] = [masked(node, store.secrets) for node in nodes]
+                    paths[session] = [mask_node(node, store.secrets) for node in nodes]
     created = datetime.now(UTC).isoformat(timespec="seconds")
     return inspect_log(result, paths, created, version())
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 from agent.api.opening import open_session
 from agent.core.config.known_secrets import secrets_of_home
 from agent.core.home import Home
-from agent.core.store.export import masked
+from agent.core.store.export import mask_node
 from agent.core.store.search import Filters
 from agent.core.store.store import Store
 from agent.errors import HermesError
@@ -105,7 +105,7 @@ class ServedSessions:
             except HermesError as error:
                 raise ToolError(str(error)) from None
             nodes = await store.tail(found.id, count=min(max(last, 1), MOST))
-            shown = await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
+            shown = await asyncio.to_thread(lambda: [mask_node(node, store.secrets) for node in nodes])
         messages = [
             {"node": node.id, "kind": node.kind, "text": clean(node.content[:LONGEST])} for node in shown
         ]

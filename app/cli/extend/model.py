@@ -73,10 +73,10 @@ def _pull(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> None:
-    from agent.model.local.sources import CATALOGUE, installed, model_file
+    from agent.model.local.sources import CATALOGUE, installed_files, model_file
 
     home = Home.locate()
-    present = installed(home)
+    present = installed_files(home)
     used = None
     try:
         used = model_file(home, _configured(home))
@@ -95,10 +95,10 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def _remove(args: argparse.Namespace) -> None:
-    from agent.model.local.sources import installed
+    from agent.model.local.sources import installed_files
 
     home, name = Home.locate(), args.name
-    path = next((path for path in installed(home) if path.name == name), None)
+    path = next((path for path in installed_files(home) if path.name == name), None)
     unfinished = home.models / f"{name}.part"
     if path is None and (Path(name).name != name or not unfinished.is_file()):
         raise ConfigError(f"There is no model {name} in {home.models}; see: hermes model list")

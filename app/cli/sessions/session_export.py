@@ -183,12 +183,12 @@ async def _lines(
     store: Store, session: Session, path: Sequence[Node], layout: str, most: int | None, *, ascii_only: bool
 ) -> list[bytes]:
     from agent.core.store.export import line, node_record, portable_line
-    from agent.session.export.trajectories import shortened, tokens_of, tool_statistics
+    from agent.session.export.trajectories import shorten, tokens_of, tool_statistics
 
     if layout in TRAJECTORIES:
         nodes = await masked_nodes(store, path)
         if most is not None:
-            nodes = shortened(nodes, most)
+            nodes = shorten(nodes, most)
             if (left := tokens_of(nodes)) > most:
                 say(f"hermes: what has to stay takes about {left:,} tokens, more than {most:,}.", sys.stderr)
         return [f"{portable_line(_trajectory(session, nodes, layout), ascii_only=ascii_only)}\n".encode()]
@@ -239,9 +239,9 @@ def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[st
 
 async def masked_nodes(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
-    from agent.core.store.export import masked
+    from agent.core.store.export import mask_node
 
-    return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
+    return await asyncio.to_thread(lambda: [mask_node(node, store.secrets) for node in nodes])
 
 
 async def _page(store: Store, session: Session, branch: str) -> bytes:

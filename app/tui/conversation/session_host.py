@@ -192,9 +192,9 @@ class MessageSender:
         if self._host.client is not None:
             self._host.client.set_queue(texts)
         else:
-            from agent.session.turns.turn_queue import readdressed
+            from agent.session.turns.turn_queue import match_attachments
 
-            self._held = readdressed(texts, self._held)
+            self._held = match_attachments(texts, self._held)
             self._show(tuple(texts))
 
     async def _read_and_deliver(

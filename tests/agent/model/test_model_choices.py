@@ -11,7 +11,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.model.catalog import PROVIDERS, lookup
 from agent.model.detect import DetectedServer
-from agent.model.model_choices import OFFERED, ModelChoice, choices, merged, ports, served
+from agent.model.model_choices import OFFERED, ModelChoice, choices, merge_choices, ports, served_choices
 from agent.model.providers import resolve
 
 
@@ -121,7 +121,7 @@ def test_servers_offer_their_models_or_say_that_they_have_none(tmp_path: Path) -
         DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen", "llama")),
         DetectedServer("vllm", "http://127.0.0.1:8000/v1", ()),
     ]
-    found = served(Settings.model_validate({}), {}, Home(tmp_path), servers)
+    found = served_choices(Settings.model_validate({}), {}, Home(tmp_path), servers)
     assert [(choice.name, bool(choice.problem)) for choice in found] == [
         ("ollama/qwen", False),
         ("ollama/llama", False),
@@ -143,14 +143,14 @@ def test_merging_keeps_what_can_be_used() -> None:
     broken = ModelChoice(name="m", label="m", origin="settings", problem="no")
     good = ModelChoice(name="m", label="m", origin="server")
     other = ModelChoice(name="a", label="a", origin="provider", problem="no")
-    assert merged([broken, other, good]) == [good, other]
-    assert merged([good, broken]) == [good]
+    assert merge_choices([broken, other, good]) == [good, other]
+    assert merge_choices([good, broken]) == [good]
 
 
 def test_a_home_that_cannot_be_read_spoils_nothing(tmp_path: Path) -> None:
     (tmp_path / "models").write_text("no folder")
     with pytest.raises(ConfigError):
-        from agent.model.local.sources import installed
+        from agent.model.local.sources import installed_files
 
-        installed(Home(tmp_path))
+        installed_files(Home(tmp_path))
     assert listed(tmp_path)["local"].problem and not listed(tmp_path)["demo"].problem

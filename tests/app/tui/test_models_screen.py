@@ -14,7 +14,7 @@ from agent.core.home import Home
 from agent.errors import ConfigError
 from agent.model.catalog import ModelInfo
 from agent.model.detect import DetectedServer
-from agent.model.model_choices import ModelChoice, choices, served
+from agent.model.model_choices import ModelChoice, choices, served_choices
 from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.models.models import BUSY, ModelsScreen, about, dollars, price
 from tests.app.tui.pages import PageHost, lines_of, pressing
@@ -48,7 +48,7 @@ class Menu:
 
     async def detect_choices(self) -> list[ModelChoice]:
         await self.gate.wait()
-        return served(SETTINGS, KEYS, HOME, SERVERS)
+        return served_choices(SETTINGS, KEYS, HOME, SERVERS)
 
     async def keep(self, name: str) -> str:
         if self.failure:

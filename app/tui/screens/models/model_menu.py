@@ -56,11 +56,11 @@ class ModelMenu:
     async def detect_choices(self) -> list[ModelChoice]:
         """Return the models of servers that run on this machine; takes up to a third of a second."""
         from agent.model.detect import detect
-        from agent.model.model_choices import ports, served
+        from agent.model.model_choices import ports, served_choices
 
         loaded = await asyncio.to_thread(self._load)
         servers = await detect(ports(loaded.settings))
-        return await asyncio.to_thread(served, loaded.settings, loaded.environ, self._home, servers)
+        return await asyncio.to_thread(served_choices, loaded.settings, loaded.environ, self._home, servers)
 
     async def keep(self, name: str) -> str:
         """Make a model the default of new sessions; return a notice. Raises `ConfigError`."""
@@ -158,12 +158,12 @@ class ModelMenu:
 
     def _of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
         from agent.model.detect import DetectedServer
-        from agent.model.model_choices import choices, served
+        from agent.model.model_choices import choices, served_choices
 
         loaded = self._load()
         if names:
             server = DetectedServer(provider, "", tuple(names))
-            found = served(loaded.settings, loaded.environ, self._home, (server,))
+            found = served_choices(loaded.settings, loaded.environ, self._home, (server,))
             return [replace(each, origin="provider") for each in found]
         listed = choices(loaded.settings, loaded.environ, self._home)
         return [each for each in listed if each.name.startswith(f"{provider}/")]
@@ -171,7 +171,7 @@ class ModelMenu:
     def _offers(self) -> Offers:
         from agent.model.key_check import key_providers
         from agent.model.local.server import MISSING
-        from agent.model.local.sources import installed, weights_for
+        from agent.model.local.sources import installed_files, weights_for
 
         loaded = self._load()
         local = loaded.settings.local
@@ -183,7 +183,7 @@ class ModelMenu:
             small = None if local.url else weights_for("", "", small=True)
         except HermesError as error:
             problem = str(error)
-        here = bool(local.model) or bool(installed(self._home))
+        here = bool(local.model) or bool(installed_files(self._home))
         providers = key_providers(loaded.settings, loaded.environ)
         return Offers(providers, weights, small, here and not problem, problem)
 

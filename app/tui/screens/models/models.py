@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
-from agent.model.model_choices import ModelChoice, merged
+from agent.model.model_choices import ModelChoice, merge_choices
 from app.tui.screens.models.key_dialog import KeyDialog, Setup, obtain_model
 from app.tui.screens.models.model_menu import Offers
 from app.tui.screens.page import Page, line
@@ -185,7 +185,7 @@ class ModelRows(RowList):
     def add(self, more: list[ModelChoice]) -> None:
         """Add models; the cursor stays on its model, which is at first the current one."""
         before, first = self.pointed, not self._choices
-        self._choices = merged([*self._choices, *more])
+        self._choices = merge_choices([*self._choices, *more])
         self.reset(len(self._choices) + 1)
         wanted = self._current if first or before is None else before.label
         labels = [choice.label for choice in self._choices]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.net.addresses import canonical, carried, readings, refusal, refused_among, refused_name
+from agent.core.net.addresses import canonical, embedded_ipv4, readings, refusal, refused_among, refused_name
 
 
 def words(text: str) -> list[str]:
@@ -61,14 +61,14 @@ def test_what_python_calls_private_is_refused_and_what_carries_an_address_is_jud
         IPv6Address((0x20010000 << 96) | number << 64 | (0x08080808 ^ 0xFFFFFFFF)),
     ]
     for form in forms:
-        assert plain in carried(form)
+        assert plain in embedded_ipv4(form)
         assert (refusal(form) is None) == (refusal(plain) is None)
 
 
 @given(st.integers(0, 2**128 - 1).map(IPv6Address))
 def test_outside_of_what_was_given_out_nothing_is_reached_but_translated_addresses(address: IPv6Address):
     if refusal(address) is None and address not in IPv6Network("2000::/3"):
-        assert carried(address) and refusal(carried(address)[0]) is None
+        assert embedded_ipv4(address) and refusal(embedded_ipv4(address)[0]) is None
 
 
 @given(st.integers(0, 2**32 - 1).map(IPv4Address), st.integers(0, 5), st.booleans(), st.booleans())

@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from agent.core.net.exchange import SystemNetwork, UpstreamNetwork, checked, way_out
+from agent.core.net.exchange import SystemNetwork, UpstreamNetwork, resolve_allowed, way_out
 from agent.core.net.proxy import EgressProxy
 from tests.agent.core.net.doors import everything, read_all, server
 
@@ -59,11 +59,11 @@ async def test_a_name_that_only_it_can_resolve_is_left_to_it_and_an_inner_one_is
 
     monkeypatch.setattr(SystemNetwork, "resolve", resolve)
     network = UpstreamNetwork("proxy.example.org", 3128)
-    assert await checked(network, "example.org", 443) == ("example.org",)
+    assert await resolve_allowed(network, "example.org", 443) == ("example.org",)
     with pytest.raises(Exception, match=r"leads to 10\.0\.0\.1"):
-        await checked(network, "inner.example.org", 443)
+        await resolve_allowed(network, "inner.example.org", 443)
     with pytest.raises(Exception, match="was not found"):
-        await checked(SystemNetwork(), "example.org", 443)
+        await resolve_allowed(SystemNetwork(), "example.org", 443)
 
 
 def test_a_tunnel_leads_through_both():

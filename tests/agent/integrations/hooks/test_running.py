@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.core.config.hook_list import Hook, HookAnswer, HookError, combined, parse_answer
+from agent.core.config.hook_list import Hook, HookAnswer, HookError, combine, parse_answer
 from agent.events import Event, Noticed
 from agent.integrations.hooks.session_hooks import SessionHooks, run_hook
 
@@ -87,8 +87,8 @@ async def test_a_large_call_reaches_a_hook_that_reads_nothing_of_it(tmp_path: Pa
 
 def test_the_stricter_of_two_answers_counts_and_the_later_rewriting() -> None:
     ask = HookAnswer("ask", "sure?", arguments={"a": 1})
-    assert combined(ask, HookAnswer(arguments={"a": 2})) == HookAnswer("ask", "sure?", {"a": 2})
-    assert combined(ask, parse_answer(b'{"decision": "block", "reason": "no"}')).decision == "block"
+    assert combine(ask, HookAnswer(arguments={"a": 2})) == HookAnswer("ask", "sure?", {"a": 2})
+    assert combine(ask, parse_answer(b'{"decision": "block", "reason": "no"}')).decision == "block"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from agent.integrations.plugins.installing import Agreement, PluginEnvironment, 
 from agent.integrations.plugins.registrations import RegisteredProvider
 from agent.integrations.plugins.shelf import find
 from agent.session.wiring.outside_services import begin_dictation
-from agent.session.wiring.voice_messages import transcribed
+from agent.session.wiring.voice_messages import transcribe
 from app.cli.health.check import HealthSubject
 from app.cli.health.senses import senses
 from tests.support.engines import Bench, bench
@@ -145,9 +145,9 @@ async def test_dictation_voice_messages_and_the_doctor_know_a_service(tmp_path: 
         finally:
             await dictation.aclose()
         async with made.engine(approve="all") as engine:
-            assert await transcribed(engine, loaded.settings, environ, b"OggS", "note.oga") == "4 bytes in"
+            assert await transcribe(engine, loaded.settings, environ, b"OggS", "note.oga") == "4 bytes in"
             with pytest.raises(HermesError, match="no recording that is known"):
-                await transcribed(engine, loaded.settings, environ, b"OggS", "note.exe")
+                await transcribe(engine, loaded.settings, environ, b"OggS", "note.exe")
         subject = HealthSubject(home, environ, made.workspace)
         for by in ("image_generate (gear.brush)", "text_to_speech (gear.mouth)", "transcribe (gear.ear)"):
             assert by in senses(subject).detail

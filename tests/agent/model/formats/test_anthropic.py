@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agent.core.messages import Sealed, SealedPart
-from agent.core.store.export import line, masked, node_record
+from agent.core.store.export import line, mask_node, node_record
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
 from agent.events import Noticed, PrefixBroken, ReasoningAdded
@@ -194,10 +194,10 @@ async def test_sealed_thoughts_travel_whole_through_the_store_and_an_export(tmp_
         sent = blocks(b.server.requests[2].body, "thinking")
         async with await Store.open(b.home / "state.db") as store:
             nodes = await store.path(ended.session)
-            lines = [line(node_record(masked(node, {"KEY": "k" * 20}))) for node in nodes]
+            lines = [line(node_record(mask_node(node, {"KEY": "k" * 20}))) for node in nodes]
             again = [Node(**{k: v for k, v in json.loads(each).items() if k != "heads"}) for each in lines]
             assert again == list(nodes)
-            told = [masked(node, {"WORD": "Two files ü🎉"}) for node in nodes]
+            told = [mask_node(node, {"WORD": "Two files ü🎉"}) for node in nodes]
         kept = [part for turned in conversation(again) for part in parts_of(turned.message.sealed)]
         assert [json.loads(part.data) for part in kept][:2] == sent
         assert len([node for node in told if "sealed" in node.data]) == len(kept) - 1

@@ -8,7 +8,7 @@ import pytest
 
 from agent.core.home import Home
 from agent.errors import ConfigError
-from agent.model.local.sources import SMALL, STANDARD, installed, model_file
+from agent.model.local.sources import SMALL, STANDARD, installed_files, model_file
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_an_own_model_in_the_folder_is_found(home: Home) -> None:
 
 def test_an_unfinished_download_is_no_model(home: Home) -> None:
     put(home, f"{STANDARD.file}.part")
-    assert installed(home) == []
+    assert installed_files(home) == []
 
 
 def test_a_configured_path_wins(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

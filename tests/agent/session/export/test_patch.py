@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.session.export.patch import Patch, patch_between, quoted
+from agent.session.export.patch import Patch, patch_between, quote_name
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.state_listings import alike, difference
@@ -274,5 +274,5 @@ def test_names_are_quoted_as_git_quotes_them(name: str, tmp_path: Path) -> None:
     command = ["git", "diff", "--no-index", "--name-only", "--", "/dev/null", "./" + name]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=200)
     printed = done.stdout.rstrip(b"\n")
-    own = quoted(b"./" + os.fsencode(name))
-    assert printed in (own, quoted(os.fsencode(name)))
+    own = quote_name(b"./" + os.fsencode(name))
+    assert printed in (own, quote_name(os.fsencode(name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.core.store.nodes import Node
-from agent.session.export.trajectories import KEPT, called_tools, openai_messages, shortened, tokens_of
+from agent.session.export.trajectories import KEPT, called_tools, openai_messages, shorten, tokens_of
 from tools.discovery import discover
 from tools.registry import registry
 
@@ -29,7 +29,7 @@ def path(exchanges: int) -> list[Node]:
 )
 def test_a_trajectory_fits_its_budget(most: int, whole: bool) -> None:
     nodes = path(20)
-    found = shortened(nodes, most)
+    found = shorten(nodes, most)
     assert tokens_of(found) <= most
     assert (found == nodes) is whole
     assert found[:2] == nodes[:2] and found[-2 * KEPT + 1 :] == nodes[-2 * KEPT + 1 :]
@@ -39,10 +39,10 @@ def test_a_trajectory_fits_its_budget(most: int, whole: bool) -> None:
 
 
 def test_what_has_to_stay_may_be_more_and_what_is_left_out_is_told() -> None:
-    found = shortened(path(20), 1)
+    found = shorten(path(20), 1)
     assert [node.kind for node in found[:3]] == ["system", "user", "notice"]
     assert found[2].content == "[34 entries are left out here.]"
-    assert found[-1].content == "It is done." and shortened([], 1) == []
+    assert found[-1].content == "It is done." and shorten([], 1) == []
     # Results of the last exchanges, too, are cut where nothing else is left.
     assert tokens_of(found) < 400 and "shortened" in found[-2].content
 

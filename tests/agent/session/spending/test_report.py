@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agent.core.store.store import Store
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.session.spending.report import UsageLine, UsageReport, folded, report, title
+from agent.session.spending.report import UsageLine, UsageReport, fold_sums, report, title
 from agent.session.spending.request_table import (
     GROUPINGS,
     LARGEST,
@@ -156,5 +156,5 @@ async def test_of_a_deleted_session_the_sums_stay_and_nothing_else(store: Store)
 
 
 def test_lines_are_ordered_and_zero_is_nothing() -> None:
-    assert folded([], prices) == {}
+    assert fold_sums([], prices) == {}
     assert sum([UsageLine("a", 1), UsageLine("b", 2)], UsageLine("total")) == UsageLine("total", 3)

@@ -338,4 +338,4 @@ def test_trust_of_settings_ends_when_an_agent_of_the_project_changes(places: Def
     assert policy.current().project == "trusted"
     path.write_text(path.read_text() + "More.\n")
     assert policy.current().project == "untrusted"
-    assert {path.parent, path} <= set(trust.watched(places.workspace))
+    assert {path.parent, path} <= set(trust.watched_paths(places.workspace))

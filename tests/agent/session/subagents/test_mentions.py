@@ -9,7 +9,7 @@ import pytest
 
 from agent.core.config import trust
 from agent.core.home import Home
-from agent.session.subagents.mentions import mentioned
+from agent.session.subagents.mentions import mentioned_names
 from tests.agent.session.subagents.test_delegation import team
 from tests.agent.session.subagents.test_kinds import LOOKER, define
 from tests.support.engines import Bench
@@ -32,7 +32,7 @@ from tests.support.team import task_of
     ],
 )
 def test_names_that_kinds_can_have_are_found(text: str, names: list[str]) -> None:
-    assert mentioned(text) == names
+    assert mentioned_names(text) == names
 
 
 def seen_by_main(made: Bench, step: int = -1) -> str:
