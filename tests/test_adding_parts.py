@@ -359,7 +359,7 @@ async def test_a_kind_of_question(outside: Path, tmp_path: Path, monkeypatch: An
     asked = module_of("questions").WeatherAsked
     async with stage(tmp_path, []) as scene:
         pending = engine_of(scene.app).pending_requests
-        reply = asyncio.create_task(pending.put(asked, place="Bath"))
+        reply = asyncio.create_task(pending.ask_person(asked, place="Bath"))
         await scene.until(lambda: isinstance(scene.app.screen, dialogs.Dialog), "its dialog")
         await scene.pilot.pause(0.05)
         await scene.pilot.press("up", "enter")

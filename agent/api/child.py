@@ -120,10 +120,10 @@ class EngineServer:
         return self._client
 
     def _begin(self, number: int, work: Any) -> None:
-        task = self._tasks[number] = asyncio.create_task(self._replied(number, work))
+        task = self._tasks[number] = asyncio.create_task(self._reply(number, work))
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
 
-    async def _replied(self, number: int, work: Any) -> None:
+    async def _reply(self, number: int, work: Any) -> None:
         try:
             frame = {"reply": number, "value": encode(await work)}
         except HermesError as error:
@@ -154,23 +154,23 @@ class EngineServer:
     def _hear(self, event: Event) -> None:
         self._tell({"event": encode(event)})
         if event.type == "turn_ended" and event.agent == "main":
-            task = asyncio.create_task(self._settled())
+            task = asyncio.create_task(self._report_idle())
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
 
-    async def _settled(self) -> None:
+    async def _report_idle(self) -> None:
         """Tell that no turn runs any more: nothing happens after its last event that would tell it."""
         await self._need().idle()
         self._tell({})
 
     def _tell(self, frame: dict[str, Any]) -> None:
         """Send a frame with what changed of the view; none where there is nothing to send."""
-        if self._client is not None and (view := self._changed(self._client)):
+        if self._client is not None and (view := self._changed_values(self._client)):
             frame["view"] = view
         if frame:
             self._outlet.send(frame)
 
-    def _changed(self, client: SessionClient) -> dict[str, Any]:
+    def _changed_values(self, client: SessionClient) -> dict[str, Any]:
         changed: dict[str, Any] = {}
         for name in VIEW:
             value = getattr(client, name)

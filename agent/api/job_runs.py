@@ -163,7 +163,7 @@ async def work(
     finally:
         await client.aclose()
     state = "done" if ended.exit_code == 0 and not ended.error else "failed"
-    error = ended.error or ("" if state == "done" else seen.told() or f"It ended as {ended.outcome}.")
+    error = ended.error or ("" if state == "done" else seen.refusal_text() or f"It ended as {ended.outcome}.")
     return JobOutcome(state, ended.text[-MOST_OUTPUT:], error, seen.receipt(client, ended))
 
 
@@ -226,7 +226,7 @@ class _Seen:
         if isinstance(event, ToolFinished) and event.outcome == "denied" and len(self._refused) < 50:
             self._refused.append(f"{event.display.verb} {event.display.subject}"[:200])
 
-    def told(self) -> str:
+    def refusal_text(self) -> str:
         """What was refused, as a sentence; empty where nothing was."""
         if not self._refused:
             return ""

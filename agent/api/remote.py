@@ -213,10 +213,10 @@ class _Port:
         if method not in CALLS[self._port].split():
             raise AttributeError(method)
 
-        async def called(*arguments: Any, **named: Any) -> Any:
+        async def call(*arguments: Any, **named: Any) -> Any:
             return decode(await self._link.call(self._port, method, arguments, named))
 
-        return called
+        return call
 
 
 class RemoteSession:
@@ -227,7 +227,7 @@ class RemoteSession:
     ) -> None:
         self._listeners = tuple(listeners)
         self._preview = preview
-        self._link = Link(self._hear, self._died)
+        self._link = Link(self._hear, self._handle_death)
         self._asked: dict[str, Asked] = {}
         """Requests that wait for a person, by id."""
         self._sent: list[str] = []
@@ -312,7 +312,7 @@ class RemoteSession:
         return self._view["effort"]
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         return bool(self._link.dead)
 
     @property
@@ -374,7 +374,7 @@ class RemoteSession:
         if isinstance(event, Asked):
             self._asked[event.id] = event
             reply: asyncio.Future[Any] = event.reply
-            reply.add_done_callback(lambda done, id=event.id: self._answered(id, done))
+            reply.add_done_callback(lambda done, id=event.id: self._forward_answer(id, done))
         elif isinstance(event, RequestResolved) and (asked := self._asked.pop(event.id, None)) is not None:
             reply = asked.reply
             if not reply.done():
@@ -393,12 +393,12 @@ class RemoteSession:
                 return
         self._sent = [each for each in self._sent if clean(each) not in arrived]
 
-    def _answered(self, request: str, done: asyncio.Future[Any]) -> None:
+    def _forward_answer(self, request: str, done: asyncio.Future[Any]) -> None:
         """The surface answered, unless the engine was first."""
         if request in self._asked and not done.cancelled():
             self.answer(request, done.result())
 
-    def _died(self, how: str) -> None:
+    def _handle_death(self, how: str) -> None:
         """Say once that the engine is gone; whatever waited for it is over."""
         busy, self._view["busy"] = self.busy, False
         # A caller that opens another session gets them back.

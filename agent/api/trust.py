@@ -241,14 +241,14 @@ def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
     if not home.database.exists():
         return
 
-    async def stored(work: Callable[[GatewayBook, JobBook], Awaitable[Any]]) -> Any:
+    async def on_store(work: Callable[[GatewayBook, JobBook], Awaitable[Any]]) -> Any:
         async with await Store.open(home.database) as store:
             return await work(GatewayBook(store.database), JobBook(store.database, home.schedule))
 
     async def read(gateways: GatewayBook, jobs: JobBook) -> tuple[Sequence[Person], Sequence[Job]]:
         return await gateways.people(), await jobs.jobs()
 
-    people, jobs = asyncio.run(stored(read))
+    people, jobs = asyncio.run(on_store(read))
     for person in people:
         if person.scope:
             id = f"{person.gateway}:{person.id}"
@@ -259,7 +259,7 @@ def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
                 where=person.gateway,
                 key=id,
                 since=person.at,
-                take_back=lambda id=id: asyncio.run(stored(lambda book, _: book.revoke(id))),
+                take_back=lambda id=id: asyncio.run(on_store(lambda book, _: book.revoke(id))),
                 read=partial(asdict, person),
             )
     for job in jobs:
@@ -270,6 +270,8 @@ def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
                 name=job.intent.name or job.id,
                 where=job.intent.cwd,
                 key=job.id,
-                take_back=lambda id=job.id: asyncio.run(stored(lambda _, book: book.edit(id, {"allow": []}))),
+                take_back=lambda id=job.id: asyncio.run(
+                    on_store(lambda _, book: book.edit(id, {"allow": []}))
+                ),
                 read=partial(asdict, job.intent),
             )

@@ -188,7 +188,7 @@ class Dialect(_Rules):
     source: Texts = ()
     examples: tuple[dict[str, Any], ...] = ()
 
-    def changed(self, change: Mapping[str, Any]) -> Self:
+    def apply_change(self, change: Mapping[str, Any]) -> Self:
         """This with a change laid over it; lists of what is left out grow. Raises `ValidationError`."""
         sections: dict[str, Any] = {}
         for section, values in change.items():
@@ -322,7 +322,7 @@ def _read(file: Path, base: Dialect) -> Dialect:
         limits["window_in_refusal"] = (*told.limits.window_in_refusal, *base.limits.window_in_refusal)
     if limits:
         parts["limits"] = limits
-    laid = base.changed(parts)
+    laid = base.apply_change(parts)
     return laid.model_copy(
         update={
             "name": file.stem,

@@ -117,7 +117,7 @@ class SpokenDialect:
     def learn(self, learned: Sequence[tuple[Repair, str]]) -> None:
         """Speak so from now on. Each repair comes with what the provider said before it."""
         for repair, reason in learned:
-            if (changed := self.current.changed(repair.change)) == self.current:
+            if (changed := self.current.apply_change(repair.change)) == self.current:
                 continue
             self._current = changed
             if self._book is not None:
@@ -130,7 +130,7 @@ class SpokenDialect:
         """Drop the window that a refusal named, as there is another one by now; whether there was one."""
         if not self.current.limits.window:
             return False
-        self._current = self.current.changed({"limits": {"window": 0}})
+        self._current = self.current.apply_change({"limits": {"window": 0}})
         if self._book is not None:
             self._book.drop_window(self._provider, self._address, self._model)
         return True
@@ -144,7 +144,9 @@ class SpokenDialect:
         for row in rows:
             try:
                 is_old = time.time() - row.get("at", 0) > WINDOW_LASTS
-                self._current = self.current.changed(_windowless(row["change"]) if is_old else row["change"])
+                self._current = self.current.apply_change(
+                    _windowless(row["change"]) if is_old else row["change"]
+                )
             except (ValidationError, AttributeError, KeyError, TypeError, ValueError):
                 log.warning("a learned rule of %s/%s cannot be applied", self._provider, self._model)
 

@@ -53,7 +53,7 @@ class SessionEffort:
         return effort_word(self.level)
 
     @property
-    def told(self) -> str:
+    def notice_text(self) -> str:
         """A sentence about it."""
         return f"Thinking effort from the next request on: {self.word or 'as the provider likes'}."
 

@@ -245,7 +245,7 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
         problem = f"{who} does not take this key ({response.status_code}); copy it again."
         return KeyCheck(problem, about_key=True)
     failures = replace(failures, provider=provider.name or "The server")
-    return KeyCheck(str(failures.refused(response.status_code, response.headers, bytes(body))))
+    return KeyCheck(str(failures.refusal_error(response.status_code, response.headers, bytes(body))))
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:

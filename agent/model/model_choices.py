@@ -79,7 +79,12 @@ class ModelChoice:
 def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[ModelChoice]:
     """What settings, providers and this machine offer, usable ones first. Reads the home folder."""
     named = _Names(settings, environ, home)
-    found = [*named.configured(), *_local(settings, home, named), *named.makers(), *named.open_ended()]
+    found = [
+        *named.configured_choices(),
+        *_local(settings, home, named),
+        *named.makers(),
+        *named.open_ended(),
+    ]
     return merge_choices([*found, named.choice("demo", "demo")])
 
 
@@ -144,7 +149,7 @@ class _Names:
                 name=name,
                 label=name,
                 origin=origin,
-                info=self._priced(name),
+                info=self._known_info(name),
                 problem=str(error),
                 missing_key=self._missing_key(name),
                 default=default,
@@ -152,7 +157,7 @@ class _Names:
         default = default or target.label == self._default
         return ModelChoice(name=name, label=target.label, origin=origin, info=target.info, default=default)
 
-    def configured(self) -> Iterator[ModelChoice]:
+    def configured_choices(self) -> Iterator[ModelChoice]:
         """What the settings and the environment name."""
         for name in dict.fromkeys(filter(None, [self._default, *self._fallbacks])):
             yield self.choice(name, _origin_of(name))
@@ -199,7 +204,7 @@ class _Names:
         variable = (own.api_key_env if own else "") or (known.key_env if known else "")
         return variable if variable and not self._environ.get(variable, "").strip() else ""
 
-    def _priced(self, name: str) -> ModelInfo:
+    def _known_info(self, name: str) -> ModelInfo:
         """What is known of a model whose key is missing."""
         variable = self._missing_key(name)
         if not variable:

@@ -66,12 +66,12 @@ class Refusal:
     tools: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
-    def said(self) -> str:
+    def search_text(self) -> str:
         """What the rules are searched in."""
         return " ".join(f"{self.words} {self.text}"[:SEARCHED].split())
 
     @cached_property
-    def sent(self) -> dict[str, Any]:
+    def body_data(self) -> dict[str, Any]:
         """The body as data."""
         try:
             data = json.loads(self.body) if self.body else {}
@@ -126,9 +126,9 @@ def repairs_for(dialect: Dialect, refusal: Refusal) -> Iterator[Repair]:
         if not _calls_for(rule, refusal):
             continue
         for change in [rule.change] if rule.change else _MAKERS[rule.repair](dialect, refusal, rule):
-            if change and dialect.changed(change) != dialect:
+            if change and dialect.apply_change(change) != dialect:
                 one_image = "without" in change.get("images", {})
-                passing = one_image or (change == IMAGES_OUT and not _UNREAD.search(refusal.said))
+                passing = one_image or (change == IMAGES_OUT and not _UNREAD.search(refusal.search_text))
                 passing = passing or change is WITHOUT_EFFORT
                 yield Repair(rule.repair, change, not passing)
 
@@ -140,9 +140,9 @@ def _calls_for(rule: RefusalRule, refusal: Refusal) -> bool:
         return False
     if rule.format and rule.format != refusal.format:
         return False
-    if not any(_matches(rule.match, refusal.said)):
+    if not any(_matches(rule.match, refusal.search_text)):
         return False
-    return not (rule.unless and any(_matches(rule.unless, refusal.said)))
+    return not (rule.unless and any(_matches(rule.unless, refusal.search_text)))
 
 
 def _matches(pattern: str, text: str) -> Iterator[re.Match[str]]:
@@ -156,8 +156,8 @@ Maker = Callable[[Dialect, Refusal, RefusalRule], Iterator[Mapping[str, Any]]]
 
 
 def _merge_roles(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    about_system = re.search(r"\b(?:system|developer)\b", refusal.said, re.IGNORECASE)
-    if about_system and not re.search("alternat", refusal.said, re.IGNORECASE):
+    about_system = re.search(r"\b(?:system|developer)\b", refusal.search_text, re.IGNORECASE)
+    if about_system and not re.search("alternat", refusal.search_text, re.IGNORECASE):
         yield {"roles": {"system": False}}
     yield {"roles": {"alternate": True}}
 
@@ -171,7 +171,7 @@ def _return_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> I
         # Only what was signed goes back there: what is missing can be asked for no more.
         yield {"thinking": {"return": "never"}}
         return
-    if re.search(r"thinking.{0,3} block|Expected .{0,3}thinking", refusal.said):
+    if re.search(r"thinking.{0,3} block|Expected .{0,3}thinking", refusal.search_text):
         # Blocks that were signed for this model are sent; another model's history has none.
         yield WITHOUT_EFFORT
         return
@@ -184,7 +184,7 @@ def _empty_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> It
     if refusal.format == "anthropic":
         return
     key = _thinking_key(dialect, refusal)
-    blank = re.search(r"empty|blank|at least|length|null|whitespace", refusal.said, re.IGNORECASE)
+    blank = re.search(r"empty|blank|at least|length|null|whitespace", refusal.search_text, re.IGNORECASE)
     if not blank:
         yield {"thinking": {"key": key, "return": "always", "foreign": "empty"}}
     yield {"thinking": {"key": key, "return": "own", "foreign": "placeholder"}}
@@ -197,7 +197,7 @@ def _drop_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 def _thinking_key(dialect: Dialect, refusal: Refusal) -> str:
     """The field that thoughts are wanted in."""
-    for match in _KEYS.finditer(refusal.said):
+    for match in _KEYS.finditer(refusal.search_text):
         key = match[1] or match[2]
         if not key.lower().endswith(("_mode", "_effort", "_budget", "_tokens", "enable_thinking")):
             return key
@@ -205,7 +205,7 @@ def _thinking_key(dialect: Dialect, refusal: Refusal) -> str:
 
 
 def _rewrite_ids(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    if (form := _wanted_form(refusal.said)) and is_form(form):
+    if (form := _wanted_form(refusal.search_text)) and is_form(form):
         yield {"calls": {"id": next((name for name, each in FORMS.items() if each == form), form)}}
     yield {"calls": {"id": "nine-alphanumeric"}}
 
@@ -257,7 +257,9 @@ def _wanted_form(said: str) -> str:
 
 def _fill_content(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
     empty = re.search(
-        r"empty|blank|whitespace|at least|minimum|too short|length|parts?\b", refusal.said, re.IGNORECASE
+        r"empty|blank|whitespace|at least|minimum|too short|length|parts?\b",
+        refusal.search_text,
+        re.IGNORECASE,
     )
     if not empty and dialect.calls.content == "null":
         yield {"calls": {"content": "empty"}}
@@ -269,7 +271,7 @@ def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
     images = [each for each in refusal.images if each not in dialect.images.without]
     if not images:
         return
-    said = refusal.said
+    said = refusal.search_text
     if not _UNREAD.search(said):
         numbers = [int(each.replace(",", "").replace("_", "")) for each in _NUMBER.findall(said)]
         limits = [each for each in numbers if 0 < each < len(images)]
@@ -291,7 +293,7 @@ def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
 
 
 def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    if "description" in refusal.said and (most := _most(refusal.said)) >= LEAST_DESCRIPTION:
+    if "description" in refusal.search_text and (most := _most(refusal.search_text)) >= LEAST_DESCRIPTION:
         yield {"tools": {"longest": most}}
         return
     yield {"tools": {"schema": "plain"}}
@@ -301,24 +303,24 @@ def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterato
     """Without the tool that is named; where none is, without those whose schemas are not simple.
 
     Where there are too many, without the last ones."""
-    tools = _tool_parameters(refusal.sent)
+    tools = _tool_parameters(refusal.body_data)
     order = list(tools)
     many = re.search(
         r"\b(?:tools|functions)'?:? .{0,20}too (?:long|many)|(?:too many|\d) (?:tools|functions)",
-        refusal.said,
+        refusal.search_text,
         re.IGNORECASE,
     )
-    if many and 0 < (most := _most(refusal.said)) < len(order):
+    if many and 0 < (most := _most(refusal.search_text)) < len(order):
         gone = [f"{name}:{refusal.tools[name]}" for name in order[most:] if name in refusal.tools]
         yield {"tools": {"without": gone}}
     named: list[str] = []
     for match in re.finditer(
-        r"(?:tools|function_?declarations|functions)\D{0,3}(\d{1,3})\b", refusal.said, re.I
+        r"(?:tools|function_?declarations|functions)\D{0,3}(\d{1,3})\b", refusal.search_text, re.I
     ):
-        if int(match[1]) < len(order) and "maximum" not in refusal.said.lower():
+        if int(match[1]) < len(order) and "maximum" not in refusal.search_text.lower():
             named = [order[int(match[1])]]
-    quoted = set(re.findall(r"[`'\"]([\w.-]+)[`'\"]", refusal.said))
-    quoted |= set(re.findall(r"(?:tool|function)s? ([\w.-]+)", refusal.said, re.IGNORECASE))
+    quoted = set(re.findall(r"[`'\"]([\w.-]+)[`'\"]", refusal.search_text))
+    quoted |= set(re.findall(r"(?:tool|function)s? ([\w.-]+)", refusal.search_text, re.IGNORECASE))
     named = [name for name in order if name in quoted] or named
     named = named or [name for name, schema in tools.items() if not is_plain(schema)]
     if wanted := [f"{name}:{refusal.tools[name]}" for name in named if name in refusal.tools]:
@@ -348,10 +350,10 @@ def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
     """A smaller limit where the refusal names one, else the limit under another name, or under none."""
-    said = refusal.said
+    said = refusal.search_text
     fields = ("max_tokens", "max_completion_tokens", "max_output_tokens", dialect.limits.output_name)
-    name = next((each for each in fields if isinstance(refusal.sent.get(each), int)), "")
-    asked = refusal.sent.get(name) or 0
+    name = next((each for each in fields if isinstance(refusal.body_data.get(each), int)), "")
+    asked = refusal.body_data.get(name) or 0
     numbers = [int(each.replace(",", "").replace("_", "")) for each in _NUMBER.findall(said)]
     smaller = [each for each in numbers if 16 <= each < asked]
     if smaller and not rule.format:
@@ -376,7 +378,7 @@ def _drop_field(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
         ways = [each for each in dialect.thinks(refusal.model).ways if not dialect.lacks(each)]
         name = ways[0] if ways else ""
     elif name == "lowest":
-        wanted = next((each for each in ("none", "minimal", "low") if f"'{each}'" in refusal.said), "")
+        wanted = next((each for each in ("none", "minimal", "low") if f"'{each}'" in refusal.search_text), "")
         name = f"effort {wanted}" if wanted else ""
     if name:
         yield {"limits": {"without": [name]}}
@@ -384,8 +386,8 @@ def _drop_field(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
     if rule.field:
         return
     kept = {"model", "messages", "input", "stream", "tools", "system", "instructions", "max_tokens"}
-    for each in refusal.sent:
-        if each not in kept and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", refusal.said):
+    for each in refusal.body_data:
+        if each not in kept and re.search(rf"(?<!\w){re.escape(each)}(?!\w)", refusal.search_text):
             yield {"limits": {"without": [each]}}
 
 

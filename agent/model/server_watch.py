@@ -68,7 +68,7 @@ class ServerFacts:
         known = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(other, **{name: value for name, value in known.items() if value is not None})
 
-    def completed(self, info: ModelInfo, chosen: ModelInfo) -> ModelInfo:
+    def complete(self, info: ModelInfo, chosen: ModelInfo) -> ModelInfo:
         """`info` with what the server says in its place, except for what the settings say (`chosen`)."""
         values = {
             each.name: value
@@ -270,18 +270,18 @@ class ServerWatches:
             self._watches[target.base_url] = ServerWatch(target.base_url, target.request_headers())
         return self._watches[target.base_url]
 
-    def watched(self, target: Target) -> WatchedModel | None:
+    def watch_target(self, target: Target) -> WatchedModel | None:
         """A target with the watch over its server."""
         return None if (watch := self.of(target)) is None else WatchedModel(self, watch, target)
 
-    async def informed(self, target: Target) -> Target:
+    async def inform(self, target: Target) -> Target:
         """A target with what its server says of the model, where the settings say nothing."""
         watch = self.of(target)
         if watch is None:
             return target
         target = self._plain.setdefault(target.label, target)
         facts = await watch.facts(target.model)
-        info = facts.completed(target.info, target.chosen)
+        info = facts.complete(target.info, target.chosen)
         if facts.tools is False and not target.mode_chosen:
             return replace(target, info=info, tool_mode="text", untooled=True)
         return replace(target, info=info)
@@ -303,7 +303,7 @@ class WatchedModel:
         """The model as its server describes it now, if it was restarted and says something else."""
         if not await self._watch.was_restarted():
             return None
-        before, self.target = self.target, await self._watches.informed(self.target)
+        before, self.target = self.target, await self._watches.inform(self.target)
         return None if self.target == before else self.target
 
     async def other(self, model: str) -> Target | None:
@@ -311,7 +311,7 @@ class WatchedModel:
         if not await self._watch.lists(self.target.model, model):
             return None
         alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False)
-        return await self._watches.informed(alone)
+        return await self._watches.inform(alone)
 
     @property
     def may_drop_tools(self) -> bool:

@@ -158,7 +158,7 @@ class Wire:
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
         """The wire form of the tools; empty if the mode does not use the format's field for them."""
-        return self.format.tools(prepare_tools(self.mode.offered(tools), dialect), dialect)
+        return self.format.tools(prepare_tools(self.mode.native_tools(tools), dialect), dialect)
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
         """The JSON schema that binds the whole reply, or None."""

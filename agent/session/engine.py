@@ -52,7 +52,7 @@ class Engine:
     begins by itself, except after an interrupt, when the queue is left alone.
     """
 
-    lost = False
+    is_lost = False
     """Whether the process behind it has ended, so that nothing can be asked of it any more."""
 
     def __init__(
@@ -175,9 +175,9 @@ class Engine:
             effort.choose(text)
         except ValueError as error:
             raise HermesError(f"There is no effort “{printable(text)[:40]}”; {error}.") from None
-        await self.session.add("notice", effort.told, effort.record())
+        await self.session.add("notice", effort.notice_text, effort.record())
         self.stream.emit(EffortChanged(effort=effort.word))
-        self.stream.emit(Noticed(kind="info", text=effort.told))
+        self.stream.emit(Noticed(kind="info", text=effort.notice_text))
         return effort.word
 
     async def watch(self, on: bool) -> None:
@@ -335,7 +335,7 @@ class Engine:
         """Stop what runs and close everything, in order; one failure does not keep the rest open."""
         self.interrupt()
         await self.idle()
-        await self.history.under_way.settled()
+        await self.history.under_way.wait()
         errors = [
             error for close in reversed(self._closers) if (error := await _close_safely(close)) is not None
         ]

@@ -72,7 +72,7 @@ class PendingRequests:
         self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
     ) -> PersonAnswer:
         """Put a question to the person. Declined at once when nobody is there."""
-        return await self.put(
+        return await self.ask_person(
             QuestionAsked, agent, question=question, choices=tuple(choices), allow_freetext=allow_freetext
         )
 
@@ -83,17 +83,17 @@ class PendingRequests:
 
         Expired at once when nobody is there.
         """
-        return await self.put(
+        return await self.ask_person(
             ApprovalAsked,
             agent,
             tool=action.tool,
-            headline=self._known(action.headline()),
-            reasons=tuple(self._known(reason) for reason in verdict.reasons),
-            parts=tuple(replace(part, text=self._known(part.text)) for part in verdict.parts),
-            touches=tuple(self._known(path) for path in impact.touches),
+            headline=self._mask(action.headline()),
+            reasons=tuple(self._mask(reason) for reason in verdict.reasons),
+            parts=tuple(replace(part, text=self._mask(part.text)) for part in verdict.parts),
+            touches=tuple(self._mask(path) for path in impact.touches),
             network=impact.network,
             sandbox=impact.sandbox,
-            rule="" if verdict.once else self._known(rule_words(action)),
+            rule="" if verdict.once else self._mask(rule_words(action)),
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
@@ -101,16 +101,16 @@ class PendingRequests:
 
         Expired at once when nobody is there.
         """
-        goals = tuple(self._known(goal) for goal in forecast.goals)
+        goals = tuple(self._mask(goal) for goal in forecast.goals)
         told = replace(forecast, goals=goals)
-        return await self.put(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
+        return await self.ask_person(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
 
     async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
         """Ask the person what to do about a ceiling; `again` is the new one that is offered.
 
         Expired at once when nobody is there.
         """
-        return await self.put(
+        return await self.ask_person(
             CeilingAsked,
             agent,
             owner=reached.owner,
@@ -122,7 +122,7 @@ class PendingRequests:
             setting=reached.setting,
         )
 
-    async def put(self, kind: type[Asked], agent: str = "main", **fields: Any) -> Any:
+    async def ask_person(self, kind: type[Asked], agent: str = "main", **fields: Any) -> Any:
         """Put a question of any kind to the person, and wait for the reply; `fields` are those of the kind.
 
         Where nobody is there it is answered at once, as the kind says.
@@ -147,7 +147,7 @@ class PendingRequests:
             self._emit(RequestResolved(agent=agent, id=request.id, outcome=request.outcome(result), by=by))
         return result
 
-    def _known(self, text: str) -> str:
+    def _mask(self, text: str) -> str:
         return mask_known(text, self._secrets)
 
     def cancel_all(self, agent: str = "") -> None:

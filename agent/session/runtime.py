@@ -239,7 +239,7 @@ async def _assemble(
         *waiting,
         *talk.told,
     ]
-    told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
+    told += [*permission_problems(gate.policy), *kinds.notices(), *kept_back(session)]
     announce(
         base.stream,
         session,

@@ -43,13 +43,13 @@ class EventStream:
             )
         return self._by_type[kind]
 
-    def numbered(self, event: Event) -> Event:
+    def number_event(self, event: Event) -> Event:
         """The event with the next number; nobody hears of it."""
         return event if self.number is None else replace(event, seq=self.number())
 
     def emit(self, event: Event) -> None:
         """Number the event and hand it on. Must be called on the event loop."""
-        event = self.numbered(event)
+        event = self.number_event(event)
         for listener in self._listeners_of(type(event)):
             try:
                 listener(event)

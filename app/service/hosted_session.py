@@ -281,7 +281,7 @@ class HostedSession:
         for event in early:
             self._keep(event)
         for event in missed:
-            self._keep(self.client.stream.numbered(event))
+            self._keep(self.client.stream.number_event(event))
         waiting = without_said(waiting_of(told), missed)
         if waiting:
             database = self.client.session.store.database

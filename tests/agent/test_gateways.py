@@ -188,7 +188,7 @@ def test_trouble_of_the_gateway_itself_is_not_told_as_the_persons(
         provider="near", base_url="http://g/v1", key_hint="NEAR_KEY", api_key="abcd", stall_timeout=9
     )
     body = json.dumps({"error": {"message": words}}).encode()
-    told = str(failures.refused(status, {}, body))
+    told = str(failures.refusal_error(status, {}, body))
     assert ("whoever runs the gateway" in told) is not ours
     assert ("NEAR_KEY" in told or "choose one it offers" in told) is ours
 
@@ -202,5 +202,5 @@ def test_a_gateway_that_breaks_down_without_a_key_is_told_with_its_variable(
     failures = Failures(
         provider=provider, base_url="http://g/v1", key_hint="NEAR_KEY", api_key=key, stall_timeout=9
     )
-    told = str(failures.refused(500, {}, b"Internal Server Error"))
+    told = str(failures.refusal_error(500, {}, b"Internal Server Error"))
     assert ("no key was sent, as NEAR_KEY is not set" in told) is named and "try again later" in told

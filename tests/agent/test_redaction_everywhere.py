@@ -186,7 +186,7 @@ async def test_a_provider_that_repeats_secrets_is_not_repeated(tmp_path: Path) -
         provider="p", base_url="https://h/v1", key_hint="K", api_key="k" * 20, stall_timeout=1.0
     )
     body = json.dumps({"error": {"message": f"bad {TOKEN} in postgres://a:hunter22@db/x"}}).encode()
-    told = str(failures.refused(400, {}, body))
+    told = str(failures.refusal_error(400, {}, body))
     assert TOKEN not in told and "hunter22" not in told and "bad" in told
 
 

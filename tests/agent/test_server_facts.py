@@ -83,10 +83,10 @@ def test_only_a_server_with_one_model_for_all_names_means_it_by_any_name() -> No
 def test_settings_come_first_and_what_the_server_told_is_marked() -> None:
     known = ModelInfo(context_window=1_000, input_price=2.0)
     chosen = ModelInfo(context_window=1_000)
-    info = ServerFacts(context_window=9_000, max_output=500).completed(known, chosen)
+    info = ServerFacts(context_window=9_000, max_output=500).complete(known, chosen)
     assert (info.context_window, info.max_output, info.input_price) == (1_000, 500, 2.0)
     assert info.told == {"max_output"}
-    assert ServerFacts().completed(known, UNKNOWN) == known
+    assert ServerFacts().complete(known, UNKNOWN) == known
 
 
 def prepared(b: Bench, model: str, more: str = "", format_name: str = "chat") -> None:

@@ -211,7 +211,7 @@ def _judge(scheduler: Scheduler, server_side: Storm, found: Findings) -> None:
 
 async def _misrecorded(spending: Spending, scheduler: Scheduler) -> int:
     """Tokens that stand in the store and in no tally, or the other way round; counted and assumed apart."""
-    await spending.settled()
+    await spending.wait_for_writes()
     sums = await spending.database.read(lambda connection: request_table.sums(connection, None))
     tallies = [run.tally for run in scheduler.runs()]
     counted = sum(each.input + each.output for each in sums if each.counted)

@@ -74,7 +74,7 @@ class TerminalHead:
 
     @property
     def is_there(self) -> bool:
-        return self.client is not None and not self.client.lost
+        return self.client is not None and not self.client.is_lost
 
     async def attach(self) -> None:
         """Come in, after leaving in whatever way."""
@@ -90,7 +90,7 @@ class TerminalHead:
         """As with `/detach`, or as a terminal notices that the service has ended."""
         client, self.client = self.client, None
         if client is not None:
-            if client.lost:
+            if client.is_lost:
                 self.given_back += client.queue
             await client.aclose()
             # Killed while the terminal left: nobody said that these have arrived.

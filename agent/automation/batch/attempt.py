@@ -76,7 +76,7 @@ class BatchJudge:
         except HermesError as error:
             return CheckResult("judge", None, str(error))
         finally:
-            await spending.settled()
+            await spending.wait_for_writes()
 
 
 _CACHE = 2048

@@ -134,7 +134,7 @@ class _Builder:
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if key_node.tag == _TAG + "merge":
-                data |= self._merged(value_node, path)
+                data |= self._merge_sources(value_node, path)
         own: set[str] = set()
         for key_node, value_node in node.value:
             if key_node.tag != _TAG + "merge":
@@ -154,7 +154,8 @@ class _Builder:
         entry = (*path, key)
         if key in own:
             first = self._keys[entry].line
-            message = f"`{short_text(dotted_key(entry))}` is given twice; the one on line {first} counts. Remove one."
+            name = short_text(dotted_key(entry))
+            message = f"`{name}` is given twice; the one on line {first} counts. Remove one."
             self._report(message, _place(key_node), entry)
             return
         try:
@@ -164,7 +165,7 @@ class _Builder:
         except _UnusableValueError as refused:
             self._report(f"`{short_text(dotted_key(entry))}` {refused.message}", refused.place, entry)
 
-    def _merged(self, source: Node, path: Path) -> dict[str, Any]:
+    def _merge_sources(self, source: Node, path: Path) -> dict[str, Any]:
         """What YAML's `<<` brings in; of several mappings the first one that has a key wins."""
         from tools.kit.yaml_text import MappingNode, SequenceNode
 

@@ -121,8 +121,8 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
     if not kept or after.data != expected:
         lines = "\n".join(_block(path, value, 0))
         raise ConfigError(
-            f"`{dotted_key(path)}` cannot be set without disturbing the file. Set it by hand; the lines are:\n"
-            + lines
+            f"`{dotted_key(path)}` cannot be set without disturbing the file. "
+            f"Set it by hand; the lines are:\n{lines}"
         )
     return _encode(edited, content)
 

@@ -660,14 +660,14 @@ class SocketTasks:
         A task that is cancelled before its first step never enters the `with` it begins with.
         """
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def finish(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             for each in owned:
                 each.close()
 
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(finish)
         return task
 
     def cancel(self) -> None:

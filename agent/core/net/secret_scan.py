@@ -44,7 +44,7 @@ class SecretScan:
             texts += [unquote_to_bytes(data), unquote_to_bytes(data.replace(b"+", b" "))]
         return next((name for form, name in self._forms if any(form in text for text in texts)), None)
 
-    def begun(self, data: bytes, least: int) -> int:
+    def partial_length(self, data: bytes, least: int) -> int:
         """How many bytes at the end of `data`, `least` or more, may be the beginning of a secret."""
         tail = data[-self.longest :]
         most = self._beginning(tail, least)
@@ -94,7 +94,7 @@ class SecretStream:
         if (name := self._scan.find(known)) is not None:
             self._past = self._held = b""
             return b"", name
-        leaves = held[: len(held) - min(len(held), self._scan.begun(known, self._least))]
+        leaves = held[: len(held) - min(len(held), self._scan.partial_length(known, self._least))]
         self._held = held[len(leaves) :]
         self._past = (self._past + leaves)[-self._scan.longest :] if self._scan.longest else b""
         return leaves, None

@@ -198,7 +198,7 @@ class BranchPaths:
         self._paths: dict[str, list[Lineage]] = {}
         """Of each session, the paths of such branches."""
 
-    def held(
+    def select_nodes(
         self, connection: sqlite3.Connection, nodes: Sequence[int], *, patience: float = PATIENCE
     ) -> list[int] | None:
         """Those of `nodes` that lie on such a branch, in the order given.

@@ -195,7 +195,7 @@ class Database:
         write = _Write(work)
         self._writes.append(write)
 
-        def settled(connection: sqlite3.Connection) -> Any:
+        def finish_write(connection: sqlite3.Connection) -> Any:
             # An earlier one may have taken it along.
             while not write.over:
                 self._commit_together(connection)
@@ -203,7 +203,7 @@ class Database:
                 raise write.error
             return write.value
 
-        return await self._run(settled)
+        return await self._run(finish_write)
 
     def write_along(self, work: Work[Any]) -> None:
         """Let `work` be part of the next transaction that writes, or of a last one when this is closed.

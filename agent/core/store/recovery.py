@@ -175,7 +175,7 @@ class Recovery:
     results: tuple[Node, ...]
 
     @property
-    def changed(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether anything had to be done."""
         return self.message is not None or bool(self.results)
 

@@ -217,7 +217,7 @@ async def on_branches(database: Database, paths: BranchPaths, found: list[int]) 
     """Those that lie on a branch that is asked for."""
     held = None if found else []
     while held is None:
-        held = await database.read(partial(paths.held, nodes=found))
+        held = await database.read(partial(paths.select_nodes, nodes=found))
     return held
 
 

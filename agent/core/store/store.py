@@ -391,7 +391,7 @@ class Store:
         """Keep the message that is being streamed. Each save costs a sync: once a second is plenty."""
         await self._database.write(lambda c: recovery.save_draft(c, session, head, text, reasoning))
 
-    async def unfinished(self, session: str) -> tuple[Unfinished, ...]:
+    async def unfinished_branches(self, session: str) -> tuple[Unfinished, ...]:
         """The branches a killed process left open."""
         return await self._database.read(lambda c: recovery.unfinished_branches(c, session))
 

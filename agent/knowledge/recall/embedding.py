@@ -125,7 +125,7 @@ class EndpointEmbedder:
         except DoorError as error:
             raise EmbeddingError(f"{self.space} makes no vectors: {error}") from error
         if answer.status >= 300:
-            raise EmbeddingError(str(failures.refused(answer.status, answer.headers, answer.body)))
+            raise EmbeddingError(str(failures.refusal_error(answer.status, answer.headers, answer.body)))
         try:
             return _vectors(json.loads(answer.body), len(texts))
         except (ValueError, RecursionError) as error:

@@ -41,7 +41,7 @@ class CallIds:
         self._newest = {call.id: given for call, given in zip(calls, made, strict=True)}
         return made
 
-    def answered(self, call_id: str) -> str | None:
+    def result_id(self, call_id: str) -> str | None:
         """The id of a call of the newest message, for its result; None if it made no such call."""
         return self._newest.get(call_id)
 

@@ -58,7 +58,7 @@ class Codec(Protocol):
         """The message in the words of the mode. Pure: the same message gives the same one."""
         ...
 
-    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         """The tools for the format's own field; none if the mode does not use it."""
         ...
 
@@ -98,7 +98,7 @@ class HoldBack:
         return bool(self._held)
 
     @property
-    def held(self) -> str:
+    def text(self) -> str:
         """What is being held back."""
         return "".join(self._held) or (self._head or "") + self._tail
 

@@ -39,7 +39,7 @@ class NativeCodec:
         """The message as it is."""
         return message
 
-    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         return tools
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
@@ -91,14 +91,14 @@ class NativeDecoder:
         shown = [delta for part in self._think.finish() for delta in self._part(*part)]
         shown += self._unfinished_thought()
         done = self._calls.finish()
-        held = self._hold.held
+        held = self._hold.text
         if held:
             rest, done = self._settle(held, done)
             shown += self._say(rest)
         text = "".join(self._text)
         if not done.calls and not text.strip() and (found := self._in_thought()):
             self._reasoning = [found.lead]
-            done = self._assembled(found.calls)
+            done = self._assemble(found.calls)
         if done.calls:
             text = text.rstrip()
         return shown, DecodedReply(
@@ -113,7 +113,7 @@ class NativeDecoder:
         """What must be shown of the held text, and the calls of the reply."""
         if (reply := read_harmony(held)) and (calls := find_in_harmony(reply, self._tools)) is not None:
             self._reasoning.append(reply.reasoning)
-            return reply.text, done if done.calls else self._assembled(calls)
+            return reply.text, done if done.calls else self._assemble(calls)
         found = self._read(held)
         if found is None and (thought := behind_thought(held)):
             # Reasoning without an opening tag that spoke of a call, and the answer behind it.
@@ -137,9 +137,9 @@ class NativeDecoder:
         found = find_calls(held, self._tools)
         if found is None:
             return None
-        return found.lead, self._assembled(found.calls)
+        return found.lead, self._assemble(found.calls)
 
-    def _assembled(self, found: Sequence[ToolCall]) -> Assembled:
+    def _assemble(self, found: Sequence[ToolCall]) -> Assembled:
         """Calls read from text, with ids of their own."""
         calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found)
         repairs = ("A tool call written as text was read as a call.",) if calls else ()
@@ -161,7 +161,7 @@ class NativeDecoder:
     def _unfinished_thought(self) -> list[Delta]:
         """A tag in the middle of an answer that is never closed was only spoken of."""
         tag, begin = self._thought
-        if not self._think.inside or not (self._text or self._hold.held.strip()):
+        if not self._think.inside or not (self._text or self._hold.text.strip()):
             return []
         text = tag + "".join(self._reasoning[begin:])
         del self._reasoning[begin:]
@@ -169,7 +169,7 @@ class NativeDecoder:
 
     def _take_as_reasoning(self) -> None:
         """All text so far turns out to be reasoning, unless the provider sent reasoning apart from it."""
-        before = "".join(self._text) + self._hold.held
+        before = "".join(self._text) + self._hold.text
         if not before.strip() or not self._reasoning:
             self._reasoning.append(before.strip())
             self._text.clear()

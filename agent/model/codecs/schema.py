@@ -56,7 +56,7 @@ class JsonStringReader:
         at = 0
         while at < len(text) and not self.closed:
             if self._escape:
-                out.append(self._escaped(text[at]))
+                out.append(self._read_escape(text[at]))
                 at += 1
             elif plain := self._PLAIN.match(text, at):
                 out.append(self._lone() + plain.group())
@@ -74,7 +74,7 @@ class JsonStringReader:
         """What is left of a string that was cut off."""
         return self._lone()
 
-    def _escaped(self, char: str) -> str:
+    def _read_escape(self, char: str) -> str:
         self._escape += char
         if self._escape[1] != "u":
             sequence, self._escape = self._escape, ""
@@ -157,9 +157,9 @@ class SchemaDecoder:
                 cut = () if self._reader.closed else ("The answer ended before its JSON was complete.",)
                 return rest, self._reply("".join(self._shown), repairs=cut)
             case _State.CALL:
-                return [], self._called(whole)
+                return [], self._read_call(whole)
             case _:
-                reply = self._parse(whole) or self._rescued(whole) or self._leftover(whole)
+                reply = self._parse(whole) or self._rescue_calls(whole) or self._leftover(whole)
                 return self._show(reply.text), reply
 
     def _feed_head(self) -> list[Delta]:
@@ -189,7 +189,7 @@ class SchemaDecoder:
         self._shown.append(text)
         return [TextDelta(text)]
 
-    def _called(self, whole: str) -> DecodedReply:
+    def _read_call(self, whole: str) -> DecodedReply:
         """The call whose name and arguments came in the agreed order."""
         raw = whole[self._arguments_at :].strip()
         try:
@@ -228,7 +228,7 @@ class SchemaDecoder:
             return self._reply(without_surrogates(texts[0])) if whole_text else None
         return self._call(name, json.dumps(arguments, ensure_ascii=False))
 
-    def _rescued(self, whole: str) -> DecodedReply | None:
+    def _rescue_calls(self, whole: str) -> DecodedReply | None:
         """Calls in one of the other forms models use when a server ignores the schema."""
         found = find_calls(whole, self._tools)
         if found is None:
@@ -297,7 +297,7 @@ class SchemaCodec:
             role, content = "user", f"{RESULT_HEAD}\n{flat_result(content)}\n\n{NEXT_STEP}"
         return Message(role, content, model=message.model)
 
-    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         """None: the tools are part of the system prompt."""
         return ()
 

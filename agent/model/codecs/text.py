@@ -69,7 +69,7 @@ class TextCodec:
             content = "\n".join([content, *map(_written_call, message.tool_calls)]).strip()
         return Message(role, content, model=message.model)
 
-    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
         """None: the tools are part of the system prompt."""
         return ()
 

@@ -137,7 +137,7 @@ class AnthropicFramer:
         return self._loop_thinks is not False or self._thinks.always
 
     def _result(self, message: Message) -> Frame:
-        call_id = self._ids.answered(message.call_id)
+        call_id = self._ids.result_id(message.call_id)
         content = never_blank(message.content, "tool")
         if call_id is None:
             return _frame({"type": "text", "text": content}, "user")

@@ -105,7 +105,7 @@ class ChatFramer:
         content: str | None = message.content if message.content.strip() else EMPTY[message.role]
         wire: dict[str, Any] = {"role": message.role, "content": content}
         if message.role == "tool":
-            wire = {"role": "tool", "tool_call_id": self._answered(message.call_id), "content": content}
+            wire = {"role": "tool", "tool_call_id": self._result_id(message.call_id), "content": content}
             if self._dialect.calls.named:
                 wire["name"] = self._names.get(message.call_id) or "tool"
         elif message.role == "assistant":
@@ -138,8 +138,8 @@ class ChatFramer:
     def _give_ids(self, calls: Sequence[ToolCall]) -> list[str]:
         return self._ids.add(calls) if self._ids is not None else [_wire_id(call.id) for call in calls]
 
-    def _answered(self, call_id: str) -> str:
-        given = self._ids.answered(call_id) if self._ids is not None else None
+    def _result_id(self, call_id: str) -> str:
+        given = self._ids.result_id(call_id) if self._ids is not None else None
         return given or _wire_id(call_id)
 
 

@@ -92,7 +92,7 @@ class ResponsesFramer:
         return True
 
     def _result(self, message: Message) -> Frame:
-        call_id = self._ids.answered(message.call_id)
+        call_id = self._ids.result_id(message.call_id)
         content = never_blank(message.content, "tool")
         if call_id is None:
             return Frame(compact(_message_item("user", "input_text", content)), "user")

@@ -65,17 +65,17 @@ def pull(
         partial.truncate(weights.size)
         _check_room(weights, folder, partial.size)
 
-        def fetched(done: int) -> None:
+        def report_fetch(done: int) -> None:
             listener.progress(Progress("fetch", done, weights.size))
 
-        fetched(partial.size)
-        _fetch(weights, partial, listener, "hub" if weights.url else source, fetched, stop, again)
+        report_fetch(partial.size)
+        _fetch(weights, partial, listener, "hub" if weights.url else source, report_fetch, stop, again)
 
-        def verified(done: int) -> None:
+        def report_verify(done: int) -> None:
             check_stop(stop)
             listener.progress(Progress("verify", done, weights.size))
 
-        if partial.digest(verified) != weights.sha256:
+        if partial.digest(report_verify) != weights.sha256:
             partial.discard()
             raise HermesError(
                 f"The fetched file is not {weights.title}: its SHA-256 is wrong. It was deleted. {again}"

@@ -245,7 +245,7 @@ class AnswerReader:
         self.model = self.model or _model_in(data)
         deltas = self._reader.read(data)
         if self._reader.failed:
-            raise self._failures.cut(self._reader.failed)
+            raise self._failures.cut_error(self._reader.failed)
         if self._kind == "document" or self._reader.over:
             deltas += self._end()
         return deltas
@@ -264,7 +264,7 @@ class AnswerReader:
         if not self._saw_event and self._head.strip() and not self._is_event_stream:
             found = self._head[:200].decode("utf-8", "replace")
             raise self._failures.bad_reply("something that is no answer", found)
-        raise self._failures.cut()
+        raise self._failures.cut_error()
 
     def _end(self) -> list[Delta]:
         self.over = True

@@ -55,7 +55,7 @@ class _Block:
     def kind(self) -> str:
         return str(self.start.get("type", ""))
 
-    def joined(self, name: str) -> str:
+    def join_pieces(self, name: str) -> str:
         return "".join(self.pieces.get(name, ()))
 
 
@@ -167,9 +167,9 @@ class BlockReader:
             return [] if block.pieces.get("partial_json") else [CallFragment(block.call, arguments="{}")]
         sealed = dict(block.start)
         if block.kind == "thinking":
-            sealed["thinking"] = block.joined("thinking")
-            sealed["signature"] = block.joined("signature") or _text(block.start.get("signature"))
-        elif written := block.joined("partial_json"):
+            sealed["thinking"] = block.join_pieces("thinking")
+            sealed["signature"] = block.join_pieces("signature") or _text(block.start.get("signature"))
+        elif written := block.join_pieces("partial_json"):
             try:
                 sealed["input"] = json.loads(written)
             except (ValueError, RecursionError):

@@ -197,11 +197,11 @@ class FormatClient:
                     await opened.close()
                 if isinstance(error, _RefusedError):
                     error = await asyncio.to_thread(
-                        self._failures.refused, error.status, error.headers, error.body, dialect
+                        self._failures.refusal_error, error.status, error.headers, error.body, dialect
                     )
                 if not isinstance(error, ModelError):
                     raise
-                request = await self._repaired(request, dialect, body, error, trial)
+                request = await self._repair_request(request, dialect, body, error, trial)
                 continue
             spoken.learn(trial.learned)
             trial.learned.clear()
@@ -210,7 +210,7 @@ class FormatClient:
                 request.told(request, body, dialect.deviation())
             return opened, deltas
 
-    async def _repaired(
+    async def _repair_request(
         self, request: ModelRequest, dialect: Dialect, body: bytes, error: ModelError, trial: RequestTrial
     ) -> ModelRequest:
         """The request in another form. Raises `error` where none is left that may be taken."""
@@ -230,7 +230,7 @@ class FormatClient:
         for repair in await asyncio.to_thread(lambda: list(repairs_for(dialect, refusal))):
             if repair.key in trial.tried or trial.sendings >= MOST_SENDINGS:
                 continue
-            other = dialect.changed(repair.change)
+            other = dialect.apply_change(repair.change)
             if other.tools.mode != dialect.tools.mode:
                 # How the reply is read depends on it: the reader of the reply has to ask again.
                 if request.tools:

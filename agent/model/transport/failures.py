@@ -261,7 +261,7 @@ class Failures:
     secrets: tuple[str, ...] = ()
     """Further texts that are never repeated."""
 
-    def refused(
+    def refusal_error(
         self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
     ) -> ModelError:
         """The server answered with an HTTP status other than success. Slow at first: expressions are read."""
@@ -286,7 +286,7 @@ class Failures:
         wait = asked_wait({}, 429, complaint.text) if limited else None
         return self._error(complaint, complaint.status, wait, dialect)
 
-    def cut(self, reason: str = "") -> ModelError:
+    def cut_error(self, reason: str = "") -> ModelError:
         """The answer ended too early."""
         because = f" ({self.clean(reason)})" if reason else ""
         return ModelError(
@@ -334,7 +334,7 @@ class Failures:
             )
         if "DecodingError" in names:
             return self.bad_reply("an answer that cannot be decompressed")
-        return self.cut("connection lost")
+        return self.cut_error("connection lost")
 
     @property
     def address(self) -> str:

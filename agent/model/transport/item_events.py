@@ -96,10 +96,10 @@ class ItemReader:
                 self._summaries += 1
                 return self._reasoning("\n\n") if self._summaries > 1 else []
             case "response.function_call_arguments.delta":
-                return self._argued(self._item(event), event.get("delta"))
+                return self._add_arguments(self._item(event), event.get("delta"))
             case "response.function_call_arguments.done":
                 item = self._item(event)
-                return [] if item.written or item.done else self._argued(item, event.get("arguments"))
+                return [] if item.written or item.done else self._add_arguments(item, event.get("arguments"))
             case "response.output_item.added":
                 stated = _dict(event.get("item"))
                 return self._begin(self._open_item(event, stated), stated)
@@ -193,7 +193,7 @@ class ItemReader:
             case "function_call":
                 deltas = self._begin(item, stated)
                 if not item.written:
-                    deltas += self._argued(item, stated.get("arguments"))
+                    deltas += self._add_arguments(item, stated.get("arguments"))
                 return deltas
             case "reasoning":
                 shown: list[Delta] = []
@@ -257,7 +257,7 @@ class ItemReader:
         text = self._halves.whole(_string(text), "reasoning")
         return [ReasoningDelta(text)] if text else []
 
-    def _argued(self, item: _Item, text: Any) -> list[Delta]:
+    def _add_arguments(self, item: _Item, text: Any) -> list[Delta]:
         if item.number < 0:
             self._count_call(item)
         text = self._halves.whole(_string(text), item.number)

@@ -61,7 +61,7 @@ class KeyPool:
             except ModelError as error:
                 if begun or error.kind not in REFUSALS:
                     raise
-                self._refused(key, error)
+                self._handle_refusal(key, error)
                 refusals.append(error)
         raise self._worst(refusals)
 
@@ -76,7 +76,7 @@ class KeyPool:
         awake = [key for key in order if key.rests_until <= now]
         return awake or [min(order, key=lambda key: key.rests_until)]
 
-    def _refused(self, key: _Key, error: ModelError) -> None:
+    def _handle_refusal(self, key: _Key, error: ModelError) -> None:
         if error.kind in LASTING:
             if key.rests_until != float("inf"):
                 self._tell(f"{key.variable} is not used any more in this session: {error}")

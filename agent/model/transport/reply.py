@@ -89,13 +89,13 @@ class ModelReply:
 class ReplyListener(Protocol):
     """Hears how a reply comes about. All methods return quickly."""
 
-    def started(self, route: ModelRoute, attempt: int) -> None:
+    def start(self, route: ModelRoute, attempt: int) -> None:
         """A request leaves; `attempt` counts from 1 on each route."""
 
-    def shown(self, delta: Delta) -> None:
+    def show(self, delta: Delta) -> None:
         """Something to show. It belongs to the reply only if no `cut` follows."""
 
-    def cut(self, reason: str) -> None:
+    def discard(self, reason: str) -> None:
         """What was shown since `started` came to nothing."""
 
     def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
@@ -147,7 +147,7 @@ async def _attempt(
     route: ModelRoute, request: ModelRequest, listener: ReplyListener, attempt: int
 ) -> ModelReply:
     """One request on one route. Raises `ModelError`, after telling the listener what came to nothing."""
-    listener.started(route, attempt)
+    listener.start(route, attempt)
     reader = _ReplyReader(route, listener, request)
     try:
         async with _closing(route.client.stream(request)) as deltas:
@@ -157,7 +157,7 @@ async def _attempt(
         return await reader.reply()
     except ModelError as error:
         if reader.has_shown:
-            listener.cut(str(error))
+            listener.discard(str(error))
         raise
 
 
@@ -266,7 +266,7 @@ class _ReplyReader:
         for delta in deltas:
             if not isinstance(delta, UsageDelta | AnsweredDelta | ReplyEnd):
                 self.has_shown = True
-                self._listener.shown(delta)
+                self._listener.show(delta)
 
 
 def _decode_safely(read: Callable[[], T]) -> T:

@@ -283,7 +283,7 @@ class Throttle:
             self._opens = now + self.gap
             return now
 
-    def refused(self, admitted: float, retry_after: float | None = None) -> None:
+    def record_refusal(self, admitted: float, retry_after: float | None = None) -> None:
         """A request that was admitted at that moment came too early for the provider."""
         now = self._clock()
         if admitted > self._slowed:
@@ -293,7 +293,7 @@ class Throttle:
         wait = max(self.gap, min(retry_after or 0.0, LONGEST_WAIT))
         self._opens = max(self._opens, now + wait)
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         """A request got its answer."""
         self.gap *= RECOVERY
         if self.gap < NO_GAP:
@@ -306,8 +306,8 @@ class NoThrottle(Throttle):
     async def admit(self) -> float:
         return 0.0
 
-    def refused(self, admitted: float, retry_after: float | None = None) -> None:
+    def record_refusal(self, admitted: float, retry_after: float | None = None) -> None:
         pass
 
-    def answered(self) -> None:
+    def record_answer(self) -> None:
         pass

@@ -182,7 +182,7 @@ class ParallelAttempts:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._starting = asyncio.Lock()
 
-    async def listed(self) -> tuple[LiveAttempt, ...]:
+    async def list_attempts(self) -> tuple[LiveAttempt, ...]:
         """Those of this run of the program, oldest first."""
         return tuple(self._attempts)
 
@@ -207,7 +207,7 @@ class ParallelAttempts:
                 raise HermesError(f"{max(room, 0)} attempts can begin now; {count} were asked for.")
             if self._travel.busy():
                 raise HermesError("The agent works at the moment; attempts begin between two turns.")
-            copies = await self._made(count)
+            copies = await self._make_copies(count)
             begun = [await self._begin(copy, prompt, models, number) for number, copy in enumerate(copies)]
         for attempt, copy in begun:
             work = self._work(attempt, copy, max_turns)
@@ -216,7 +216,7 @@ class ParallelAttempts:
 
     async def stop(self, number: int | None = None) -> tuple[LiveAttempt, ...]:
         """Stop one attempt, or all of them; what they did so far is kept. Returns those that worked."""
-        chosen = [self._numbered(number)] if number is not None else self._attempts
+        chosen = [self._find_attempt(number)] if number is not None else self._attempts
         working = tuple(attempt for attempt in chosen if attempt.running)
         for attempt in working:
             attempt.stopping = True
@@ -235,11 +235,11 @@ class ParallelAttempts:
 
         `HistoryNavigation.plan(attempt.position)` shows what happens to files. Raises `HermesError`.
         """
-        return await self._travel.switch((await self.ended(number)).head, choices=choices)
+        return await self._travel.switch((await self.ended_attempt(number)).head, choices=choices)
 
-    async def ended(self, number: int) -> LiveAttempt:
+    async def ended_attempt(self, number: int) -> LiveAttempt:
         """An attempt that can be picked. Raises `HermesError`."""
-        attempt = self._numbered(number)
+        attempt = self._find_attempt(number)
         if attempt.running:
             raise HermesError(f"{attempt.head} still works; wait for its end, or stop it first.")
         return attempt
@@ -251,7 +251,7 @@ class ParallelAttempts:
 
     # Within
 
-    def _numbered(self, number: int) -> LiveAttempt:
+    def _find_attempt(self, number: int) -> LiveAttempt:
         for attempt in self._attempts:
             if attempt.number == number:
                 return attempt
@@ -260,7 +260,7 @@ class ParallelAttempts:
             f"There is no attempt {number}; {f'there are {known}' if known else 'none was begun'}."
         )
 
-    async def _made(self, count: int) -> list[WorkspaceCopy]:
+    async def _make_copies(self, count: int) -> list[WorkspaceCopy]:
         from agent.workspace.isolated_copies.workspace_copy import make_copy
 
         copies: list[WorkspaceCopy] = []
@@ -296,7 +296,7 @@ class ParallelAttempts:
     async def _work(self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None) -> None:
         outcome: TurnOutcome = "failed"
         try:
-            outcome, attempt.text = await self._answered(attempt, copy, max_turns)
+            outcome, attempt.text = await self._run_agent(attempt, copy, max_turns)
         except HermesError as error:
             attempt.text = str(error)
         except asyncio.CancelledError:
@@ -320,7 +320,7 @@ class ParallelAttempts:
             )
         )
 
-    async def _answered(
+    async def _run_agent(
         self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None
     ) -> tuple[TurnOutcome, str]:
         """Let an agent work on the message to its end."""

@@ -238,13 +238,13 @@ class LiveSession:
     async def _write(self, write: Callable[[], Coroutine[Any, Any, Node]]) -> Node:
         """One write after the other; one that has begun ends, even when the caller is cancelled."""
 
-        async def locked() -> Node:
+        async def write_locked() -> Node:
             async with self._writing:
                 return await write()
 
-        return await asyncio.shield(asyncio.create_task(locked()))
+        return await asyncio.shield(asyncio.create_task(write_locked()))
 
-    async def settled(self) -> None:
+    async def wait_for_write(self) -> None:
         """Wait for a write that a cancelled caller left behind."""
         async with self._writing:
             return

@@ -64,10 +64,12 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     cut = await settle(store, record.id) if owned else ()
     head = (await store.heads(record.id))[0].name
     if owned:
-        known = await ScriptJournals(home.scripts / record.id).left_by_all(await store.unfinished(record.id))
+        known = await ScriptJournals(home.scripts / record.id).left_by_all(
+            await store.unfinished_branches(record.id)
+        )
         recovery = await store.recover(record.id, head, known.get(head))
         interrupted = recovery.results
-        if recovery.changed:
+        if recovery.has_changes:
             count = len(recovery.results)
             what = plural(count, "interrupted call") if count else "an interrupted answer"
             recovered = f"This session ended without notice; {what} marked as interrupted."

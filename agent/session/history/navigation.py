@@ -113,7 +113,7 @@ class RunningOperations:
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
-    async def settled(self) -> None:
+    async def wait(self) -> None:
         """Wait until nothing is under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -134,10 +134,10 @@ def uninterrupted(
     """Let a method go on to its end whatever happens to its caller."""
 
     @wraps(work)
-    async def carried(self: Owner, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
+    async def carry_through(self: Owner, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
         return await self.under_way.carry(work(self, *args, **options))
 
-    return carried
+    return carry_through
 
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
@@ -266,7 +266,7 @@ class HistoryNavigation:
         if position < line.floor:
             raise HermesError(f"Steps up to {line.floor} are no longer kept, so {position} is out of reach.")
 
-        def planned() -> RestorePlan:
+        def make_plan() -> RestorePlan:
             steps = [step for step in line.steps() if step.kind != "outside"]
             return plan_restore(
                 recorder.root,
@@ -277,16 +277,16 @@ class HistoryNavigation:
                 paths=paths,
             )
 
-        return await recorder.run(planned)
+        return await recorder.run(make_plan)
 
-    async def merged(self, item: PlanItem) -> Merged | None:
+    async def merge_conflict(self, item: PlanItem) -> Merged | None:
         """A conflict with both sides put together; None where that makes no sense. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.plan import merge_changes
 
         objects = self._files().store.objects
         return await asyncio.to_thread(merge_changes, item, objects)
 
-    async def parted(self, item: PlanItem, *, merging: bool = False) -> Parted:
+    async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> Parted:
         """A file of a plan in hunks; with `merging` towards both sides put together. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.hunk_restore import part_of
 

@@ -170,7 +170,7 @@ async def _tell(
     from agent.workspace.checkpoints.meanwhile import change_names
     from agent.workspace.ignore import IgnoreFiles
 
-    def told(changes: Sequence[PathChange]) -> str:
+    def describe(changes: Sequence[PathChange]) -> str:
         line = git_line(changes, recorder.store.objects.read, recorder.units)
         files = git_apart(changes, recorder.units).files
         return "; ".join(filter(None, (change_names(files), line)))
@@ -184,19 +184,19 @@ async def _tell(
     steps = await asyncio.to_thread(recorder.store.line(recorder.line).steps)
     step = next((step for step in reversed(steps) if call and step.call == call), None)
     if step is not None:
-        what = await asyncio.to_thread(told, step.changes)
+        what = await asyncio.to_thread(describe, step.changes)
         text = f"The call that was cut off had done this to files: {what} (step {step.number})."
         emit(Noticed(kind="recovery", text=text))
         remember(f"[{text}]")
     for back in steps:
         ours = back.kind == "restore" and back.session == recorder.line
         if ours and since is not None and back.created > since:
-            what = await asyncio.to_thread(told, back.changes)
+            what = await asyncio.to_thread(describe, back.changes)
             text = f"Since this session was last at work, its steps were taken back ({back.label}): {what}."
             emit(Noticed(kind="files", text=text))
             remember(f"[{text} What was read of them before may no longer be so.]")
     if missed:
-        what = await asyncio.to_thread(told, missed)
+        what = await asyncio.to_thread(describe, missed)
         text = f"Since this session was last at work, others did this to files: {what}."
         emit(Noticed(kind="files", text=text))
         remember(f"[{text} What was read of them before may no longer be so.]")
@@ -261,11 +261,11 @@ class CheckpointService:
         return PointList(self._recorder.position, self._line.floor, tuple(saved), newest)
 
     async def diff(self, reference: str, path: str = "") -> SinceThen:
-        position = await self._meant(reference)
+        position = await self._resolve(reference)
         plan = await self._plan(position, path)
         objects = self._recorder.store.objects
 
-        def drawn() -> tuple[Patch, str]:
+        def draw() -> tuple[Patch, str]:
             patch = patch_between(
                 [PathChange(item.path, item.target, item.now) for item in plan.items],
                 objects,
@@ -276,7 +276,7 @@ class CheckpointService:
                 return patch, patch.body.decode("utf-8", "replace")
             return patch, numbered(plan.items[0], patch.body, objects).decode("utf-8", "replace")
 
-        patch, text = await asyncio.to_thread(drawn)
+        patch, text = await asyncio.to_thread(draw)
         return SinceThen(
             position,
             clean(text),
@@ -289,10 +289,10 @@ class CheckpointService:
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
     ) -> TakenBack:
-        position = await self._meant(reference)
+        position = await self._resolve(reference)
         plan = await self._plan(position, path)
         moving = tuple(item for item in plan.shown_items if item.state == "change")
-        choices = await self._chosen(plan, hunks) if hunks else {}
+        choices = await self._choose_hunks(plan, hunks) if hunks else {}
         if not moving:
             return TakenBack(position, None, (), _skipped_items(plan))
         root = Path(plan.root)
@@ -319,7 +319,7 @@ class CheckpointService:
     async def _position(self, mark: NodeMark) -> int:
         return await _as_tool_error(self._history().position_of(mark.node))
 
-    async def _meant(self, reference: str) -> int:
+    async def _resolve(self, reference: str) -> int:
         """The position a name or number stands for."""
         wanted = one_line(reference)
         if not wanted:
@@ -334,7 +334,7 @@ class CheckpointService:
             raise ToolError(f"There is no checkpoint {wanted}; {hint}. The number of a step is taken too.")
         return await self._position(mark)
 
-    async def _chosen(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
+    async def _choose_hunks(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
         """The choice of hunks of the one file of a plan; one that others changed stays all the same."""
         if len(plan.items) > 1:
             raise ToolError("Hunks are those of one file; the path is a folder.")
@@ -351,7 +351,7 @@ class CheckpointService:
     async def _plan(self, position: int, path: str = "") -> RestorePlan:
         recorder = self._recorder
 
-        def planned() -> RestorePlan:
+        def make_plan() -> RestorePlan:
             check_position(self._line, position)
             paths = (inside(recorder.root, path, recorder.root),) if path else None
             return plan_back(
@@ -363,7 +363,7 @@ class CheckpointService:
                 paths=paths,
             )
 
-        return await _as_tool_error(recorder.run(planned))
+        return await _as_tool_error(recorder.run(make_plan))
 
 
 def _step(step: Step) -> FileStep:

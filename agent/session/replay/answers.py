@@ -54,7 +54,7 @@ def recorded_dialect(record: Mapping[str, Any]) -> Dialect:
     """How the model was spoken to in a request. Records of earlier versions say nothing about messages."""
     told = (record.get("sent") or {}).get("dialect") or {}
     base = load(DEFAULT)
-    return base.changed({name: values for name, values in told.items() if isinstance(values, dict)})
+    return base.apply_change({name: values for name, values in told.items() if isinstance(values, dict)})
 
 
 class RecordedAnswers:
@@ -203,8 +203,8 @@ class RecordedIds:
     def rewritten(self, message: Message) -> Message:
         return self._codec.rewritten(message)
 
-    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        return self._codec.offered(tools)
+    def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        return self._codec.native_tools(tools)
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
         return self._codec.reply_schema(tools)

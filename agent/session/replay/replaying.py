@@ -284,11 +284,11 @@ class _Replay:
         if self._dialogue is None or self.tape.changed or known != self._images:
             self._images = known
             self.tape.changed = False
-            self._dialogue = self._opened(node)
+            self._dialogue = self._open_dialogue(node)
         self._tune(self._dialogue, record)
         return self._dialogue
 
-    def _opened(self, node: Node) -> Dialogue:
+    def _open_dialogue(self, node: Node) -> Dialogue:
         profile = self._profile()
         names = dict.fromkeys(
             str(each.data.get("model", "")) for each in self.tape.coming() if is_answer(each)

@@ -231,7 +231,7 @@ class BudgetAccount:
 
     def check(self, most: Charge) -> None:
         """Raise `BudgetReachedError` unless `most` fits this account by itself."""
-        used = self.taken
+        used = self.committed
         wanted = used + most
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, wanted.turns, used.turns),
@@ -273,7 +273,7 @@ class BudgetAccount:
         self._wake()
 
     @property
-    def taken(self) -> Charge:
+    def committed(self) -> Charge:
         """What is spent, and reserved by requests that are on their way."""
         return sum((each.most for each in self._held), self.spent)
 
@@ -282,7 +282,7 @@ class BudgetAccount:
         """Tokens of this account that are neither spent nor reserved; None without a ceiling."""
         if self.budget.tokens is None:
             return None
-        return max(0, self.budget.tokens - self.taken.tokens)
+        return max(0, self.budget.tokens - self.committed.tokens)
 
     def room(self) -> int | None:
         """Tokens that are free in the whole chain; None: as many as wanted."""
@@ -290,14 +290,16 @@ class BudgetAccount:
 
     def funds(self) -> float | None:
         """US dollars that are free in the whole chain; None: as many as wanted."""
-        return min((left for account in self.chain() if (left := account.left) is not None), default=None)
+        return min(
+            (left for account in self.chain() if (left := account.money_left) is not None), default=None
+        )
 
     @property
-    def left(self) -> float | None:
+    def money_left(self) -> float | None:
         """US dollars of this account that are neither spent nor reserved; None without a ceiling."""
         if self.budget.money is None:
             return None
-        return max(0.0, self.budget.money - (self.taken.money or 0.0))
+        return max(0.0, self.budget.money - (self.committed.money or 0.0))
 
     async def given_back(self) -> None:
         """Wait until a request of anybody in the outermost account is over."""
@@ -332,7 +334,7 @@ class BudgetAccount:
         ceilings = ((account.budget.seconds, account.seconds) for account in self.chain())
         return min((ceiling - used for ceiling, used in ceilings if ceiling is not None), default=None)
 
-    def waited(self, seconds: float) -> None:
+    def exclude_time(self, seconds: float) -> None:
         """Time that does not count: a person was asked, or the agent was paused."""
         self._paused += seconds
 

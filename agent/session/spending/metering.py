@@ -140,7 +140,7 @@ class MeteredClient:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send a request when pause, throttle and account allow it, and read the answer."""
-        admitted, request, room = await self._allowed(request)
+        admitted, request, room = await self._await_room(request)
         usage, begun, complete, free = Usage(), False, False, False
         deltas = aiter(self._client.stream(request))
         try:
@@ -150,12 +150,12 @@ class MeteredClient:
                     usage = _merge_usage(usage, delta.usage)
                 elif isinstance(delta, ReplyEnd):
                     complete = True
-                    self._throttle.answered()
+                    self._throttle.record_answer()
                 yield delta
         except ModelError as error:
             free = not begun and is_free(error)
             if error.kind == "rate_limit":
-                self._throttle.refused(admitted, error.retry_after)
+                self._throttle.record_refusal(admitted, error.retry_after)
             raise
         finally:
             # Settled first: closing may take a while, or be cancelled.
@@ -173,7 +173,7 @@ class MeteredClient:
         except StopAsyncIteration:
             return None
 
-    async def _allowed(self, request: ModelRequest) -> tuple[float, ModelRequest, _Room]:
+    async def _await_room(self, request: ModelRequest) -> tuple[float, ModelRequest, _Room]:
         """When the request was admitted, as it is sent, and the room for it."""
         while True:
             await self._pause.over()
@@ -181,7 +181,7 @@ class MeteredClient:
             if self._pause.on:
                 continue
             try:
-                made, room = await self._reserved(request)
+                made, room = await self._reserve_room(request)
             except BudgetReachedError as reached:
                 if reached.may_pass:
                     await (reached.stands or self._account).given_back()
@@ -192,7 +192,7 @@ class MeteredClient:
                 return admitted, made, room
             self._give_back(room)
 
-    async def _reserved(self, request: ModelRequest) -> tuple[ModelRequest, _Room]:
+    async def _reserve_room(self, request: ModelRequest) -> tuple[ModelRequest, _Room]:
         """The request with an output limit that fits account and request log, and the room for it."""
         most_input = self._most_input(request)
         wanted = request.max_output or min(self._info.max_output or USUAL_OUTPUT, LARGEST_OUTPUT)
@@ -332,7 +332,7 @@ class Metering:
             tally or RequestTally(),
             told,
             request_log=request_log_of(self.spending, payer, info),
-            reached=reached or self._raised,
+            reached=reached or self._ask_raise,
         )
 
     def routes(self, routes: Sequence[ModelRoute]) -> list[ModelRoute]:
@@ -343,7 +343,7 @@ class Metering:
         """A metered way to the side model of the smart mode."""
         return self.client(client, model, SIDE, reached=never_raised)
 
-    async def _raised(self, error: BudgetReachedError) -> bool:
+    async def _ask_raise(self, error: BudgetReachedError) -> bool:
         return await self.reached(error)
 
 

@@ -147,7 +147,7 @@ class SpendingOverview:
 async def overview(metering: Metering) -> SpendingOverview:
     """What was spent up to now. Raises `StoreError`."""
     spending = metering.spending
-    await spending.settled()
+    await spending.wait_for_writes()
     now = spending.now()
 
     def read(connection: sqlite3.Connection) -> tuple[list[RequestSum], list[RequestSum]]:
@@ -159,7 +159,7 @@ async def overview(metering: Metering) -> SpendingOverview:
 
     today, session = await spending.database.read(read)
     bounds = [
-        _bounds(each.setting, each.budget, await spending.spent(each))
+        _bounds(each.setting, each.budget, await spending.charge(each))
         for each in spending.bounds
         if each.has_ceiling
     ]

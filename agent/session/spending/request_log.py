@@ -53,7 +53,7 @@ class RequestLog:
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
-            opening.add_done_callback(self._abandoned)
+            opening.add_done_callback(self._cancel_opened)
             spending.keep(opening)
             raise
 
@@ -74,7 +74,7 @@ class RequestLog:
         bounded = any(each.bounds_output for each in spending.bounds)
         return RequestEntry(row, most_input, fitting, created, bounded=bounded)
 
-    def _abandoned(self, opening: asyncio.Task[RequestEntry]) -> None:
+    def _cancel_opened(self, opening: asyncio.Task[RequestEntry]) -> None:
         if not opening.cancelled() and opening.exception() is None:
             self.cancel(opening.result())
 

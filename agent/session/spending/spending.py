@@ -111,7 +111,7 @@ class SharedBudget:
         """Wait until there may be more room than before."""
         await asyncio.sleep(LOOK)
 
-    def spent(self, connection: sqlite3.Connection, prices: Prices, now: float) -> tuple[Charge, str]:
+    def charge(self, connection: sqlite3.Connection, prices: Prices, now: float) -> tuple[Charge, str]:
         """What was taken so far, open requests at their most, and a model whose price is not known."""
         if self.session:
             return charge_of(request_table.sums(connection, None, session=self.session), prices)
@@ -176,7 +176,7 @@ def take(
     sense. Raises `BudgetReachedError` unless the least fits.
     """
     most_input, output, least = size
-    used = [(each, *each.spent(connection, prices, now)) for each in bounds if each.has_ceiling]
+    used = [(each, *each.charge(connection, prices, now)) for each in bounds if each.has_ceiling]
     for each, so_far, _ in used:
         output = max(_fit_budget(info, each.budget, so_far, most_input, output), least)
     wanted = Charge(1, most_input + output, _cost(info, most_input, output))
@@ -234,28 +234,28 @@ class Spending:
 
     async def of_session(self, session: str) -> Charge:
         """What a session and its agents have spent in all."""
-        return await self.spent(session_ceilings(Budget(), session))
+        return await self.charge(session_ceilings(Budget(), session))
 
-    async def spent(self, bound: SharedBudget) -> Charge:
+    async def charge(self, bound: SharedBudget) -> Charge:
         """What counts for ceilings so far, of all processes."""
-        return (await self.database.read(lambda c: bound.spent(c, self.prices, self.now())))[0]
+        return (await self.database.read(lambda c: bound.charge(c, self.prices, self.now())))[0]
 
     def later(self, work: Work[Any]) -> None:
         """Write in the background. What cannot be written is told to the log: the request is over anyway."""
-        self.keep(asyncio.ensure_future(self._written(work)))
+        self.keep(asyncio.ensure_future(self._write(work)))
 
     def keep(self, task: asyncio.Future[Any]) -> None:
         """Wait for a task before the end."""
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
-    async def _written(self, work: Work[Any]) -> None:
+    async def _write(self, work: Work[Any]) -> None:
         try:
             await self.database.write(work)
         except HermesError as error:
             log.warning("what a request took could not be written down: %s", error)
 
-    async def settled(self) -> None:
+    async def wait_for_writes(self) -> None:
         """Wait until everything is written down."""
         while self._writing:
             await asyncio.gather(*self._writing, return_exceptions=True)

@@ -102,7 +102,7 @@ class AgentCopies:
             self._looking = asyncio.create_task(self._look(unknown), name="look at copies")
         return tuple(self._left)
 
-    def unmerged(self, agent: str) -> int:
+    def unmerged_count(self, agent: str) -> int:
         """How many paths an agent changed in its copy that are neither merged nor discarded."""
         return self._unmerged.get(agent, 0)
 
@@ -281,7 +281,7 @@ class NoCopies(AgentCopies):
     async def find_again(self, runs: Sequence[AgentWorker]) -> tuple[str, ...]:
         return ()
 
-    def unmerged(self, agent: str) -> int:
+    def unmerged_count(self, agent: str) -> int:
         return 0
 
     def holds(self, agent: str) -> bool:

@@ -114,7 +114,7 @@ class AgentModels:
             await close()
 
     async def _open(self, target: Target) -> Voice:
-        target = await self._plan.servers.informed(target)
+        target = await self._plan.servers.inform(target)
         profile = profile_of(target)
         plan = RoutePlan((target,), profile, self._plan.meter, servers=self._plan.servers)
         routes = await open_routes(plan, self._settings, self._home, self._tools, self._emit, self._closers)

@@ -213,7 +213,7 @@ class ProgressPublisher:
             )
         )
 
-    def ended(self, run: LiveAgent, report: AgentReport) -> None:
+    def publish_end(self, run: LiveAgent, report: AgentReport) -> None:
         self.emit(
             AgentEnded(
                 agent=run.id,
@@ -282,7 +282,7 @@ class AgentRunner:
             return None
         await self.slots.take()
         try:
-            run.account.waited(self.clock() - run.asked)
+            run.account.exclude_time(self.clock() - run.asked)
             run.state = "running"
             self.publisher.stands(run)
             child, news = (run.child, "") if run.child is not None else await self._open(run)
@@ -322,7 +322,7 @@ class AgentRunner:
             writers=self.writers,
             counted=lambda: self.publisher.stands(run),
             waiting=lambda on: self._waits(run, on),
-            reached=lambda ceiling: self._reached(run, ceiling),
+            reached=lambda ceiling: self._ask_raise(run, ceiling),
             delegates=lambda call: self.delegates(run.id, call),
         )
 
@@ -351,11 +351,11 @@ class AgentRunner:
                 await asyncio.sleep(LOOK)
             elif left > 0:
                 await asyncio.sleep(min(left, LOOK))
-            elif (over := run.account.time_over()) is not None and not await self._reached(run, over):
+            elif (over := run.account.time_over()) is not None and not await self._ask_raise(run, over):
                 self.stopper.stop(run, "budget")
                 return
 
-    async def _reached(self, run: LiveAgent, ceiling: BudgetReachedError) -> bool:
+    async def _ask_raise(self, run: LiveAgent, ceiling: BudgetReachedError) -> bool:
         """Whether a ceiling in an agent's way has been raised; the agent waits for the person meanwhile."""
         ceiling_questions = self.services.ceiling_questions
         if not ceiling_questions.asks(ceiling):
@@ -381,7 +381,7 @@ class AgentRunner:
         else:
             run.waiting -= 1
             if not run.waiting:
-                run.account.waited(self.clock() - run.waits_since)
+                run.account.exclude_time(self.clock() - run.waits_since)
         self.publisher.stands(run)
 
     async def _finish(self, run: LiveAgent, ended: TurnEnded | None, error: str) -> None:
@@ -406,7 +406,7 @@ class AgentRunner:
             log.warning("the end of %s could not be stored: %s", run.id, failure)
         run.pause.end()
         run.report, run.state, run.stop, run.asked = report, "ended", "", self.clock()
-        self.publisher.ended(run, report)
+        self.publisher.publish_end(run, report)
         run.over.set()
 
 

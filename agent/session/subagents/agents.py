@@ -62,7 +62,7 @@ class Agents:
             return ()
         runs = agents.runs()
         copies = agents.services.workspaces.copies
-        left = () if copies is None else ((run.id, copies.unmerged(run.id)) for run in runs)
+        left = () if copies is None else ((run.id, copies.unmerged_count(run.id)) for run in runs)
         held = [CopyChanged(agent=agent, paths=paths) for agent, paths in left if paths]
         return [*(each for run in runs for each in _earlier_events(run)), *held]
 

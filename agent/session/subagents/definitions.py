@@ -109,7 +109,7 @@ class Catalog:
     problem: str = ""
     """What keeps the agents of the project from counting."""
 
-    def told(self) -> list[str]:
+    def notices(self) -> list[str]:
         """What a person should know, a sentence each."""
         wrong = [str(problem) for each in self.broken.values() for problem in each.problems]
         more = [f"{len(wrong) - TOLD} more: see `hermes agents check`."] if len(wrong) > TOLD else []

@@ -131,7 +131,7 @@ class CopyMerging:
 
     async def diff(self, run: LiveAgent, paths: Sequence[str]) -> dict[str, Any]:
         try:
-            wanted = await self._named(run, paths)
+            wanted = await self._paths_in_copy(run, paths)
             difference = await self.copies.changes(run.id, wanted)
             plan = await self.copies.plan_merge(run.id, wanted)
         except HermesError as error:
@@ -142,7 +142,7 @@ class CopyMerging:
             "files": len(difference.changes),
             "added": patch.added,
             "removed": patch.removed,
-            "paths": [each.told() for each in difference.files[:NAMED]],
+            "paths": [each.label() for each in difference.files[:NAMED]],
             "diff": shorten_diff(clean(patch.body.decode("utf-8", "replace"))),
             **_reasons("conflicts", [(item.path, item.reason) for item in plan.having("conflict")]),
             **_reasons("cannot_be_merged", [(item.path, item.reason) for item in plan.having("lost")]),
@@ -155,7 +155,7 @@ class CopyMerging:
         if not run.is_over:
             raise ToolError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
         try:
-            plan = await self.copies.plan_merge(run.id, await self._named(run, paths))
+            plan = await self.copies.plan_merge(run.id, await self._paths_in_copy(run, paths))
             chosen: dict[str, Choice] = {item.path: CHOICES[conflicts] for item in plan.having("conflict")}
             moving = [item for item in plan.items if _moves(item, chosen)]
             if moving:
@@ -186,7 +186,7 @@ class CopyMerging:
             raise ToolError(str(error)) from error
         return {"id": run.id, "discarded": count}
 
-    async def _named(self, run: LiveAgent, paths: Sequence[str]) -> list[str]:
+    async def _paths_in_copy(self, run: LiveAgent, paths: Sequence[str]) -> list[str]:
         """Paths as the copy names them; those of the copy and of the workspace may be given in full."""
         root, origin = await self.copies.places(run.id)
         return [_within(path, root, origin) for path in paths]
@@ -282,7 +282,7 @@ class DelegateService:
         if run.report is None:
             partial = run.child.last_words() if run.child is not None else ""
             return {**_row(run), **({"so_far": partial[:PREVIEW]} if partial else {})}
-        return await self._told(run.report)
+        return await self._report_data(run.report)
 
     async def send_input(self, id: str, text: str) -> Mapping[str, Any]:
         run = self._mine(id)
@@ -302,7 +302,7 @@ class DelegateService:
         return _row(run)
 
     async def kill(self, id: str) -> Mapping[str, Any]:
-        return await self._told(await self.scheduler.kill(self._mine(id).id))
+        return await self._report_data(await self.scheduler.kill(self._mine(id).id))
 
     async def diff(self, id: str, paths: Sequence[str]) -> Mapping[str, Any]:
         run = self._mine(id)
@@ -347,10 +347,10 @@ class DelegateService:
         return run
 
     async def _together(self, reports: Sequence[AgentReport]) -> dict[str, Any]:
-        told = [await self._told(report) for report in reports]
+        told = [await self._report_data(report) for report in reports]
         return {"outcome": overall(report.outcome for report in reports), "results": told}
 
-    async def _told(self, report: AgentReport) -> dict[str, Any]:
+    async def _report_data(self, report: AgentReport) -> dict[str, Any]:
         """A report for the model; one that is too long is kept in a file."""
         told = report.to_json()
         if self._holds(report.id):

@@ -227,7 +227,7 @@ class Forecaster:
         except StoreError as error:
             log.warning("what ended agents took could not be read: %s", error)
             past = []
-        planned = [self._planned(task, count, sender) for task, count in zip(tasks, reads, strict=True)]
+        planned = [self._plan(task, count, sender) for task, count in zip(tasks, reads, strict=True)]
         tokens = _least(rooms, "tokens")
         made = forecast(planned, past, None if tokens is None else int(tokens))
         funds = _least(rooms, "money")
@@ -235,7 +235,7 @@ class Forecaster:
             return made
         return replace(made, money=ForecastSpan(min(made.money.low, funds), min(made.money.high, funds)))
 
-    def _planned(self, task: Task, reads: int, sender: LiveAgent | None) -> Planned:
+    def _plan(self, task: Task, reads: int, sender: LiveAgent | None) -> Planned:
         services, limits = self.scheduler.services, self.scheduler.limits
         model = services.models.label(task.model)
         depth = 1 if sender is None else sender.depth + 1
@@ -258,11 +258,13 @@ class Forecaster:
         """What the ceilings of tokens and money leave, from the sender's own to that of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [
-            room for each in account.chain() for room in _remaining_rooms(each.owner, each.budget, each.taken)
+            room
+            for each in account.chain()
+            for room in _remaining_rooms(each.owner, each.budget, each.committed)
         ]
         for each in spending.bounds:
             if each.has_ceiling:
-                rooms += _remaining_rooms(each.owner, each.budget, await spending.spent(each))
+                rooms += _remaining_rooms(each.owner, each.budget, await spending.charge(each))
         return tuple(rooms)
 
     def _check_bounded(self, made: Forecast, tasks: Sequence[Task], rooms: Sequence[Room]) -> None:

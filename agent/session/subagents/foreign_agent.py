@@ -112,7 +112,7 @@ class ForeignAgent:
             options=self.options,
             permit=lambda action: self.permit(call, action),
         )
-        client = ForeignClient(self.program.name, context, turn.told)
+        client = ForeignClient(self.program.name, context, turn.take_update)
         earlier = next(
             (str(each.data["foreign"]) for each in reversed(self.session.path) if each.data.get("foreign")),
             "",
@@ -143,7 +143,7 @@ class _Turn:
         self.session = ""
         """Its own name of its session."""
 
-    def told(self, update: Any) -> None:
+    def take_update(self, update: Any) -> None:
         """An update."""
         match getattr(update, "session_update", ""):
             case "agent_message_chunk":

@@ -99,7 +99,7 @@ class AgentRegister:
     def get(self, id: str) -> LiveAgent | None:
         return self._runs.get(id)
 
-    def named(self, id: str) -> LiveAgent:
+    def find(self, id: str) -> LiveAgent:
         """Raises `ToolError` for an agent nobody sent."""
         run = self._runs.get(id.strip())
         if run is None:

@@ -115,7 +115,7 @@ class CopiedFile:
     added: int = 0
     removed: int = 0
 
-    def told(self) -> str:
+    def label(self) -> str:
         """The path with its lines: `src/app.py +3 -1`."""
         return f"{self.path} +{self.added} -{self.removed}"
 
@@ -150,7 +150,7 @@ class AgentReport:
             "findings": list(self.findings),
             "files": list(self.files),
             "open_points": list(self.open_points),
-            "changed_in_copy": [each.told() for each in self.copied[:NAMED]],
+            "changed_in_copy": [each.label() for each in self.copied[:NAMED]],
             "paths_in_copy": len(self.copied),
         }
         used = {"requests": self.usage.requests, "tokens": self.usage.tokens, "cost": self.usage.cost}

@@ -198,7 +198,7 @@ class Steering:
         before, run.report, run.state = run.report, None, "queued"
         run.over.clear()
         try:
-            item = await self._prepared(run, text.strip(), by)
+            item = await self._prepare(run, text.strip(), by)
         except BaseException:
             run.report, run.state = before, "ended"
             run.over.set()
@@ -211,7 +211,7 @@ class Steering:
         elif by == MAIN_AGENT:
             self.news.when_over(run)
 
-    async def _prepared(self, run: LiveAgent, text: str, by: str) -> str:
+    async def _prepare(self, run: LiveAgent, text: str, by: str) -> str:
         """Put the session of an agent in order that goes on; what it hears before what it was told.
 
         That is its task, if it was cut off before it heard that.
@@ -315,7 +315,7 @@ class Scheduler:
 
     def run(self, id: str) -> LiveAgent:
         """Raises `ToolError` for an agent nobody sent."""
-        return self._register.named(id)
+        return self._register.find(id)
 
     def living(self) -> list[str]:
         """The agents that are not over, by id."""
@@ -345,7 +345,7 @@ class Scheduler:
         """
         sender = self._register.get(parent)
         depth = 1 if sender is None else sender.depth + 1
-        tasks = self._checked(tasks, depth, sender)
+        tasks = self._check_tasks(tasks, depth, sender)
         async with self._starting:
             first = await self._next_number()
             made: list[LiveAgent] = []
@@ -364,7 +364,7 @@ class Scheduler:
         there = len(await self.services.store.children(self.services.root))
         return max(there, self._register.last_number()) + 1
 
-    def _checked(self, tasks: Sequence[Task], depth: int, sender: LiveAgent | None) -> list[Task]:
+    def _check_tasks(self, tasks: Sequence[Task], depth: int, sender: LiveAgent | None) -> list[Task]:
         """The tasks, none with more tools than its sender has."""
         if self._steering.closed:
             raise ToolError(CLOSING)
@@ -378,11 +378,11 @@ class Scheduler:
             self.services.models.label(task.model)
             tools = agent_tools(self.services, task, depth, depth >= self.limits.depth)
             if sender is not None and sender.task.toolsets and tools:
-                task = replace(task, toolsets=self._shared(tools, sender))
+                task = replace(task, toolsets=self._shared_tools(tools, sender))
             checked.append(task)
         return checked
 
-    def _shared(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
+    def _shared_tools(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
         """The tools among `tools` that the sender has itself."""
         own = agent_tools(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
         names = {tool.name for tool in own}
@@ -399,7 +399,7 @@ class Scheduler:
             title=title_of(task.goal) or id,
             parent=services.root,
         )
-        run = self._made(record, id, task, parent, call, depth)
+        run = self._make_agent(record, id, task, parent, call, depth)
         known = StoredAgent(
             record=record,
             id=id,
@@ -413,7 +413,9 @@ class Scheduler:
         await agent_table.begin(services.store, record, known)
         return run
 
-    def _made(self, record: Session, id: str, task: Task, parent: str, call: str, depth: int) -> LiveAgent:
+    def _make_agent(
+        self, record: Session, id: str, task: Task, parent: str, call: str, depth: int
+    ) -> LiveAgent:
         sender = self._register.get(parent)
         above = self.account if sender is None else sender.account
         budget = self.limits.each.within(task.budget)
@@ -426,7 +428,7 @@ class Scheduler:
             depth=depth,
             record=record,
             account=account,
-            pause=Pause(account.waited, self._clock),
+            pause=Pause(account.exclude_time, self._clock),
             ground_of=id if task.isolation == "copy" else sender.ground_of if sender else "",
             asked=self._clock(),
         )
@@ -508,7 +510,7 @@ class Scheduler:
             known = await agent_table.read(self.services.store, record, self.services.models.infos)
             if known is None or known.id in self._register:
                 continue
-            run = self._made(record, known.id, known.task, known.parent, known.call, known.depth)
+            run = self._make_agent(record, known.id, known.task, known.parent, known.call, known.depth)
             run.tally = known.tally
             self.services.ceiling_questions.decisions.apply(run.account.owner, run.account)
             for account in run.account.chain():
@@ -519,7 +521,7 @@ class Scheduler:
                 report = await agent_table.cut_off(self.services.store, known)
                 cut.append(report)
                 self._publisher.begins(run)
-                self._publisher.ended(run, report)
+                self._publisher.publish_end(run, report)
             run.inputs = list(known.unheard)
             run.report, run.state = report, "ended"
             run.over.set()

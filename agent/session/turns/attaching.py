@@ -130,7 +130,7 @@ class ReferenceReader:
                 piece = await self._read(reference)
                 if piece is None:
                     continue
-                body, room = self._fitted(piece, room)
+                body, room = self._fit(piece, room)
             except (ToolError, GitError) as error:
                 sentence = clean(str(error))
                 pieces.append(f"[{_name(reference)} is not attached: {sentence}]")
@@ -142,7 +142,7 @@ class ReferenceReader:
             told.append(f"Attached {piece.label}: {piece.what}{cut}.")
         return Attached("\n\n".join([HEAD, *pieces]), tuple(told)) if pieces else Attached()
 
-    def _fitted(self, piece: _Piece, room: int) -> tuple[str, int]:
+    def _fit(self, piece: _Piece, room: int) -> tuple[str, int]:
         """As much of a piece as there is room for, in whole lines, and the room that is left."""
         body = redact(clean(piece.body), self._secrets).replace("</attached>", "</ attached>")
         if len(body) <= room:

@@ -404,7 +404,7 @@ class CallRunner:
             began = time.monotonic()
             arguments = _arguments(call)
             entry = self._tools.get(call.name)
-            shown = await self._masked(call, arguments)
+            shown = await self._mask_arguments(call, arguments)
             show = describe(entry, call, shown, None)
             self._emit(
                 ToolStarted(
@@ -417,9 +417,11 @@ class CallRunner:
             result = await self._read(text)
             learned = await self._helpers.ask(LEARNING, lambda: self._learnings.after(call, result), "")
             outcome, text = self._judge(call, entry, result, learned)
-            text = await self._helpers.ask(FOLDERS, lambda: self._folders.told(call.id, result, text), text)
+            text = await self._helpers.ask(
+                FOLDERS, lambda: self._folders.add_rules(call.id, result, text), text
+            )
             commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
-            await self._shielded(commit)
+            await self._finish_commit(commit)
 
     async def _answer(
         self,
@@ -443,7 +445,7 @@ class CallRunner:
         finally:
             self._running.discard(call.id)
 
-    async def _masked(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _mask_arguments(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments as surfaces may have them; none where that cannot be told."""
         return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._secrets), {})
 
@@ -456,7 +458,7 @@ class CallRunner:
             return await self._call(call, arguments, context)
         try:
             async with self._helpers.around(WATCHING, lambda: self._around.during(call.id), None):
-                async with self._recorded(call, label):
+                async with self._record_step(call, label):
                     text = await self._call(call, arguments, context)
                     settle = self._unasked.settle_settings
                     text = await self._helpers.ask(
@@ -477,7 +479,7 @@ class CallRunner:
         )
 
     @asynccontextmanager
-    async def _recorded(self, call: ToolCall, label: str) -> AsyncIterator[None]:
+    async def _record_step(self, call: ToolCall, label: str) -> AsyncIterator[None]:
         """Keep what the call does to files as a step."""
         before = self._keeper.position
         stack = AsyncExitStack()
@@ -553,7 +555,7 @@ class CallRunner:
             result["learning"] = learned
         if notes:
             result["note"] = " ".join(notes)
-        return outcome, self._fitted(call, json.dumps(result, ensure_ascii=False, default=str))
+        return outcome, self._fit_result(call, json.dumps(result, ensure_ascii=False, default=str))
 
     def _notes(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], failed: bool
@@ -567,11 +569,11 @@ class CallRunner:
         todos = self._state.todos
         return [each for each in (told, reminder(todos.count_call(), failed, todos.items())) if each]
 
-    def _fitted(self, call: ToolCall, text: str) -> str:
+    def _fit_result(self, call: ToolCall, text: str) -> str:
         """`text`, or a preview of it with the path of the whole."""
         whole = len(text) <= self._result_limit
         self._shown[call.id] = self._helpers.hear(
-            READ, lambda: self._state.files.delivered(call.id, whole=whole), {}
+            READ, lambda: self._state.files.deliver(call.id, whole=whole), {}
         )
         if whole:
             return text
@@ -587,7 +589,7 @@ class CallRunner:
             preview |= {"full_result": str(path), "hint": hint}
         return json.dumps(preview, ensure_ascii=False)
 
-    async def _shielded(self, commit: Coroutine[Any, Any, None]) -> None:
+    async def _finish_commit(self, commit: Coroutine[Any, Any, None]) -> None:
         """Let a commit that has begun end, even if the turn is interrupted meanwhile."""
         task = asyncio.create_task(commit)
         self._commits.add(task)
@@ -619,7 +621,7 @@ class CallRunner:
         )
         if shown:
             data[SHOWN] = shown
-        data |= self._helpers.hear(FOLDERS, lambda: self._folders.delivered(call.id), {})
+        data |= self._helpers.hear(FOLDERS, lambda: self._folders.deliver(call.id), {})
         node = await self._session.finish_call(call, text, data)
         entry = self._tools.get(call.name)
         self._emit(
@@ -649,14 +651,14 @@ class CallRunner:
         await asyncio.gather(*self._commits, return_exceptions=True)
         for call in calls:
             if call.id not in finished:
-                self._state.files.undelivered(call.id)
-                self._helpers.hear(FOLDERS, partial(self._folders.undelivered, call.id), None)
+                self._state.files.withdraw(call.id)
+                self._helpers.hear(FOLDERS, partial(self._folders.withdraw, call.id), None)
                 text = words[0] if call.id in started else words[1]
                 asked = partial(self._left_by, call.id, node.id)
                 if left := await self._helpers.ask("The record of a script", asked, ""):
                     text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
                 took = time.monotonic() - started[call.id] if call.id in started else 0.0
-                shown = await self._masked(call, _arguments(call))
+                shown = await self._mask_arguments(call, _arguments(call))
                 await self._commit(call, "interrupted", text, took, shown, finished)
 
 

@@ -128,12 +128,12 @@ class LaneFraming:
             message = turned.message
             if message.images:
                 message = with_fitting(message, rules, left_out) if images else without_images(message)
-                message = self._loaded(message)
+                message = self._load_images(message)
             lane.surplus += surplus(message)
             frames += framer.frames(message)
         return frames
 
-    def _loaded(self, message: Message) -> Message:
+    def _load_images(self, message: Message) -> Message:
         images = (Image(each.attachment, self._attachments.read(each.attachment)) for each in message.images)
         return replace(message, images=tuple(images)) if message.images else message
 
@@ -173,7 +173,7 @@ class ServerNews:
                 untooled.append((route, f"the server of {route.name} says that its template knows no tools"))
         return untooled
 
-    async def named(self, route: ModelRoute, reply: ModelReply) -> ModelReply:
+    async def name_reply(self, route: ModelRoute, reply: ModelReply) -> ModelReply:
         """A reply under the name of the model that gave it, where a gateway let another one answer."""
         if not reply.answered:
             return reply
@@ -251,7 +251,7 @@ class Dialogue:
         """`shrink` puts the compact set in force and gives its tools; None: it is in force already."""
         helpers = self._helpers = helpers or TurnHelpers(emit)
 
-        async def kept(notes: Sequence[tuple[str, str]]) -> int:
+        async def keep_notes(notes: Sequence[tuple[str, str]]) -> int:
             return 0 if remember is None else await helpers.ask("Keeping notes", partial(remember, notes), 0)
 
         self._session = session
@@ -291,7 +291,7 @@ class Dialogue:
             made=self._made_room,
             threshold=mask_at,
             words=words_share,
-            remember=None if remember is None else kept,
+            remember=None if remember is None else keep_notes,
         )
 
     async def next_reply(self, step: int) -> ModelReply:
@@ -314,7 +314,7 @@ class Dialogue:
                 if await self._saw_tools(reply):
                     return reply
             except ModelError as error:
-                if error.no_tools and await self._write_calls_as_text(self._named(self._asked), ""):
+                if error.no_tools and await self._write_calls_as_text(self._route_named(self._asked), ""):
                     continue
                 overflows += error.kind == "overflow"
                 if error.kind != "overflow" or overflows > MAX_OVERFLOWS:
@@ -334,7 +334,7 @@ class Dialogue:
 
     def _learn_window(self, error: ModelError, tokens: int | None) -> None:
         """Keep the window that a refusal was about, for this session and later ones."""
-        known, route = self._meter.window, self._named(self._asked)
+        known, route = self._meter.window, self._route_named(self._asked)
         before = route.spoken.current.limits.window
         if tokens is not None and known is not None and before == known < tokens:
             # What was learned is not true any more.
@@ -417,7 +417,7 @@ class Dialogue:
         route = next(route for route in self._routes if route.name == reply.route)
         await self._helpers.ask("Asking a model server", self._hear_of_servers, None)
         reply = await self._helpers.ask(
-            "Naming the model that answered", partial(self._servers.named, route, reply), reply
+            "Naming the model that answered", partial(self._servers.name_reply, route, reply), reply
         )
         self._helpers.hear("Counting what was used", lambda: self._account(reply, route), None)
         record = partial(self._recorder.record, route, reply, images=route.images)
@@ -426,13 +426,13 @@ class Dialogue:
 
     # What `fetch_reply` tells while it works.
 
-    def started(self, route: ModelRoute, attempt: int) -> None:
+    def start(self, route: ModelRoute, attempt: int) -> None:
         self._attempt = attempt
         self._asked = route.name
         self._drafted.clear()
         self._emit(RequestStarted(model=route.name, step=self._step, attempt=attempt))
 
-    def shown(self, delta: Delta) -> None:
+    def show(self, delta: Delta) -> None:
         if isinstance(delta, TextDelta):
             self._text.append(delta.text)
             self._emit(TextAdded(text=printable(delta.text)))
@@ -445,7 +445,7 @@ class Dialogue:
             draft[1] += len(delta.arguments)
             self._emit(CallDrafted(index=delta.index, name=printable(draft[0]), chars=draft[1]))
 
-    def cut(self, reason: str) -> None:
+    def discard(self, reason: str) -> None:
         text = self.take_partial()[0]
         if text.strip():
             self._cut.append(text)
@@ -489,7 +489,7 @@ class Dialogue:
             reply_schema=route.wire.reply_schema(route.tools),
             digest=lane.framer.digest if thinks else "",
             extra=self._extra,
-            told=self._recorder.sent.told,
+            told=self._recorder.sent.record,
             trial=self._trial(route),
         )
         self._helpers.hear(RECORD, lambda: self._recorder.begin(request), None)
@@ -500,7 +500,7 @@ class Dialogue:
         if trial is None:
 
             async def rebuild(_: ModelRequest, dialect: Dialect) -> ModelRequest:
-                now = self._named(route.name)
+                now = self._route_named(route.name)
                 if not dialect.framed_as(self._lane(now).dialect):
                     await self._reframe(now, DIALECT, dialect)
                 return self._build(now)
@@ -510,7 +510,7 @@ class Dialogue:
             self._trials[route.name] = trial
         return trial
 
-    def _named(self, name: str) -> ModelRoute:
+    def _route_named(self, name: str) -> ModelRoute:
         return next(route for route in self._routes if route.name == name)
 
     def _lane(self, route: ModelRoute) -> Lane:

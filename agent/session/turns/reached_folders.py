@@ -69,9 +69,9 @@ class ReachedFolders:
             case _:
                 pass
 
-    async def told(self, call: str, result: Mapping[str, Any], text: str) -> str:
+    async def add_rules(self, call: str, result: Mapping[str, Any], text: str) -> str:
         """`text`, the result of a call as a JSON object, with the files of folders that it reached first."""
-        places = self._taken(call)
+        places = self._take_places(call)
         if self._follows_shell and isinstance(cwd := result.get("cwd"), str):
             places.setdefault(Path(cwd), False)
         new = [each for each in ways_to(self._root, places) if each not in self._known]
@@ -109,7 +109,7 @@ class ReachedFolders:
         self._known.update(rule.path for rule in fitting)
         return fitting
 
-    def delivered(self, call: str) -> Mapping[str, Any]:
+    def deliver(self, call: str) -> Mapping[str, Any]:
         """What the node of the call's result keeps of them; the person is told."""
         files = self._pending.pop(call, None)
         if files is None:
@@ -124,9 +124,9 @@ class ReachedFolders:
             self._emit(Noticed(kind="warning", text=sentence))
         return {KEY: files.data()}
 
-    def undelivered(self, call: str) -> None:
+    def withdraw(self, call: str) -> None:
         """The call was interrupted, so that its result does not hold them."""
-        self._taken(call)
+        self._take_places(call)
         if (files := self._pending.pop(call, None)) is not None:
             self._known.difference_update(files.folders)
 
@@ -134,7 +134,7 @@ class ReachedFolders:
         places = self._reached.setdefault(call, {})
         places[place] = wrote or places.get(place, False)
 
-    def _taken(self, call: str) -> dict[Path, bool]:
+    def _take_places(self, call: str) -> dict[Path, bool]:
         """The places of a call and of those that its script made."""
         taken: dict[Path, bool] = {}
         for each in [name for name in self._reached if name == call or name.startswith(f"{call}.")]:

@@ -61,7 +61,7 @@ class SentBodies:
     body: bytes = b""
     dialect: Mapping[str, Any] = field(default_factory=dict)
 
-    def told(self, request: ModelRequest, body: bytes, dialect: Mapping[str, Any]) -> None:
+    def record(self, request: ModelRequest, body: bytes, dialect: Mapping[str, Any]) -> None:
         self.request, self.body, self.dialect = request, body, dialect
 
     def forget(self) -> None:

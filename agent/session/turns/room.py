@@ -167,7 +167,7 @@ class ContextRoom:
             raise HermesError("Nothing was said since the last compaction; there is nothing to fold.")
         window = self._meter.window or max(UNKNOWN_WINDOW, used * 4 // 3)
         try:
-            plan = await self._folded(path, used, window, focus=focus, automatic=False)
+            plan = await self._make_fold(path, used, window, focus=focus, automatic=False)
         except UnusableSummaryError as error:
             raise HermesError(f"Nothing was folded: the summary could not be used, {error}.") from None
         if plan is None:
@@ -184,7 +184,7 @@ class ContextRoom:
             plan = plan_mask(path, keep)
             if plan is None:
                 continue
-            after = await self._measured(path_after_compaction(path, plan.data))
+            after = await self._measure_path(path_after_compaction(path, plan.data))
             if after <= MASKED * window:
                 return await self._apply(plan)
             if after <= used * (1 - WORTH):
@@ -193,7 +193,7 @@ class ContextRoom:
             return await self._give_up(best, used, window, fits=fits)
         if not self._failed_lately():
             try:
-                fold = await self._folded(await self._session.whole_path(), used, window)
+                fold = await self._make_fold(await self._session.whole_path(), used, window)
                 if fold is not None:
                     return await self._apply(fold)
             except UnusableSummaryError as error:
@@ -202,7 +202,7 @@ class ContextRoom:
                 self._emit(Noticed(kind="warning", text=words))
         if best is not None:
             await self._apply(best)
-            used = await self._measured(self._session.path)
+            used = await self._measure_path(self._session.path)
             fits = used <= FULL * window
         if not fits:
             await self._fold_without_summary(used, window, ENOUGH)
@@ -222,7 +222,7 @@ class ContextRoom:
         for plan in (mask, plan_mask(path, 0)):
             if plan is not None and not fits:
                 await self._apply(plan)
-                fits = await self._measured(self._session.path) <= FULL * window
+                fits = await self._measure_path(self._session.path) <= FULL * window
         if not fits:
             raise ModelError(
                 "overflow",
@@ -241,14 +241,14 @@ class ContextRoom:
             before = earlier[1].outline or earlier[1].summary if earlier is not None else ""
             outline = "\n".join(filter(None, [before[-room // 2 :], outline_of(new, room // 2)]))
             fold = replace(draft, outline=outline, decisions=self._decisions(draft, new, (), window))
-            plan = await self._checked(path, fold, used)
+            plan = await self._check_fold(path, fold, used)
             if plan is not None:
                 await self._apply(plan)
                 return
         if (mask := plan_mask(self._session.path, 0)) is not None:
             await self._apply(mask)
 
-    async def _folded(
+    async def _make_fold(
         self, path: Sequence[Node], used: int, window: int, *, focus: str = "", automatic: bool = True
     ) -> CompactionPlan | None:
         """A fold with a summary; None if there is nothing to fold. Raises `UnusableSummaryError`."""
@@ -266,7 +266,7 @@ class ContextRoom:
             focus=clean(focus),
             automatic=automatic,
         )
-        plan = await self._checked(path, fold, used)
+        plan = await self._check_fold(path, fold, used)
         if plan is None:
             raise UnusableSummaryError("with it the request would not have become smaller")
         if summary.notes and self._remember is not None:
@@ -291,7 +291,7 @@ class ContextRoom:
             draft = await asyncio.to_thread(plan_fold, path, room, unchanged, earlier)
             if not self._folds_news(path, draft, earlier):
                 continue
-            after = await self._measured(path_after_compaction(path, draft.data())) + reserve
+            after = await self._measure_path(path_after_compaction(path, draft.data())) + reserve
             if after < used:
                 best = draft
                 if after <= share * window:
@@ -319,9 +319,9 @@ class ContextRoom:
         longest = min(self._meter.characters(2 * tokens), max(replaced, 1))
         return await asyncio.to_thread(lambda: read_summary(answer, _everything(path), longest=longest))
 
-    async def _checked(self, path: Sequence[Node], fold: ContextFold, used: int) -> CompactionPlan | None:
+    async def _check_fold(self, path: Sequence[Node], fold: ContextFold, used: int) -> CompactionPlan | None:
         """The plan of a fold with its figures; None if it would not make the request smaller."""
-        after = await self._measured(path_after_compaction(path, fold.data()))
+        after = await self._measure_path(path_after_compaction(path, fold.data()))
         if after >= used:
             return None
         fold = replace(fold, before=used, after=after)
@@ -342,7 +342,7 @@ class ContextRoom:
             await asyncio.wait([task])
             raise
 
-    async def _measured(self, path: Sequence[Node]) -> int:
+    async def _measure_path(self, path: Sequence[Node]) -> int:
         return await asyncio.to_thread(self._measure, path)
 
     # What there is to fold, and whether it is time
@@ -467,10 +467,10 @@ def _request(route: ModelRoute, prompt: str, tokens: int) -> ModelRequest:
 class _Unheard:
     """A request that nobody watches."""
 
-    def started(self, route: ModelRoute, attempt: int) -> None: ...
+    def start(self, route: ModelRoute, attempt: int) -> None: ...
 
-    def shown(self, delta: Delta) -> None: ...
+    def show(self, delta: Delta) -> None: ...
 
-    def cut(self, reason: str) -> None: ...
+    def discard(self, reason: str) -> None: ...
 
     def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None: ...

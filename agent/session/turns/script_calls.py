@@ -72,11 +72,11 @@ class Scripts:
     further: FurtherTools | None = None
     """The tools that are reached through `tool_call`."""
 
-    def offered(self) -> tuple[Mapping[str, Any], ...]:
+    def definitions(self) -> tuple[Mapping[str, Any], ...]:
         """Definitions of the tools on offer."""
         return definitions(self.specs, self.tools)
 
-    def meant(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    def resolve_call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """The tool that a call means, and its arguments: another one where it is made through `tool_call`."""
         found = inner_call(tool, arguments)
         if found is None or self.further is None or not self.further.reaches(found[0]):
@@ -132,7 +132,7 @@ class ScriptCalls:
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Definitions of the tools on offer."""
-        return self._scripts.offered()
+        return self._scripts.definitions()
 
     def all_tools(self) -> frozenset[str]:
         """Names of all tools there are."""
@@ -163,7 +163,7 @@ class ScriptCalls:
 
         `waiting` is entered while a person is asked.
         """
-        tool, arguments = self._scripts.meant(tool, arguments)
+        tool, arguments = self._scripts.resolve_call(tool, arguments)
         self._made += 1
         number = self._made
         call = ToolCall(f"{self._parent}.{number}", tool, json.dumps(arguments, ensure_ascii=False))
@@ -206,7 +206,7 @@ class ScriptCalls:
                     scripts.emit,
                     scripts.helpers,
                 )
-                text = await self._redacted(result)
+                text = await self._mask(result)
             outcome = _outcome(text)
         finally:
             seconds = time.monotonic() - began
@@ -231,7 +231,7 @@ class ScriptCalls:
             )
         )
 
-    async def _redacted(self, text: str) -> str:
+    async def _mask(self, text: str) -> str:
         if len(text) > SMALL_RESULT:
             return await asyncio.to_thread(_mask_json, text, self._scripts.secrets)
         return _mask_json(text, self._scripts.secrets)

@@ -56,7 +56,7 @@ class LiveFiles:
         """The memory as the calls of one script use it."""
         return ScriptFiles(self._seen)
 
-    def delivered(self, call: str, *, whole: bool) -> dict[Path, SeenFile]:
+    def deliver(self, call: str, *, whole: bool) -> dict[Path, SeenFile]:
         """The result of a call is in the conversation; unless `whole`, its lines are not.
 
         Returns the lines that are.
@@ -66,7 +66,7 @@ class LiveFiles:
             self._seen[path] = seen if whole else SeenFile(seen.digest)
         return shown if whole else {}
 
-    def undelivered(self, call: str) -> None:
+    def withdraw(self, call: str) -> None:
         """The result of a call never came into the conversation."""
         self._pending.pop(call, None)
 
@@ -75,7 +75,7 @@ class LiveFiles:
         self._seen.clear()
         self._pending.clear()
 
-    def folded(self, shown: Collection[tuple[str, str, int, int]]) -> None:
+    def limit_lines(self, shown: Collection[tuple[str, str, int, int]]) -> None:
         """The conversation shows only these lines any more: path, digest, first line, lines asked for.
 
         What the contents of the others were is still known, so that a change by somebody else is noticed.

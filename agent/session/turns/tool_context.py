@@ -82,7 +82,7 @@ class PersonAsker:
 
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
         """Put a form of a tool server to the person. Declined at once when nobody is there."""
-        return await self.pending_requests.put(
+        return await self.pending_requests.ask_person(
             FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
         )
 

@@ -230,7 +230,7 @@ class TurnRunner:
             log.exception("the turn failed")
             error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
             await self._note_failure(error)
-        return self._ended(outcome, answer, error, code, cause)
+        return self._end_event(outcome, answer, error, code, cause)
 
     async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
         step, limit = 0, self._max_steps
@@ -370,7 +370,7 @@ class TurnRunner:
 
     async def _keep_partial_answer(self) -> str:
         """Keep what the model had written when it was stopped. Returns a sentence if even that failed."""
-        await self._session.settled()
+        await self._session.wait_for_write()
         text, reasoning, model = self._dialogue.take_partial()
         if not text.strip():
             return ""
@@ -407,7 +407,7 @@ class TurnRunner:
         except HermesError as failure:
             log.warning("the failure could not be stored: %s", failure)
 
-    def _ended(
+    def _end_event(
         self,
         outcome: TurnOutcome,
         answer: str,

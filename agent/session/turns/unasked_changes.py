@@ -170,12 +170,12 @@ def _parse_settings(text: bytes) -> Settings:
 
 
 def _merge_settings(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) -> bytes:
-    def changed(file: Path) -> bytes:
+    def change(file: Path) -> bytes:
         for key, new in values:
             take_over(file, key, all_settings(file).get(key, ()), new)
         return file.read_bytes()
 
-    return _in_file(text, changed)
+    return _in_file(text, change)
 
 
 def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
@@ -224,7 +224,7 @@ class GuardedChanges:
     """What came with a repository that was fetched as a whole into a folder of its own: only told."""
 
     @property
-    def made(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[str, ...]:
         """To be taken back."""
         return _paths(self.changes)
 
@@ -373,7 +373,7 @@ class _Taken:
         return "the whole command was taken back" if self.whole else "it was taken back"
 
     @property
-    def told(self) -> str:
+    def model_text(self) -> str:
         """What happened, for the model."""
         shown = name_paths(self.guarded)
         if not self.whole:
@@ -440,10 +440,10 @@ class UnaskedChanges:
             text = "What was fetched runs something later where it is opened; look at it first: "
             self._emit(Noticed(kind="warning", text=clean(text + name_paths(found.brought))))
         whole = False
-        if found.made and self._origins is not None:
+        if found.paths and self._origins is not None:
             origins = await self._origins.of(found.changes)
             found, whole = found.without(origins.known), bool(origins.by_git)
-        made = found.made
+        made = found.paths
         if not made:
             return
         paths = [change.path for change in step.changes] if whole else made
@@ -475,7 +475,7 @@ class UnaskedChanges:
             self._emit(
                 Noticed(kind="warning", text=clean(f"{text} What it wrote is kept: /rewind shows it."))
             )
-            return _with_note(result, f"{taken.told} {denied} {taken.advice}")
+            return _with_note(result, f"{taken.model_text} {denied} {taken.advice}")
         paths = [change.path for change in step.changes]
         if await self._steps.move_to(step.number - 1, paths, f"kept {shown}") is None:
             return _with_note(result, f"{shown}: a person allowed this change, but it could not be put back.")
@@ -539,7 +539,7 @@ class BackgroundChanges:
         self._judged = 0
         self._looking = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        terminals.background_ended = self._ended
+        terminals.background_ended = self._start_look
 
     async def acting(self, call: str, action: Action) -> None:
         """A call is about to do this: before a program runs, what others left is taken back."""
@@ -574,7 +574,7 @@ class BackgroundChanges:
         found: dict[str, int] = {}
         for step in steps:
             if step.kind == "outside" and step.number > self._judged:
-                for path in guarded_changes(step).made:
+                for path in guarded_changes(step).paths:
                     if not any((root / path).is_relative_to(each) for each in kept):
                         found.setdefault(path, step.number)
         return {number: [path for path in found if found[path] == number] for number in found.values()}
@@ -589,7 +589,7 @@ class BackgroundChanges:
             kept = "What was written is kept: /rewind shows it."
             self._tell(clean(f"{_WHO}; it was taken back: {shown}. {kept}"))
 
-    def _ended(self) -> None:
+    def _start_look(self) -> None:
         task = asyncio.ensure_future(self.look())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -385,7 +385,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         helpers=helpers,
     )
 
-    async def moved(reason: str) -> None:
+    async def follow_move(reason: str) -> None:
         state.files.clear()
         folders.renew()
         todos.replace(session.todos())
@@ -398,7 +398,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         turn_queue=spec.turn_queue,
         turns=turns,
         dialogue=dialogue,
-        moved=moved,
+        moved=follow_move,
         is_renewed=is_renewed,
         helpers=helpers,
     )
@@ -447,10 +447,10 @@ def _supplement_source(spec: AgentSpec, skills: SessionSkills | None) -> Callabl
     if skills is None:
         return spec.meant
 
-    async def meant(text: str) -> str:
+    async def supplement(text: str) -> str:
         return "\n\n".join(filter(None, [await skills.expand_command(text), await spec.meant(text)]))
 
-    return meant
+    return supplement
 
 
 def _beginning(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[], None]:
@@ -562,7 +562,7 @@ def _dialogue(
 
     async def after_compaction() -> None:
         """What is no longer sent can be read again; the task list is shown once more."""
-        state.files.folded(set(still_shown(session.path)))
+        state.files.limit_lines(set(still_shown(session.path)))
         folders.renew()
         if items := state.todos.items():
             await session.add("notice", render(items), {"kind": "todos", "to_model": True})

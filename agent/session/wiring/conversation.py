@@ -41,7 +41,7 @@ def open_metering(base: SharedServices, session: LiveSession) -> Metering:
         session_ceilings(session_budget(settings), session.id),
         total_budget(settings),
     )
-    base.closers.append(spending.settled)
+    base.closers.append(spending.wait_for_writes)
     # What bounds the session is where all processes see it: in the store.
     account = BudgetAccount(spending.session.owner, Budget())
     return Metering(spending, account, session.id, session.record.workspace, infos)

@@ -46,7 +46,7 @@ class PluginService:
         return ", ".join(self.runner.hosts)
 
     async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> Brought:
-        folder = await asyncio.to_thread(_Folder.made, self.runner.shelved.data)
+        folder = await asyncio.to_thread(_Folder.create, self.runner.shelved.data)
         try:
             paths = await asyncio.to_thread(folder.lay, files)
             asked = {**given, "files": paths, "folder": str(folder.path)}
@@ -84,7 +84,7 @@ class _Folder:
         self._descriptor = descriptor
 
     @classmethod
-    def made(cls, data: Path) -> _Folder:
+    def create(cls, data: Path) -> _Folder:
         """A new one in the data of a plugin. Raises `ToolError`."""
         try:
             private_folder(data)

@@ -83,7 +83,7 @@ async def plan_routes(
     except ConfigError as error:
         raise type(error)(" ".join([*map(str, problems), str(error)])) from None
     servers = ServerWatches()
-    targets = list(await asyncio.gather(*map(servers.informed, targets)))
+    targets = list(await asyncio.gather(*map(servers.inform, targets)))
     if home is not None:
         targets = await asyncio.to_thread(_with_windows, targets, home)
     first = targets[0]
@@ -253,7 +253,7 @@ async def open_routes(
                 tools=tuple(tools),
                 images=target.info.images is not False and wire.mode.mode == "native",
                 usual_output=target.info.max_output,
-                watched=plan.servers.watched(target),
+                watched=plan.servers.watch_target(target),
                 spoken=spoken,
             )
         )

@@ -26,14 +26,14 @@ async def open_plugins(
 ) -> SessionPlugins:
     """The plugins of a workspace that are on. Never raises for what is wrong with a plugin."""
 
-    def found() -> SessionPlugins:
+    def find() -> SessionPlugins:
         from agent.integrations.plugins.installing import PluginEnvironment
         from agent.integrations.plugins.session_plugins import found_plugins
 
         around = PluginEnvironment.of(home, workspace, loaded.environ, loaded.settings.sandbox.mode, secrets)
         return found_plugins(around, lambda text: emit(Noticed(kind="warning", text=text)))
 
-    return await asyncio.to_thread(found)
+    return await asyncio.to_thread(find)
 
 
 class PluginCommands:

@@ -160,11 +160,11 @@ async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
     async def ask(action: Action) -> None:
         await gate.permit(action)
 
-    async def agreed(action: Action) -> None:
+    async def permit(action: Action) -> None:
         await gate.for_agreed().permit(action)
 
     try:
-        found = await fetch_page(web, CallGate(tool=TOOL, ask=ask, agreed=agreed, opens=gate.opens), url)
+        found = await fetch_page(web, CallGate(tool=TOOL, ask=ask, agreed=permit, opens=gate.opens), url)
     except HermesError as error:
         raise ToolError(str(error)) from error
     page = found.page

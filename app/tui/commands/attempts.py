@@ -89,8 +89,8 @@ async def carry_out(app: HistoryPort, argument: str) -> str:
         names = ", ".join(each.head for each in stopped)
         return f"Stopped: {names}." if stopped else "None of them works at the moment."
     if wish.act == "pick" and wish.number is not None:
-        return await app.history_actions.switch((await attempts.ended(wish.number)).head)
-    return attempts_text(await attempts.listed())
+        return await app.history_actions.switch((await attempts.ended_attempt(wish.number)).head)
+    return attempts_text(await attempts.list_attempts())
 
 
 def _is_number(text: str) -> bool:

@@ -85,7 +85,7 @@ class SessionHost:
     @property
     def is_lost(self) -> bool:
         """True if the process of the session has ended."""
-        return self.client is not None and self.client.lost
+        return self.client is not None and self.client.is_lost
 
     async def open(self, wish: SessionRequest) -> SessionClient:
         """Open a session. The previous one is closed first, because both may need the same lock.
@@ -131,7 +131,7 @@ class SessionHost:
             self._give_back(client.queue)
             raise
         # A session of the service keeps its queue there.
-        return () if self.is_served and not client.lost else client.queue
+        return () if self.is_served and not client.is_lost else client.queue
 
     def _give_back(self, texts: Sequence[str]) -> None:
         """Return messages of the previous session, except those queued in this one as well."""

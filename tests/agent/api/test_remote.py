@@ -98,7 +98,7 @@ async def _goes_back(client: SessionClient, made: Bench) -> None:
     assert (await client.stored.newest(5))[0].id == client.id
     assert (await client.stored.search("again")).total > 0
     assert (await client.export(client.path[-1].id)).read_text("utf-8").startswith("<!doctype html>")
-    assert await client.agents.recall() == [] and await client.attempts.listed() == ()
+    assert await client.agents.recall() == [] and await client.attempts.list_attempts() == ()
     with pytest.raises(HermesError, match="no agent"):
         await client.agents.toggle_pause("agent-7")
 

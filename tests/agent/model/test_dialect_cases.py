@@ -196,13 +196,13 @@ def test_no_text_stands_beside_calls_for_a_model_that_refuses_it(name: str) -> N
         framer = FORMATS.get(name).framer("p/m", b"", dialect)
         return "".join(frame.data.decode() for each in (called, said) for frame in framer.frames(each))
 
-    usual, bare = frames_for(ANY), frames_for(ANY.changed({"calls": {"text": False}}))
+    usual, bare = frames_for(ANY), frames_for(ANY.apply_change({"calls": {"text": False}}))
     assert "Let me look." in usual and "Let me look." not in bare
     assert all("find" in each and "Found it." in each for each in (usual, bare))
 
 
 def test_calls_of_the_responses_format_go_back_one_by_one_where_several_are_refused() -> None:
-    form, alone = FORMATS.get("responses"), ANY.changed({"roles": {"single_calls": True}})
+    form, alone = FORMATS.get("responses"), ANY.apply_change({"roles": {"single_calls": True}})
     framer = form.framer("p/m", b"", alone)
     said = [
         Message("user", "go"),

@@ -265,7 +265,7 @@ async def test_an_editor_that_vanishes_loses_nothing(tmp_path: Path) -> None:
         path = await store.path(session)
         asked, ended = (next(each for each in path if each.kind == kind) for kind in ("user", "tool"))
         assert asked.content == "wait for this" and ended.data["outcome"] == "interrupted"
-        assert not await store.unfinished(session)
+        assert not await store.unfinished_branches(session)
 
 
 async def test_what_is_no_message_is_refused_and_passed_over(there: Editor, tmp_path: Path) -> None:

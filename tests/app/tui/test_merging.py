@@ -246,7 +246,7 @@ async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
         engine = engine_of(scene.app)
         agents, file = engine.scheduler, scene.bench.workspace / "a.txt"
         plan = await agents.copies.plan_merge("agent-1")
-        parted = await engine.history.parted(plan.items[0])
+        parted = await engine.history.split_hunks(plan.items[0])
         await agents.copies.merge(agents.run("agent-1"), plan, {"a.txt": parted.part(frozenset({1}))})
         assert ("three" in file.read_text(), "last" in file.read_text()) == (True, False)
         assert agents.copies.holds("agent-1")

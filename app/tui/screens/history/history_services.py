@@ -26,9 +26,9 @@ def restore_services(client: SessionClient) -> RestoreServices:
     files = FileChanges(history.contents)
 
     async def load_hunks(item: PlanItem, merging: bool) -> Parted:
-        return await history.parted(item, merging=merging)
+        return await history.split_hunks(item, merging=merging)
 
-    return RestoreServices(files.describe_all, files.sides, history.merged, load_hunks)
+    return RestoreServices(files.describe_all, files.sides, history.merge_conflict, load_hunks)
 
 
 def rewind_services(

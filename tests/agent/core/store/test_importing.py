@@ -33,7 +33,7 @@ async def test_an_export_comes_back_as_it_was(store: Store, session: Session, pa
         there = await other.session(session.id)
         assert (there.title, there.created) == ("What is in a.txt?", nodes[0].created)
         assert [head.name for head in await other.heads(session.id)] == ["main", "side"]
-        assert await other.unfinished(session.id) == ()
+        assert await other.unfinished_branches(session.id) == ()
         assert (await other.search("a.txt")).total == (await store.search("a.txt")).total
         await other.append(session.id, "user", "it goes on")
 

@@ -79,7 +79,7 @@ def test_branches_hold_their_messages_however_often_one_has_to_ask(
         expected = set().union(*(ancestors(connection, end) for (end,) in ends))
         paths, held = BranchPaths(begins, known), None
         while held is None:
-            held = paths.held(connection, list(reversed(ids)), patience=0)
+            held = paths.select_nodes(connection, list(reversed(ids)), patience=0)
         assert held == sorted(expected, reverse=True)
     connection.close()
 

@@ -23,13 +23,13 @@ async def ask(store: Store, session: Session, *ids: str) -> Node:
 async def test_a_result_closes_its_call(store: Store, session: Session) -> None:
     asker = await ask(store, session, "a", "b")
     await store.start_call(session.id, asker.id, "a", "terminal")
-    (left,) = await store.unfinished(session.id)
+    (left,) = await store.unfinished_branches(session.id)
     assert [(call.id, call.started) for call in left.calls] == [("a", True), ("b", False)]
     result = await store.finish_call(session.id, "a", '{"output": ""}', {"outcome": "done", "seconds": 1.2})
     assert result.data == {"call": "a", "tool": "terminal", "outcome": "done", "seconds": 1.2}
     assert result.parent == asker.id
     await store.finish_call(session.id, "b", '{"error": "no"}', {"outcome": "denied"})
-    assert await store.unfinished(session.id) == ()
+    assert await store.unfinished_branches(session.id) == ()
 
 
 async def test_a_call_ends_once_and_must_have_been_asked_for(store: Store, session: Session) -> None:
@@ -59,14 +59,14 @@ async def test_recovery_closes_calls_and_tells_what_had_started(store: Store, se
     await store.finish_call(session.id, "a", "{}", {"outcome": "done"})
     await store.start_call(session.id, asker.id, "b", "terminal")
     done = await store.recover(session.id)
-    assert done.changed
+    assert done.has_changes
     assert done.message is None
     assert [json.loads(node.content) for node in done.results] == [{"error": STARTED}, {"error": NOT_STARTED}]
     assert [node.data["call"] for node in done.results] == ["b", "c"]
     assert {node.data["outcome"] for node in done.results} == {"interrupted"}
     path = await store.path(session.id)
     assert path[-2:] == list(done.results)
-    assert not (await store.recover(session.id)).changed
+    assert not (await store.recover(session.id)).has_changes
     assert await store.path(session.id) == path
 
 
@@ -82,15 +82,15 @@ async def test_a_draft_becomes_an_interrupted_message(store: Store, session: Ses
     await store.append(session.id, "user", "tell me")
     await store.save_draft(session.id, "main", "Once", "hm")
     await store.save_draft(session.id, "main", "Once upon", "hm hm")
-    (left,) = await store.unfinished(session.id)
+    (left,) = await store.unfinished_branches(session.id)
     assert left.draft is not None
     assert left.draft.text == "Once upon"
     done = await store.recover(session.id)
     assert done.message is not None
     assert (done.message.kind, done.message.content) == ("assistant", "Once upon")
     assert done.message.data == {"calls": [], "reasoning": "hm hm", "state": "interrupted"}
-    assert not (await store.recover(session.id)).changed
-    assert await store.unfinished(session.id) == ()
+    assert not (await store.recover(session.id)).has_changes
+    assert await store.unfinished_branches(session.id) == ()
 
 
 async def test_the_finished_message_clears_its_draft_only(store: Store, session: Session) -> None:
@@ -99,7 +99,7 @@ async def test_the_finished_message_clears_its_draft_only(store: Store, session:
     await store.save_draft(session.id, "main", "Once", "")
     await store.save_draft(session.id, "side", "Twice", "")
     await store.append(session.id, "assistant", "Once upon a time")
-    (left,) = await store.unfinished(session.id)
+    (left,) = await store.unfinished_branches(session.id)
     assert left.head == "side"
     assert left.draft is not None
 
@@ -107,9 +107,9 @@ async def test_the_finished_message_clears_its_draft_only(store: Store, session:
 async def test_an_empty_draft_leaves_no_message(store: Store, session: Session) -> None:
     await store.save_draft(session.id, "main", "", "")
     done = await store.recover(session.id)
-    assert not done.changed
+    assert not done.has_changes
     assert await store.path(session.id) == []
-    assert await store.unfinished(session.id) == ()
+    assert await store.unfinished_branches(session.id) == ()
 
 
 async def test_branches_that_share_open_calls_are_recovered_one_by_one(
@@ -118,11 +118,11 @@ async def test_branches_that_share_open_calls_are_recovered_one_by_one(
     asker = await ask(store, session, "a")
     await store.start_call(session.id, asker.id, "a", "terminal")
     await store.fork(session.id, asker.id, "side")
-    assert {each.head for each in await store.unfinished(session.id)} == {"main", "side"}
-    assert (await store.recover(session.id)).changed
-    assert [each.head for each in await store.unfinished(session.id)] == ["side"]
-    assert (await store.recover(session.id, "side")).changed
-    assert await store.unfinished(session.id) == ()
+    assert {each.head for each in await store.unfinished_branches(session.id)} == {"main", "side"}
+    assert (await store.recover(session.id)).has_changes
+    assert [each.head for each in await store.unfinished_branches(session.id)] == ["side"]
+    assert (await store.recover(session.id, "side")).has_changes
+    assert await store.unfinished_branches(session.id) == ()
 
 
 async def test_a_draft_needs_a_branch(store: Store, session: Session) -> None:
@@ -137,4 +137,4 @@ async def test_odd_calls_in_a_message_do_not_stop_recovery(store: Store, session
     done = await store.recover(session.id)
     assert [node.data["call"] for node in done.results] == ["7"]
     await store.append(session.id, "assistant", "", {"calls": "none"})
-    assert not (await store.recover(session.id)).changed
+    assert not (await store.recover(session.id)).has_changes

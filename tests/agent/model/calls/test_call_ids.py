@@ -21,7 +21,7 @@ def test_ids_are_plain_short_unique_and_the_same_every_time(messages: list[list[
         found: list[str] = []
         for message in messages:
             given = ids.add([ToolCall(each, "a", "{}") for each in message])
-            assert [ids.answered(each) for each in message] == given
+            assert [ids.result_id(each) for each in message] == given
             found += given
         return found
 
@@ -34,4 +34,4 @@ def test_ids_are_plain_short_unique_and_the_same_every_time(messages: list[list[
 def test_an_id_that_every_provider_takes_stays_and_a_result_without_a_call_has_none() -> None:
     ids = CallIds()
     assert ids.add([ToolCall("toolu_01A-b", "a", "{}")]) == ["toolu_01A-b"]
-    assert ids.answered("other") is None
+    assert ids.result_id("other") is None

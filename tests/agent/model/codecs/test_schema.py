@@ -91,7 +91,7 @@ def test_the_codec_is_found_by_its_mode() -> None:
 
 
 def test_no_tools_travel_in_the_tools_field() -> None:
-    assert CODEC.offered(TOOLS) == ()
+    assert CODEC.native_tools(TOOLS) == ()
 
 
 def test_the_system_prompt_names_every_tool_with_its_parameters() -> None:

@@ -53,7 +53,7 @@ def test_the_prompt_explains_the_form_and_lists_the_tools() -> None:
 
 def test_nothing_but_messages_is_sent() -> None:
     assert codec_for("text").mode == "text"
-    assert CODEC.offered(TOOLS) == ()
+    assert CODEC.native_tools(TOOLS) == ()
     assert CODEC.reply_schema(TOOLS) is None
 
 

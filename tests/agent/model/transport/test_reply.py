@@ -120,13 +120,13 @@ class Log:
     heard: list[tuple[Any, ...]] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
 
-    def started(self, route: ModelRoute, attempt: int) -> None:
+    def start(self, route: ModelRoute, attempt: int) -> None:
         self.heard.append(("started", route.name, attempt))
 
-    def shown(self, delta: Delta) -> None:
+    def show(self, delta: Delta) -> None:
         self.heard.append(("shown", delta))
 
-    def cut(self, reason: str) -> None:
+    def discard(self, reason: str) -> None:
         self.heard.append(("cut", reason))
 
     def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
@@ -408,7 +408,7 @@ async def test_cancelling_a_reply_closes_its_connection():
         shown = asyncio.Event()
 
         class Listener(Log):
-            def shown(self, delta: Delta) -> None:
+            def show(self, delta: Delta) -> None:
                 shown.set()
 
         task = asyncio.create_task(fetch(Listener(), main))

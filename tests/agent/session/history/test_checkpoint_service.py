@@ -152,7 +152,7 @@ async def test_a_branch_is_left_where_the_agent_stands(tmp_path: Path) -> None:
         async with await Store.open(b.home / "state.db") as store:
             (session,) = await store.list_sessions()
             path = await store.path(session.id, "plan b")
-            assert await store.unfinished(session.id) == ()
+            assert await store.unfinished_branches(session.id) == ()
         assert [node.kind for node in path][-2:] == ["assistant", "tool"]
         assert path[-1].data["step"] == 1
 

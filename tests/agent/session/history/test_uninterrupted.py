@@ -47,9 +47,9 @@ async def test_it_goes_on_when_nobody_waits_any_more_and_can_be_waited_for(turns
         await asked
     assert mill.ground == []
     mill.let.set()
-    await mill.under_way.settled()
+    await mill.under_way.wait()
     assert mill.ground == ["rye"]
 
 
 async def test_nothing_to_wait_for_is_no_wait() -> None:
-    await RunningOperations().settled()
+    await RunningOperations().wait()

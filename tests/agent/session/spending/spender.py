@@ -50,7 +50,7 @@ async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:
             usage = Usage(chance.randint(0, entry.input), chance.randint(0, entry.output))
             given += (usage.input or 0) + (usage.output or 0)
             request_log.close(entry, usage)
-            await spending.settled()
+            await spending.wait_for_writes()
     return given
 
 

@@ -58,7 +58,7 @@ def test_requests_and_time_are_bounded_and_waiting_for_a_person_does_not_count()
         account.reserve(charge(1))
     other = BudgetAccount("child", Budget(seconds=10), clock=lambda: now[0])
     now[0] = 30.0
-    other.waited(25.0)
+    other.exclude_time(25.0)
     other.reserve(charge(1))
     now[0] = 35.0
     with pytest.raises(BudgetReachedError, match="10 of 10 seconds"):

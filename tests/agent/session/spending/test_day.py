@@ -51,7 +51,7 @@ async def spend(made: Spending, tokens: int) -> None:
     request_log = opened(made)
     entry = await request_log.open(tokens, 0, 0)
     request_log.close(entry, Usage(tokens, 0))
-    await made.settled()
+    await made.wait_for_writes()
 
 
 async def total(store: Store) -> int:
@@ -115,7 +115,7 @@ async def test_room_of_a_living_process_may_come_back_until_its_lease_is_over(st
         await request_log.open(1, 0, 0)
     assert not reached.value.may_pass
     request_log.close(entry, Usage(10, 10))
-    await made.settled()
+    await made.wait_for_writes()
     assert (await request_log.open(900, 0, 0)).input == 900
 
 
@@ -171,7 +171,7 @@ async def test_a_session_counts_its_own_requests_only_and_waits_for_nobody_elses
     other.close(await other.open(5_000, 5_000, 0), Usage(5_000, 5_000))
     first = await mine.open(100, 400, 0)
     mine.close(first, Usage(100, 300))
-    await made.settled()
+    await made.wait_for_writes()
     with pytest.raises(BudgetReachedError, match="400 of 1,000 tokens") as reached:
         await mine.open(900, 100, 50)
     assert not reached.value.may_pass and reached.value.setting == "budget.session.tokens"
@@ -199,8 +199,8 @@ async def test_a_request_whose_asking_is_cancelled_takes_nothing(store: Store) -
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
-    await made.settled()
-    await made.settled()
+    await made.wait_for_writes()
+    await made.wait_for_writes()
     assert await total(store) == 0
 
 

@@ -235,14 +235,14 @@ def test_the_built_in_ones_are_sound_and_of_use(places: Definitions) -> None:
         == ["explorer", "reviewer", "tester"]
         == sorted(p.stem for p in BUILTIN.glob("*"))
     )
-    assert not found.broken and not found.problem and found.told() == []
+    assert not found.broken and not found.problem and found.notices() == []
     assert {found.definitions[name].isolation for name in ("explorer", "reviewer")} == {"readonly"}
 
 
 def test_those_of_a_project_count_only_while_it_is_trusted_as_it_is(places: Definitions) -> None:
     path = write(project_folder(places), "local.md")
     assert "local" not in places.load().definitions
-    assert places.load().told() == [UNTRUSTED]
+    assert places.load().notices() == [UNTRUSTED]
     trusted(places)
     assert places.load().definitions["local"].source == "project"
     path.write_text(path.read_text() + "And more.\n")
@@ -271,7 +271,7 @@ def test_a_broken_one_stops_no_other_and_keeps_its_name_from_meaning_another(pla
     found = places.load()
     assert sorted(found.definitions) == ["explorer", "mine", "tester"]
     assert found.broken["reviewer"].source == "yours"
-    assert "the first line must be" in found.told()[0]
+    assert "the first line must be" in found.notices()[0]
 
 
 def test_links_that_lead_out_are_refused_whoever_made_them(places: Definitions, tmp_path: Path) -> None:
@@ -319,7 +319,7 @@ def test_only_so_many_of_a_folder_are_read(places: Definitions) -> None:
 def test_many_problems_are_counted_instead_of_told(places: Definitions) -> None:
     for number in range(9):
         write(places.home.agents, f"a{number}.md", "x")
-    told = places.load().told()
+    told = places.load().notices()
     assert len(told) == 5 and told[-1] == "5 more: see `hermes agents check`."
 
 

@@ -412,7 +412,7 @@ async def test_a_person_merges_discards_and_undoes(tmp_path: Path) -> None:
         await engine.run("Go.")
         agents, one = engine.scheduler, engine.scheduler.run("agent-1")
         difference = await agents.copies.changes("agent-1")
-        assert [file.told() for file in difference.files] == ["a.txt +2 -0"]
+        assert [file.label() for file in difference.files] == ["a.txt +2 -0"]
         plan = await agents.copies.plan_merge("agent-1")
         restored = await engine.history.bring_in(
             lambda: agents.copies.merge(one, plan), "merge of agent-1", "[The user merged.]"

@@ -32,7 +32,7 @@ async def test_it_is_told_at_the_end_after_a_part_is_merged_and_when_all_is(tmp_
     async with team(tmp_path, {"main": main, "child": TWO}) as made:
         async with made.engine() as engine:
             await engine.run("Go.")
-            assert engine.scheduler.copies.unmerged("agent-1") == 0
+            assert engine.scheduler.copies.unmerged_count("agent-1") == 0
         assert told(made) == [("agent-1", 2), ("agent-1", 1), ("agent-1", 0)]
         events = [type(event) for event in made.events]
         assert events.index(CopyChanged) < events.index(AgentEnded)
@@ -55,7 +55,7 @@ async def test_it_is_known_again_with_the_session_also_after_a_part_was_merged(t
             made.events.clear()
             async with made.engine(resume=session) as engine:
                 assert told(made) == [("agent-1", left)]
-                assert engine.scheduler.copies.unmerged("agent-1") == left
+                assert engine.scheduler.copies.unmerged_count("agent-1") == left
                 if left == 2:
                     await engine.run("Merge one.")
         async with made.engine(resume=session) as engine:
