@@ -70,11 +70,11 @@ CASTS = frozenset({"submit", "steer", "set_queue", "send_queue", "interrupt", "a
 """Commands of a session without an answer."""
 CALLS = {
     "": "run go_on idle set_mode set_effort watch add_note compact context usage whole_path compare export",
-    "history": "outline heads marks mark node place steps position_of changes contents plan merged parted "
-    "restore rewind fork switch rename undoable redoable undo redo",
+    "history": "outline heads marks mark node place steps position_of changes contents plan merge_conflict "
+    "split_hunks restore rewind fork switch rename undoable redoable undo redo",
     "agents": "recall waiting conversation has_ended toggle_pause tell kill copies holds_copy plan_merge "
     "merge discard",
-    "attempts": "listed start stop ended",
+    "attempts": "list_attempts start stop ended_attempt",
     "approvals": "grants revoke pending",
     "plugins": "commands run run_called failures",
     "stored": "newest session node ending before search around branch_with use_branch rename delete",

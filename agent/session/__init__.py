@@ -1,4 +1,4 @@
-"""One session that works: engine, turns, agents, history, spending, and how its services are put together.
+"""One open session: engine, turns, agents, history, spending, and the assembly of its services.
 
-It does not know who starts sessions.
+It knows nothing of the callers that start sessions.
 """

@@ -1,8 +1,8 @@
-"""One open session: commands, queries and a view that events keep up, as every surface uses it.
+"""The engine of one open session: commands, queries and a view that follows its events, for every surface.
 
-Everything that crosses is data: `agent.api.wire` writes all of it as JSON, so the same interface works over a
-socket (`agent.api.remote`). What is a property is known without asking; after an event it is as the
-event left it. Methods that answer are coroutines. They raise `HermesError`.
+All arguments and results are data: `agent.api.wire` encodes them as JSON, so the same interface works over a
+socket (`agent.api.remote`). Properties are available without a request and reflect the last event. Methods
+with a result are coroutines. They raise `HermesError`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ MARKING = "Marking the turn, so that it can be undone,"
 
 
 class Engine:
-    """Takes messages in, emits events, can be interrupted at any time.
+    """Accepts messages, emits events, and can be interrupted at any time.
 
-    A message that comes while a turn runs waits in the queue; the next turn
-    begins by itself, except after an interrupt, when the queue is left alone.
+    A message that arrives while a turn runs waits in the queue. The next turn begins automatically, except
+    after an interrupt, which leaves the queue unchanged.
     """
 
     is_lost = False
@@ -66,7 +66,7 @@ class Engine:
         attempts: ParallelAttempts | None,
         scheduler: Scheduler | None,
     ) -> None:
-        """`attempts` and `scheduler` are None where a session has none."""
+        """`attempts` and `scheduler` are None for a session without them."""
         self.session = agent.session
         self.stream = base.stream
         self.pending_requests = services.pending_requests
@@ -106,7 +106,7 @@ class Engine:
 
     @property
     def workspace(self) -> Path:
-        """The folder it works in."""
+        """The folder in which the session works."""
         return Path(self.session.record.workspace)
 
     @property
@@ -116,12 +116,12 @@ class Engine:
 
     @property
     def path(self) -> Sequence[Node]:
-        """All nodes from the root to the end of the branch; those no longer sent without their text."""
+        """All nodes from the root to the end of the branch. Nodes that are no longer sent lack their text."""
         return self.session.path
 
     @property
     def keeps_files(self) -> bool:
-        """Whether what happens to files is kept and can be taken back."""
+        """True if file changes are recorded and can be undone."""
         return self.history.keeps_files
 
     @property
@@ -129,13 +129,13 @@ class Engine:
         return self._task is not None and not self._task.done()
 
     async def context(self) -> ContextTable:
-        """What fills the window of the model now, and what the session has used. Works during a turn."""
+        """Return what fills the model's context window now, and the session's usage. Works during a turn."""
         return await self._agent.dialogue.context()
 
     async def compact(self, focus: str = "") -> str:
-        """Fold the conversation so far, with attention to `focus`; a sentence about it.
+        """Fold the conversation so far with attention to `focus`; return a sentence about the result.
 
-        Messages that come meanwhile wait in the queue. Raises `HermesError` while a turn runs, or where
+        Messages that arrive during this wait in the queue. Raises `HermesError` while a turn runs, or if
         nothing can be folded.
         """
         if self.busy:
@@ -150,25 +150,26 @@ class Engine:
         return task.result()
 
     async def set_mode(self, mode: ModeName) -> Mode:
-        """Choose the mode of the gate for the rest of the session; the one that is in force then."""
+        """Choose the permission mode for the rest of the session; return the mode now in force."""
         self._gate.mode = mode
         self.stream.emit(ModeChanged(mode=self._gate.mode))
         return self._gate.mode
 
     @property
     def mode(self) -> Mode:
-        """The mode of the gate that is in force; a broken file of permissions can hold it back."""
+        """The permission mode in force. A broken permissions file can prevent a more permissive one."""
         return self._gate.mode
 
     @property
     def effort(self) -> str:
-        """How much the model thinks, as `SessionOpened` tells it."""
+        """The model's thinking effort, as in `SessionOpened`."""
         return self._effort.word
 
     async def set_effort(self, text: str) -> str:
-        """Set how much the models of the session think from their next request on; the level in force.
+        """Set the thinking effort of the session's models from their next request on; return the level in
+        force.
 
-        Kept with the session. Raises `HermesError` for what is not a level.
+        The level is stored with the session. Raises `HermesError` for an unknown level.
         """
         effort = self._effort
         try:
@@ -181,20 +182,20 @@ class Engine:
         return effort.word
 
     async def watch(self, on: bool) -> None:
-        """Notice from now on what others change in the project, or no longer; a notice says so.
+        """Start or stop watching the project for changes by others; a notice reports them.
 
-        Raises `HermesError` in a session that nobody attends: there is no one to tell.
+        Raises `HermesError` in an unattended session, where nobody would read the notice.
         """
         self.stream.emit(Noticed(kind="info", text=await self._watch.switch(on)))
 
     @property
     def watches(self) -> bool:
-        """Whether it is noticed what others change in the project."""
+        """True while the project is watched for changes by others."""
         return self._watch.enabled
 
     @property
     def attempts(self) -> ParallelAttempts:
-        """The same message on several branches at once. Raises `HermesError` where that cannot be done."""
+        """The parallel attempts of the session. Raises `HermesError` if they are not available."""
         if self._attempts is None:
             raise HermesError(
                 "What happens to files is not kept in this session, so it has no parallel attempts."
@@ -203,34 +204,36 @@ class Engine:
 
     @property
     def scheduler(self) -> Scheduler:
-        """Steers and stops the agents it sends. Raises `HermesError` where none can be sent."""
+        """The scheduler that steers and stops the session's agents. Raises `HermesError` if it has none."""
         if self._scheduler is None:
             raise HermesError("In this session no other agents can be sent; see subagents.depth.")
         return self._scheduler
 
     @property
     def agents(self) -> Agents:
-        """The agents it sent, as a surface sees them; each method raises `HermesError` where none can be."""
+        """The session's agents as a surface sees them. Each method raises `HermesError` if there can be
+        none.
+        """
         return Agents(lambda: self.scheduler, self.history)
 
     @property
     def queue(self) -> tuple[str, ...]:
-        """Messages that wait for the turn to end."""
+        """The messages that wait for the end of the turn."""
         return self._turn_queue.queue
 
     def set_queue(self, texts: Sequence[str]) -> None:
-        """Replace the queued messages, as edited by the person."""
+        """Replace the queued messages with the texts that the person edited."""
         self._turn_queue.set_queue(texts)
 
     def send_queue(self) -> None:
-        """Begin a turn with the first queued message; the others follow. Nothing while a turn runs."""
+        """Begin a turn with the first queued message; the others follow. Does nothing while a turn runs."""
         if not self.busy and (item := self._turn_queue.next()) is not None:
             self._begin(item, "queue")
 
     def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
-        """Begin a turn with a message, or queue it after the running one.
+        """Begin a turn with a message, or queue it after the running turn.
 
-        `received` is the row of a messenger's message, which is marked as taken by the same commit.
+        `received` is the row of a messenger's message, which is marked as taken in the same commit.
         """
         if self.busy:
             self._turn_queue.enqueue(text, attachments, received)
@@ -238,14 +241,14 @@ class Engine:
             self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
 
     def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
-        """Hand a message to the running turn, to be read before its next request; begin one if none runs."""
+        """Give a message to the running turn, read before its next request. Without a turn, begin one."""
         if self.busy:
             self._turn_queue.steer(text, attachments, received)
         else:
             self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
 
     def interrupt(self) -> None:
-        """Stop the running turn for good. Pending questions are resolved first, as cancelled."""
+        """Stop the running turn. Pending questions are resolved first, as cancelled."""
         self.pending_requests.cancel_all(MAIN_AGENT)
         if self._task is not None and not self._task.done() and not self._stopping:
             # Once: a second cancellation would cut off how the turn ends, and nobody would hear of it.
@@ -255,27 +258,27 @@ class Engine:
                 asyncio.get_running_loop().call_soon(self._task.cancel)
 
     def answer(self, request: str, reply: Reply) -> None:
-        """Answer a request that waits, by its id; one that is over already is left as it is."""
+        """Answer a pending request by its id; does nothing if the request is already resolved."""
         for asked in self.pending_requests.pending():
             if asked.id == request and not asked.reply.done():
                 future: asyncio.Future[Any] = asked.reply
                 future.set_result(reply if isinstance(reply, type(asked.cancelled)) else asked.cancelled)
 
     async def add_note(self, text: str) -> None:
-        """Add what a process printed to the conversation, for the model to read."""
+        """Add the output of a process to the conversation, for the model to read."""
         await self.session.add("notice", text, {"kind": "process", "to_model": True})
         self.stream.emit(Noticed(kind="process", text=text))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """Work on one message to its end (for surfaces that do nothing else meanwhile)."""
+        """Work on one message until the turn ends, for surfaces that handle one message at a time."""
         self._begin(QueuedMessage(text, tuple(attachments)), "prompt", kept=False)
         assert self._task is not None
         return await asyncio.shield(self._task)
 
     async def go_on(self) -> TurnEnded | None:
-        """Carry the turn to its end that the process before was cut off in; None if there is none.
+        """Complete the turn in which the previous process was cut off; None if there is no such turn.
 
-        Nothing that is in the store is asked for again: neither the model nor a call.
+        Stored answers and results are reused: neither a model request nor a call is repeated.
         """
         if self.busy or not self._turns.cut_off:
             return None
@@ -291,17 +294,17 @@ class Engine:
             await asyncio.sleep(0)
 
     async def usage(self) -> SpendingOverview:
-        """What was spent: this session and this day, by whom, beside the ceilings."""
+        """Return the spending of this session and this day, by agent, with the ceilings."""
         from agent.session.spending.report import overview
 
         return await overview(self.metering)
 
     async def whole_path(self) -> Sequence[Node]:
-        """All nodes from the root to the end of the branch in use, as they were written."""
+        """Return all nodes from the root to the end of the branch in use, with their full text."""
         return await self.session.whole_path()
 
     async def compare(self, left: str, right: str) -> BranchComparison:
-        """Two branches, given by their names, against each other."""
+        """Compare two branches, given by their names."""
         from agent.session.history.branch_comparison import compare
 
         one = (left, await self.session.store.path(self.id, left))
@@ -312,7 +315,7 @@ class Engine:
         return replace(found, files=files)
 
     async def export(self, node: int) -> Path:
-        """Write the conversation up to a node as a page, secrets masked; the file."""
+        """Write the conversation up to a node as an HTML page with secrets masked; return the file."""
         from agent.session.export.html_page import page_of
         from tools.registry import registry
 
@@ -332,7 +335,7 @@ class Engine:
         return file
 
     async def aclose(self) -> None:
-        """Stop what runs and close everything, in order; one failure does not keep the rest open."""
+        """Stop all work and close everything in order. A failure does not prevent the rest from closing."""
         self.interrupt()
         await self.idle()
         await self.history.under_way.wait()
@@ -343,13 +346,13 @@ class Engine:
             raise errors[0]
 
     def _begin(self, message: QueuedMessage, origin: str, *, kept: bool = True) -> None:
-        """Begin a turn; when its message cannot be stored, it is `kept` in the queue."""
+        """Begin a turn. With `kept`, a message that cannot be stored returns to the queue."""
         self._stopping = self._holds_message = False
         self._task = asyncio.create_task(self._turn(message, origin, kept), name="turn")
         self._task.add_done_callback(self._continue)
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
-        """A turn, which can be undone when it is over."""
+        """Run a turn, and make it undoable when it is over."""
         before = await self._helpers.ask(MARKING, self.history.place, None)
         self._holds_message = True
         if self._stopping and (task := asyncio.current_task()) is not None:
@@ -361,7 +364,7 @@ class Engine:
         return ended
 
     async def _taken_up(self) -> TurnEnded:
-        """The rest of a turn; an undo takes back all of it."""
+        """Run the rest of a turn that was cut off; an undo reverts the whole turn."""
         begun = next((node for node in reversed(self.session.path) if _begins_turn(node)), None)
 
         async def began() -> SessionPlace:
@@ -376,7 +379,7 @@ class Engine:
         return ended
 
     async def _over(self, before: SessionPlace | None, text: str) -> None:
-        """A turn can be undone from now on; `before` is where the session stood, None where nobody knows."""
+        """Make an ended turn undoable. `before` is where the session stood before it, or None if unknown."""
         if before is None:
             return
         over = asyncio.ensure_future(

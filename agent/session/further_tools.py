@@ -1,7 +1,7 @@
-"""Tools of servers and plugins: which of them a request shows, and the way to the others.
+"""Tools of servers and plugins: the selection that requests show, and access to the rest.
 
-What a request shows is settled when a session is opened, so that its prefix stays as it is while
-servers come and go. `tool_search` finds everything there is at the moment, and `tool_call` calls it.
+The selection is fixed when a session is opened, so that the prompt prefix stays stable while servers come and
+go. `tool_search` finds all tools that exist now, and `tool_call` calls them.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ _CALL_SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolOffer:
-    """The tools that an agent may use: those that requests show, and those that `tool_call` reaches."""
+    """The tools that an agent may use: those shown in requests, and those reachable through `tool_call`."""
 
     direct: tuple[ToolSpec, ...]
     searched: tuple[ToolSpec, ...] = ()
 
 
 def divide_tools(specs: Sequence[ToolSpec], further: Collection[str], window: int | None) -> ToolOffer:
-    """The tools, with those named in `further` left to the search where they take too much room. Pure.
+    """Divide the tools: those in `further` are left to the search if they take too much room. Pure.
 
-    `window` is that of the model, in tokens; None where it is not known.
+    `window` is the model's context window in tokens; None if unknown.
     """
     limit = CEILING if window is None else min(CEILING, int(window * SHARE))
     names = {spec.name for spec in specs}
@@ -86,7 +86,7 @@ def divide_tools(specs: Sequence[ToolSpec], further: Collection[str], window: in
 
 
 def changes_since(new: Sequence[str], gone: Sequence[str]) -> str:
-    """A sentence on tools that came and went while a session was closed; empty where none did. Pure."""
+    """Return a sentence on tools added and removed since a session was closed, or nothing. Pure."""
     told = [f"{len(new)} new ones are found by tool_search ({_some(new)})"] if new else []
     if gone:
         told.append(f"{len(gone)} cannot be called for now ({_some(gone)})")
@@ -101,22 +101,22 @@ def _some(names: Sequence[str]) -> str:
 
 
 def size(spec: ToolSpec) -> int:
-    """Characters of a tool in a request, about."""
+    """Return the approximate number of characters of a tool in a request."""
     about = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
     return len(json.dumps(about, ensure_ascii=False))
 
 
 class FurtherTools:
-    """What the search of one session finds, and what may be called by it."""
+    """The tools of one session that `tool_search` finds and `tool_call` may call."""
 
     def __init__(self, registry: Registry, allowed: Callable[[], Collection[str]]) -> None:
-        """`allowed` gives the names of all tools that the settings let the session have."""
+        """`allowed` returns the names of all tools that the settings allow in the session."""
         self._registry = registry
         self._allowed = allowed
         self._known: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
     def inner(self, call: ToolCall) -> ToolCall:
-        """The call that a call through `tool_call` means; as it is where it means none that can be made."""
+        """Return the call inside a `tool_call`; the given call unchanged if it contains no valid one."""
         if call.name != CALL:
             return call
         try:
@@ -129,11 +129,11 @@ class FurtherTools:
         return ToolCall(call.id, name, json.dumps(arguments, ensure_ascii=False))
 
     def reaches(self, name: str) -> bool:
-        """Whether a server or plugin brings the tool, or brought it, and the settings allow it."""
+        """Return whether the tool is, or was, provided by a server or plugin and the settings allow it."""
         return name in self._reachable()
 
     def register(self) -> None:
-        """Put search and call into the registry."""
+        """Register the search tool and the call tool."""
         more: dict[str, Any] = {"toolset": SEARCH, "bundles": ("default",), "place": PLACE}
         self._registry.register(
             SEARCH, schema=_SEARCH_SCHEMA, handler=self._search, describe=_display, read_only=True, **more
@@ -178,7 +178,7 @@ class FurtherTools:
         return result
 
     def _unmade(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
-        """Answers what could not be taken for a call of another tool."""
+        """Answer a `tool_call` that does not contain a valid call."""
         name = clean(arguments["name"].strip())[:100]
         if self._registry.get(name) is not None:
             raise ToolError(f"{name} is no tool of a server or plugin; call it by itself if it is on offer.")

@@ -49,9 +49,9 @@ class PendingRequests:
         attended: bool,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """`secrets` are values, by name, that approvals show as their names.
+        """`secrets` are values, by name, that approvals replace with their names.
 
-        Nothing else is masked there: what only looks like a token may be what runs.
+        Nothing else is masked in approvals: text that only looks like a token may be part of the command.
         """
         self._emit = emit
         self._secrets = secrets or {}
@@ -62,7 +62,7 @@ class PendingRequests:
 
     @property
     def attended(self) -> bool:
-        """Whether a person can answer."""
+        """True if a person can answer."""
         return self._attended
 
     def pending(self) -> tuple[Asked, ...]:
@@ -71,7 +71,7 @@ class PendingRequests:
     async def ask(
         self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
     ) -> PersonAnswer:
-        """Put a question to the person. Declined at once when nobody is there."""
+        """Ask the person a question. Declined at once in an unattended session."""
         return await self.ask_person(
             QuestionAsked, agent, question=question, choices=tuple(choices), allow_freetext=allow_freetext
         )
@@ -79,9 +79,9 @@ class PendingRequests:
     async def approve(
         self, action: Action, verdict: Verdict, agent: str = "main", impact: Impact = NOT_TOLD
     ) -> Decision:
-        """Ask the person to allow an action, with what the rules say of it and what it would reach.
+        """Ask the person to allow an action, with the verdict of the rules and the impact of the action.
 
-        Expired at once when nobody is there.
+        Expires at once in an unattended session.
         """
         return await self.ask_person(
             ApprovalAsked,
@@ -97,18 +97,18 @@ class PendingRequests:
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
-        """Ask the person whether to send agents that may take this much.
+        """Ask the person whether to send agents that may use this much.
 
-        Expired at once when nobody is there.
+        Expires at once in an unattended session.
         """
         goals = tuple(self._mask(goal) for goal in forecast.goals)
         told = replace(forecast, goals=goals)
         return await self.ask_person(ForecastAsked, agent, forecast=told, rooms=tuple(rooms))
 
     async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
-        """Ask the person what to do about a ceiling; `again` is the new one that is offered.
+        """Ask the person what to do about a ceiling; `again` is the proposed new ceiling.
 
-        Expired at once when nobody is there.
+        Expires at once in an unattended session.
         """
         return await self.ask_person(
             CeilingAsked,
@@ -123,9 +123,10 @@ class PendingRequests:
         )
 
     async def ask_person(self, kind: type[Asked], agent: str = "main", **fields: Any) -> Any:
-        """Put a question of any kind to the person, and wait for the reply; `fields` are those of the kind.
+        """Send a request of any kind to the person and wait for the reply; `fields` are the fields of the
+        kind.
 
-        Where nobody is there it is answered at once, as the kind says.
+        In an unattended session it is answered at once with the default of the kind.
         """
         if not self._attended:
             return kind.unattended
@@ -151,7 +152,7 @@ class PendingRequests:
         return mask_known(text, self._secrets)
 
     def cancel_all(self, agent: str = "") -> None:
-        """Resolve everything that is pending as cancelled; of one agent only, if given."""
+        """Resolve all pending requests as cancelled, or only those of one agent."""
         for request in tuple(self._pending.values()):
             if request.reply.done() or agent not in ("", request.agent):
                 continue
@@ -159,20 +160,20 @@ class PendingRequests:
 
 
 class Approvals:
-    """What was allowed, and what waits for a yes."""
+    """The grants in force and the requests that wait for approval."""
 
     def __init__(self, grants: Grants, asked: Callable[[], Sequence[Asked]]) -> None:
         self._grants = grants
         self._asked = asked
 
     async def grants(self) -> Sequence[Grant]:
-        """What was allowed for more than once and still holds."""
+        """Return the grants that allow more than one action and are still in force."""
         return self._grants.all()
 
     async def revoke(self, grant: Grant) -> bool:
-        """Take a lasting yes back; whether it still held."""
+        """Revoke a grant; return whether it was still in force."""
         return await self._grants.revoke(grant)
 
     async def pending(self) -> Sequence[Asked]:
-        """Every request that waits for a person, oldest first."""
+        """Return every request that waits for a person, oldest first."""
         return self._asked()

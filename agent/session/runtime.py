@@ -94,7 +94,7 @@ async def open_engine(
     database: Database | None = None,
     automation: Automation = NO_AUTOMATION,
 ) -> Engine:
-    """Open a session, new or resumed, ready for its first message, on its own connection or on `database`.
+    """Open a session, new or resumed, ready for its first message, on a new connection or on `database`.
 
     Raises a `HermesError` when there is no model, no usable store, or no such session.
     """
@@ -146,14 +146,14 @@ async def open_engine(
 
 
 def _load_settings(home: Home, environ: dict[str, str], options: Options) -> LoadedSettings:
-    """Settings, environment with `.env`, and what is wrong with them. Reads files."""
+    """Return settings, environment with `.env`, and their problems. Reads files."""
     from agent.core.config.loader import load
 
     return load(home, environ, options.workspace, chosen=options.settings)
 
 
 def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
-    """What is masked wherever text is shown, stored or sent."""
+    """Return the values that are masked in all text shown, stored or sent."""
     keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.all}
     providers = loaded.settings.providers.values()
     headers = [provider.headers for provider in providers]
@@ -259,7 +259,7 @@ async def _assemble(
 
 
 def _web(base: SharedServices) -> WebServices:
-    """What reads the web for all agents of the session."""
+    """Return the services that read the web for all agents of the session."""
     web = open_web(
         base.home,
         base.settings.web,
@@ -281,7 +281,7 @@ def _spec(
     servers: McpService,
     web: WebServices | None,
 ) -> AgentSpec:
-    """The session's own agent."""
+    """Return the specification of the session's own agent."""
     asker = PersonAsker(pending_requests, MAIN_AGENT)
     session = talk.session
     asks = base.settings.memory.write_approval == "ask"
@@ -318,7 +318,7 @@ def _spec(
 
 
 async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
-    """What the person decided for the whole session, which holds again."""
+    """Return the person's decisions for the whole session, read from the store."""
     decisions = Decisions(talk.session, base.emit)
     if talk.opened.path:
         await decisions.recall()
@@ -330,7 +330,7 @@ async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
 def _background(
     base: SharedServices, place: AgentWorkspace, steps: Steps, turn_queue: TurnQueue
 ) -> BackgroundChanges:
-    """What looks after programs in the background."""
+    """Return the service that checks the file changes of background programs."""
 
     def tell(text: str) -> None:
         base.emit(Noticed(kind="warning", text=text))
@@ -340,13 +340,13 @@ def _background(
 
 
 async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
-    """Once nothing runs any more, and steps are still kept."""
+    """Check the changes of background programs once none runs any more, while steps are still recorded."""
     for each in looks:
         await each.aclose()
 
 
 async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue) -> Steps | None:
-    """The recorder of what happens to files; None where that is not kept."""
+    """Return the recorder of file changes; None if they are not recorded."""
     # Before the recorder looks: what a call that was cut off did is then all of it.
     for text in await asyncio.to_thread(finish_cut_off, base.home):
         base.emit(Noticed(kind="recovery", text=text))
@@ -370,7 +370,7 @@ async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue
 
 
 async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
-    """The watcher of the workspace, where a person works beside the agent; at rest if it is not wanted."""
+    """Return the watcher of the workspace for changes by the person; inactive if it is not wanted."""
     options = base.options
     if not options.attended:
         return NoWatch()
@@ -415,7 +415,7 @@ def _services(
     steps: Steps | None,
     hooks: SessionHooks,
 ) -> Services:
-    """What the agents of the session have in common."""
+    """Return the services shared by the agents of the session."""
     copies = NoCopies()
     if steps is not None:
         copies = AgentCopies(base.store, talk.session.id, steps, base.home.copies, base.emit)
@@ -449,7 +449,7 @@ def _services(
 
 
 def _effort(base: SharedServices, talk: Conversation) -> SessionEffort:
-    """How much the models think: as the command line says, as it was chosen, or as the settings say."""
+    """Return the thinking effort: from the command line, the session's choice, or the settings."""
     effort = SessionEffort.of(base.settings.model.thinking, talk.session.path)
     if base.options.effort is not None:
         try:
@@ -466,7 +466,7 @@ def _team(
     beginning: FirstRequest,
     closers: list[Closer],
 ) -> SessionAgents | None:
-    """The agents that the session may send; None where it may send none."""
+    """Return the agents that the session may send; None if it may send none."""
     settings = services.settings.subagents
     if settings.depth == 0:
         return None
@@ -476,7 +476,7 @@ def _team(
 
 
 def _models(base: SharedServices, talk: Conversation) -> AgentModels:
-    """The models that agents can ask."""
+    """Return the models that agents can use."""
     own = {target.label: target.info for target in base.plan.targets}
     models = AgentModels(
         base.plan,

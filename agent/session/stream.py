@@ -14,10 +14,10 @@ Listener = Callable[[Event], None]
 
 
 class EventStream:
-    """Hands every event to the listeners of its type, in order and at once.
+    """Passes every event to the listeners of its type, in order and at once.
 
-    Listeners run on the event loop and must be quick; one that fails is logged
-    and does not disturb the engine or the others.
+    Listeners run on the event loop and must be quick. A listener that fails is logged and does not disturb
+    the engine or other listeners.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,9 @@ class EventStream:
         """Gives each event its number; None until the session is known."""
 
     def subscribe(self, listener: Listener, *types: type[Event]) -> Callable[[], None]:
-        """Hear events of these types from now on, of all where none is named. The result ends it."""
+        """Call `listener` with events of these types, or of all types if none is given. Returns the
+        unsubscriber.
+        """
         entry = (listener, types)
         self._set((*self._listeners, entry))
         return lambda: self._set(tuple(known for known in self._listeners if known is not entry))
@@ -44,11 +46,11 @@ class EventStream:
         return self._by_type[kind]
 
     def number_event(self, event: Event) -> Event:
-        """The event with the next number; nobody hears of it."""
+        """Return the event with the next number, without emitting it."""
         return event if self.number is None else replace(event, seq=self.number())
 
     def emit(self, event: Event) -> None:
-        """Number the event and hand it on. Must be called on the event loop."""
+        """Number the event and pass it to listeners. Must be called on the event loop."""
         event = self.number_event(event)
         for listener in self._listeners_of(type(event)):
             try:

@@ -1,8 +1,7 @@
 """Parallel attempts: one message worked on by several branches at once, each in a copy of the workspace.
 
-Each attempt is a branch of the session with an agent of its own. When it has ended,
-what it did to files is a position of the session's line, like everything else: to
-pick one is to switch to its branch, and an undo takes that back.
+Each attempt is a branch of the session with its own agent. When an attempt has ended, its file changes are a
+position of the session's line of steps. Picking an attempt switches to its branch; an undo reverts that.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSpec:
-    """What tells an attempt from the others of its session."""
+    """The record, branch, copy and model of one attempt."""
 
     record: Session
     head: str
@@ -67,7 +66,7 @@ class AttemptSpec:
 async def open_attempt(
     services: Services, spec: AttemptSpec, emit: Callable[[Event], None]
 ) -> tuple[Agent, AgentWorkspace]:
-    """The agent, and its workspace, which must be closed after it. Raises `HermesError`."""
+    """Return the agent and its workspace; close the workspace after the agent. Raises `HermesError`."""
     place = await services.workspaces.open_in(spec.copy, spec.head)
     try:
         return await _open(services, spec, place, emit), place
@@ -114,7 +113,7 @@ async def _open(
 
 
 def _gate(services: Services, head: str, place: AgentWorkspace) -> Gate:
-    """The gate of the copy, which may ask the person if there is one."""
+    """Return the permission gate of the copy. It asks the person if one attends the session."""
     reach, pending_requests = place.reach, services.pending_requests
     approver = PersonApprover(pending_requests, head, reach.around) if pending_requests.attended else None
     return reach.gate.for_agent(approver, reach.audit, head)
@@ -127,7 +126,7 @@ _SUMMARY = 200
 
 @dataclass(slots=True)
 class LiveAttempt:
-    """One branch that works, or has worked, on the message."""
+    """One branch that works on the message, or has worked on it."""
 
     head: str
     """Its branch, and who it is in events."""
@@ -162,7 +161,7 @@ class LiveAttempt:
 
 
 class ParallelAttempts:
-    """The attempts of one session. `max_steps` is how often each may ask its model unless told otherwise."""
+    """The attempts of one session. `max_steps` is the default limit of model requests per attempt."""
 
     def __init__(
         self,
@@ -183,7 +182,7 @@ class ParallelAttempts:
         self._starting = asyncio.Lock()
 
     async def list_attempts(self) -> tuple[LiveAttempt, ...]:
-        """Those of this run of the program, oldest first."""
+        """Return the attempts that this process started, oldest first."""
         return tuple(self._attempts)
 
     async def start(
@@ -194,10 +193,11 @@ class ParallelAttempts:
         *,
         max_turns: int | None = None,
     ) -> tuple[LiveAttempt, ...]:
-        """Begin `count` attempts from where the session stands; returns when all of them are at work.
+        """Start `count` attempts from the current end of the session, and return when all of them are
+        running.
 
-        `models` are used in turn; `max_turns` is how often each may ask its model. Raises
-        `HermesError`; nothing was begun then.
+        `models` are used in turn; `max_turns` limits the model requests of each attempt. Raises `HermesError`
+        without having started any.
         """
         if not prompt.strip():
             raise HermesError("Say what the attempts are to work on.")
@@ -215,7 +215,9 @@ class ParallelAttempts:
         return tuple(attempt for attempt, _ in begun)
 
     async def stop(self, number: int | None = None) -> tuple[LiveAttempt, ...]:
-        """Stop one attempt, or all of them; what they did so far is kept. Returns those that worked."""
+        """Stop one attempt, or all of them, and keep their work so far. Returns the attempts that were
+        running.
+        """
         chosen = [self._find_attempt(number)] if number is not None else self._attempts
         working = tuple(attempt for attempt in chosen if attempt.running)
         for attempt in working:
@@ -227,25 +229,25 @@ class ParallelAttempts:
         return working
 
     async def wait(self) -> None:
-        """Until all have ended."""
+        """Wait until all attempts have ended."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def pick(self, number: int, choices: Mapping[str, Choice] | None = None) -> NavigationResult:
-        """Go on with an attempt: its files come into the workspace, its conversation is the one in use.
+        """Continue with an attempt: take its files into the workspace and switch to its conversation.
 
-        `HistoryNavigation.plan(attempt.position)` shows what happens to files. Raises `HermesError`.
+        `HistoryNavigation.plan(attempt.position)` previews the file changes. Raises `HermesError`.
         """
         return await self._travel.switch((await self.ended_attempt(number)).head, choices=choices)
 
     async def ended_attempt(self, number: int) -> LiveAttempt:
-        """An attempt that can be picked. Raises `HermesError`."""
+        """Return the attempt if it has ended and can be picked. Raises `HermesError`."""
         attempt = self._find_attempt(number)
         if attempt.running:
             raise HermesError(f"{attempt.head} still works; wait for its end, or stop it first.")
         return attempt
 
     async def close(self) -> None:
-        """Stop all and wait until their work is kept."""
+        """Stop all attempts and wait until their work is saved."""
         await self.stop()
         await self.wait()
 
@@ -276,7 +278,7 @@ class ParallelAttempts:
     async def _begin(
         self, copy: WorkspaceCopy, prompt: str, models: Sequence[str] | None, number: int
     ) -> tuple[LiveAttempt, WorkspaceCopy]:
-        """A branch of its own that begins where the session stands."""
+        """Create a branch for the attempt at the current end of the session."""
         store, session = self._session.store, self._session
         taken = [head.name for head in await store.heads(session.id)]
         free = (f"{attempt_marks.PREFIX}{each}" for each in range(1, len(taken) + 2))
@@ -323,7 +325,7 @@ class ParallelAttempts:
     async def _run_agent(
         self, attempt: LiveAttempt, copy: WorkspaceCopy, max_turns: int | None
     ) -> tuple[TurnOutcome, str]:
-        """Let an agent work on the message to its end."""
+        """Let an agent work on the message until the turn ends."""
         hearing = _Hearing(attempt, self._emit)
         spec = AttemptSpec(
             record=self._session.record,
@@ -348,7 +350,7 @@ class ParallelAttempts:
             await place.close()
 
     async def _put_away(self, attempt: LiveAttempt, copy: WorkspaceCopy, outcome: TurnOutcome) -> None:
-        """Keep what was done to files, end the branch, remove the copy."""
+        """Save the file changes, end the branch and remove the copy."""
         store, session = self._session.store, self._session
         try:
             attempt.changed = len(await copy.changes())
@@ -371,7 +373,7 @@ _SAID: dict[TurnOutcome, str] = {
 
 
 class _Hearing:
-    """Hears the events of an attempt's agent and tells the session's those that are of interest there."""
+    """Receives the events of an attempt's agent and forwards the relevant ones to the session."""
 
     def __init__(self, attempt: LiveAttempt, emit: Callable[[Event], None]) -> None:
         self._attempt = attempt

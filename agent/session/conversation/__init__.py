@@ -1,1 +1,1 @@
-"""Sessions: opened, kept alive, announced to surfaces."""
+"""Opening sessions, keeping them in memory, and announcing them to surfaces."""

@@ -1,7 +1,7 @@
-"""Marks of parallel attempts in the tree of a session, and the repair of what a killed process left.
+"""Marks of parallel attempts in the tree of a session, and the repair after a killed process.
 
-An attempt is a branch that begins with one note and ends with another. A branch
-without the second one was cut off.
+An attempt is a branch that begins with one note and ends with another. A branch without the second note was
+cut off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LOOKED_AT = (2, 200, 10_000)
 
 
 def began(copy: Path, origin: Path) -> str:
-    """What the model is told when it begins to work in a copy."""
+    """Return the note for the model when it begins to work in a copy."""
     return (
         f"[From here on you work alone in a copy of the project, in {copy}. Paths in {origin} stand for "
         f"those in the copy: write there only. The user may take your work over when you are done.]"
@@ -35,14 +35,14 @@ def began(copy: Path, origin: Path) -> str:
 
 
 def return_note(origin: Path) -> str:
-    """What the model is told when somebody goes on from the end of an attempt."""
+    """Return the note for the model when the conversation continues from the end of an attempt."""
     return f"[The copy is gone. You work in {origin} again, where files are as you left them in the copy.]"
 
 
 async def settle(store: Store, session: str) -> tuple[str, ...]:
-    """Close the attempts of a session that a killed process left open; returns their branches.
+    """Close the attempts of a session that a killed process left open, and return their branches.
 
-    The branch they were begun on is the one in use again. Hold the session's lock meanwhile.
+    The branch from which they were started is in use again. The caller must hold the session's lock.
     """
     cut: list[str] = []
     home = MAIN
@@ -73,6 +73,9 @@ async def _last_mark(store: Store, session: str, head: str) -> Node | None:
 
 
 def end_of(begun: Node | None, outcome: str, step: int | None = None) -> dict[str, object]:
-    """The data of the note that ends an attempt: where files stand is known, as at its beginning at least."""
+    """Return the data of the note that ends an attempt.
+
+    Without `step`, the position of the files is taken from the beginning of the attempt.
+    """
     position = step if step is not None else (begun.data.get("step", 0) if begun is not None else 0)
     return {"kind": ENDED, "to_model": True, "outcome": outcome, "step": position}

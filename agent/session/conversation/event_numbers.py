@@ -1,8 +1,8 @@
-"""The number that each event of a session carries: one more than the event before it.
+"""Event numbers of a session: each is one more than the number of the event before.
 
-Numbers are set aside in the store in blocks before they are given, so that a process that is killed
-never lets a number come twice with different content. What is left of a block goes back at the end of
-a process; after a kill there is a gap.
+Numbers are reserved in the store in blocks before use, so that a killed process never causes one number to
+appear twice with different content. At the end of a process the unused rest of a block is returned; after a
+kill there is a gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class EventNumbers:
-    """The numbers of one session, as one process gives them."""
+    """The source of event numbers of one session in one process."""
 
     def __init__(self, store: Store, session: str, first: int, block: int) -> None:
         self._store = store
@@ -32,16 +32,16 @@ class EventNumbers:
 
     @classmethod
     def of_new(cls, store: Store, session: str) -> EventNumbers:
-        """Those of a session that was made with the first `BLOCK` numbers set aside."""
+        """Return the numbers of a new session, whose first `BLOCK` numbers are already reserved."""
         return cls(store, session, 1, BLOCK)
 
     @classmethod
     async def open(cls, store: Store, session: str, block: int = BLOCK) -> EventNumbers:
-        """Go on after the last number that was ever given. Raises `StoreError`."""
+        """Continue after the last number that was ever reserved. Raises `StoreError`."""
         return cls(store, session, await store.reserve_events(session, block), block)
 
     def next(self) -> int:
-        """The next number, from 1. Must be called on the event loop."""
+        """Return the next number, counting from 1. Must be called on the event loop."""
         self._last += 1
         if self._reserved - self._last < self._block // 2 and self._reserving is None:
             self._reserving = asyncio.create_task(self._reserve(), name="event numbers")
@@ -60,7 +60,7 @@ class EventNumbers:
             self._reserving = None
 
     async def close(self) -> None:
-        """Give back what was not used. Nothing is given afterwards."""
+        """Return the unused numbers to the store. `next` must not be called afterwards."""
         if self._reserving is not None:
             await asyncio.gather(self._reserving, return_exceptions=True)
         try:

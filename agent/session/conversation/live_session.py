@@ -1,7 +1,7 @@
-"""A session that is open: its path in memory, and its store.
+"""An open session: its path in memory, and its store.
 
-Everything is committed first and shown afterwards, so what a person has seen
-is never lost. The messages for the model follow from the stored nodes alone.
+Every change is committed before it is shown, so what a person has seen is never lost. The messages for the
+model are derived from the stored nodes alone.
 """
 
 from __future__ import annotations
@@ -62,11 +62,13 @@ class LiveSession:
 
     @property
     def path(self) -> Sequence[Node]:
-        """All nodes from the root to the head; those no longer sent without their text, see `whole_path`."""
+        """All nodes from the root to the head. Nodes that are no longer sent lack their text; see
+        `whole_path`.
+        """
         return self._path
 
     async def whole_path(self) -> Sequence[Node]:
-        """All nodes from the root to the head as they were written. Raises `StoreError`."""
+        """Return all nodes from the root to the head with their full text. Raises `StoreError`."""
         return await self.store.path(self.id, self.head) if self._light else tuple(self._path)
 
     def system(self) -> Node | None:
@@ -74,7 +76,7 @@ class LiveSession:
         return next((node for node in reversed(self._path) if node.kind == "system"), None)
 
     def messages(self) -> Sequence[MessageHistory]:
-        """The conversation for the model. Call it only when every call on the path has its result."""
+        """Return the conversation for the model. Every call on the path must have its result."""
         if self._messages is None:
             self.rebuild()
         elif self._fresh:
@@ -84,21 +86,21 @@ class LiveSession:
         return self._messages
 
     async def prepare(self) -> None:
-        """Derive the messages of a path that was just opened, in a thread, before anybody waits for them."""
+        """Derive the messages of a newly opened path in a thread, before they are needed."""
         opened = list(self._path)
         messages = await asyncio.to_thread(conversation, opened)
         if self._messages is None:
             self._messages, self._fresh = messages, self._path[len(opened) :]
 
     def move(self, head: str, path: Sequence[Node]) -> None:
-        """Go on with another branch of the session. The prompt prefix has to be declared broken."""
+        """Continue with another branch of the session. The caller must declare the prompt prefix broken."""
         self.head = head
         self._path = list(path)
         self._light = False
         self._messages, self._fresh = None, []
 
     async def catch_up(self) -> None:
-        """Take in what was written at the end of the branch past this object. Only while no turn runs."""
+        """Read the nodes that other code appended to the branch. Call it only while no turn runs."""
         path = await self.store.path(self.id, self.head)
         tip = self._path[-1].id if self._path else None
         known = next((at for at in range(len(path), 0, -1) if path[at - 1].id == tip), 0)
@@ -114,7 +116,7 @@ class LiveSession:
         self._messages = conversation(self._path)
 
     async def add(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
-        """Commit a node at the head. When another process moved the head meanwhile, go on as a branch."""
+        """Commit a node at the head. If another process has moved the head, continue on a new branch."""
         return await self._write(lambda: self._append(kind, content, data))
 
     async def add_user(
@@ -124,7 +126,7 @@ class LiveSession:
         attachments: Sequence[Attachment] = (),
         received: int = 0,
     ) -> Node:
-        """Commit a user message; one of origin `engine` is for the model only and not shown.
+        """Commit a user message. A message of origin `engine` is for the model only and not shown.
 
         With `received`, the row of a messenger's message is marked as taken in the same transaction.
         """
@@ -154,7 +156,7 @@ class LiveSession:
     async def add_assistant(
         self, text: str, reasoning: str, calls: Sequence[ToolCall], data: Mapping[str, Any] | None = None
     ) -> Node:
-        """Commit a message of the model, calls and all, before any call is run."""
+        """Commit a message of the model with its calls, before any call runs."""
         content = {
             "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
             "reasoning": reasoning,
@@ -174,7 +176,7 @@ class LiveSession:
         return await self._write(write)
 
     async def add_compaction(self, plan: CompactionPlan) -> None:
-        """Commit a compaction; what is no longer sent to the model is dropped from memory."""
+        """Commit a compaction, and drop the text that is no longer sent to the model from memory."""
         node = await self.add("compaction", plan.sentence(), plan.data)
         # A fold may carry again what an earlier one had dropped.
         self._path, self._light = trimmed(await self.whole_path()), True
@@ -182,7 +184,9 @@ class LiveSession:
         self._emit(Noticed(kind="compaction", text=plan.sentence(), detail=clean(plan.detail), node=node.id))
 
     async def start_call(self, node: Node, call: ToolCall) -> None:
-        """Note that a call begins to act, so that a crash can be told from a call that never ran."""
+        """Record that a call begins to act, so that after a crash it is distinguished from a call that never
+        ran.
+        """
         await self.store.start_call(self.id, node.id, call.id, call.name)
 
     async def finish_call(self, call: ToolCall, result: str, data: Mapping[str, Any]) -> Node:
@@ -206,11 +210,11 @@ class LiveSession:
         return await self._write(write)
 
     async def save_draft(self, text: str, reasoning: str) -> None:
-        """Keep what the model has written so far of a message that is not complete."""
+        """Save the text that the model has written so far of an incomplete message."""
         await self.store.save_draft(self.id, self.head, text, reasoning)
 
     def todos(self) -> tuple[Todo, ...]:
-        """The task list as the path left it: the list in the newest result of a todo tool."""
+        """Return the task list of the path: the list in the newest result of a todo tool."""
         for node in reversed(self._path):
             if node.kind == "tool" and str(node.data.get("tool", "")).startswith("todo_"):
                 try:
@@ -221,13 +225,13 @@ class LiveSession:
         return ()
 
     def canvases(self) -> tuple[Canvas, ...]:
-        """The canvases as the path left them."""
+        """Return the canvases as of the end of the path."""
         return canvases_of(
             node.content for node in self._path if node.kind == "tool" and node.data.get("tool") == "canvas"
         )
 
     def last_user_text(self) -> str:
-        """What the person asked last."""
+        """Return the text of the person's last message."""
         asked = (
             node
             for node in reversed(self._path)
@@ -236,7 +240,7 @@ class LiveSession:
         return next((node.content for node in asked), "")
 
     async def _write(self, write: Callable[[], Coroutine[Any, Any, Node]]) -> Node:
-        """One write after the other; one that has begun ends, even when the caller is cancelled."""
+        """Run writes one after the other. A begun write completes even if the caller is cancelled."""
 
         async def write_locked() -> Node:
             async with self._writing:
@@ -245,7 +249,7 @@ class LiveSession:
         return await asyncio.shield(asyncio.create_task(write_locked()))
 
     async def wait_for_write(self) -> None:
-        """Wait for a write that a cancelled caller left behind."""
+        """Wait for a write that a cancelled caller left running."""
         async with self._writing:
             return
 
@@ -260,7 +264,7 @@ class LiveSession:
         return node
 
     async def branch_off(self) -> None:
-        """Go on as a branch of our own, because another process works on this one."""
+        """Continue on a new branch, because another process works on the current one."""
         tip = self._path[-1].id
         names = {head.name for head in await self.store.heads(self.id)}
         candidates = (f"{self.head}-{number}" for number in range(2, len(names) + 3))
@@ -282,7 +286,7 @@ _KINDS = ("user", "assistant", "tool", "notice")
 
 
 class FoldedMessages:
-    """What `tools.context.Folded` asks for, of the branch that is in use."""
+    """The protocol `tools.context.Folded` for the branch in use."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session
@@ -317,6 +321,6 @@ def _found_message(node: Node) -> FoundMessage:
 
 
 def _text(node: Node) -> str:
-    """A message with the calls it makes."""
+    """Return the text of a message together with its calls."""
     calls = [f"[called {call['name']} with {call['arguments']}]" for call in node.data.get("calls", ())]
     return "\n".join([*([node.content] if node.content else []), *calls])

@@ -1,4 +1,4 @@
-"""Opens the session that a surface asked for, and puts it in order."""
+"""Opening of the session that a surface requested, with repairs after a killed process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tools.text.words import plural
 
 @dataclass(frozen=True, slots=True)
 class OpenedSession:
-    """A session as it was found or made."""
+    """A session as it was found or created."""
 
     record: Session
     path: list[Node]
@@ -40,12 +40,12 @@ class OpenedSession:
     """Whether it was made just now."""
 
     async def release(self) -> None:
-        """Let another process have the session."""
+        """Release the session's lock, so that another process can open the session."""
         self.lock.release()
 
 
 async def open_session(options: Options, home: Home, store: Store, model: str) -> OpenedSession:
-    """Find or make the session that a surface asked for; what a killed process left is put in order.
+    """Find or create the session that a surface requested, and repair what a killed process left.
 
     Raises a `HermesError` when there is no such session.
     """
@@ -81,7 +81,7 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
 
 
 def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
-    """Keeps the file tools of an agent that works in a copy out of the workspace it was made of."""
+    """Return a check that keeps the file tools of an agent in a copy out of the original workspace."""
 
     async def acting(_call: str, action: Action) -> None:
         if not isinstance(action, (WritePath, DeletePath)) or action.path.is_relative_to(copy):
@@ -94,9 +94,9 @@ def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
 
 
 def start_sweep(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
-    """Clear away what killed processes left of copies, in the background; returns how to wait for that.
+    """Remove copies left by killed processes in the background. Returns a function that waits for the end.
 
-    What is held for an agent stays as long as its session is there.
+    A copy that is kept for an agent remains as long as the agent's session exists.
     """
     if not copies.is_dir():
         return _nothing

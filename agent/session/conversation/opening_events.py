@@ -1,4 +1,4 @@
-"""Events that a surface gets when a session has been opened."""
+"""Events that a surface receives when a session has been opened."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def announce(
     effort: str,
     left: str = "",
 ) -> None:
-    """Tell of it; `left` is the folder from which the session moved just now, if it did."""
+    """Emit the events of an opened session. `left` is the folder from which the session has just moved, if
+    any.
+    """
     record = session.record
     stream.emit(
         SessionOpened(
@@ -67,7 +69,7 @@ def announce(
 
 
 def permission_problems(policy: PermissionPolicy) -> list[str]:
-    """What the person should know about the files of permissions."""
+    """Return sentences about problems in the permission files."""
     problems = [str(problem) for problem in policy.problems]
     if problems:
         problems.append(
@@ -82,7 +84,7 @@ def permission_problems(policy: PermissionPolicy) -> list[str]:
 
 
 def policy_publisher(stream: EventStream, gate: Gate) -> Callable[[PermissionPolicy], None]:
-    """Tells the person that the permissions were read again, and what is wrong with them now."""
+    """Return a callback that reports reloaded permissions and their problems to the person."""
     told = _Told(gate.policy, gate.mode)
 
     def tell(policy: PermissionPolicy) -> None:
@@ -101,14 +103,14 @@ def policy_publisher(stream: EventStream, gate: Gate) -> Callable[[PermissionPol
 
 @dataclass(slots=True)
 class _Told:
-    """What the person knows of the permissions."""
+    """The state of the permissions as last reported to the person."""
 
     policy: PermissionPolicy
     mode: Mode
 
 
 def problems_of(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Path) -> list[str]:
-    """What is wrong with the settings and can be gone on without. Reads files."""
+    """Return the problems in the settings that do not prevent work. Reads files."""
     problems = [str(problem) for problem in loaded.problems]
     if wrong := tone_of(loaded.settings)[1]:
         problems.append(wrong)

@@ -1,14 +1,14 @@
-"""The journal of a script: what it has had done so far, kept on the disk until it ends.
+"""The journal of a script: a record on disk of its calls, kept until the script ends.
 
-A script that is cut off, by its time limit or with Hermes itself, can be run again:
-its calls are answered from the journal as long as they are the ones it made before,
-and nothing is done twice. One file for each script, one line of JSON for each event:
+A script that was cut off, by its time limit or with Hermes itself, can be run again: its calls are answered
+from the journal as long as they equal the recorded ones, so nothing is done twice. There is one file for each
+script and one line of JSON for each event:
 
     {"script": id, "call": the call that runs it, "node": where the session stood, "time": …}
     {"begin": 1, "tool": …, "sum": SHA-256 of tool and arguments, "arguments": their beginning, masked}
     {"end": 1, "outcome": …, "result": the text the script got}
 
-A call that has begun and not ended may be done in part; it is never taken for done.
+A call that has begun and not ended may be partly done; it never counts as completed.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _COMPLETED: frozenset[str] = frozenset({"done", "failed"})
 
 
 def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
-    """What two calls have in common when they are the same: tool and exact arguments."""
+    """Return a hash of the tool and its exact arguments; equal calls have equal fingerprints."""
     text = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=False)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """One call of a script, as its journal tells it."""
+    """One call of a script as recorded in its journal."""
 
     number: int
     tool: str
@@ -72,18 +72,18 @@ class Recorded:
 
     @property
     def is_completed(self) -> bool:
-        """Whether it came to its own end, and its result was kept. A refused call is asked for again."""
+        """True if the call ended and its result was saved. A refused call is asked for again."""
         return self.outcome in _COMPLETED and self.result is not None
 
     @property
     def was_under_way(self) -> bool:
-        """Whether it was cut off, so that nobody knows how much of it is done."""
+        """True if the call was cut off, so that it is unknown how much of it is done."""
         return self.outcome in ("", "interrupted")
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptRecord:
-    """A whole journal, read back."""
+    """The contents of a journal."""
 
     script: str
     call: str
@@ -91,7 +91,7 @@ class ScriptRecord:
     calls: tuple[Recorded, ...] = ()
 
     def report(self, path: Path) -> str:
-        """What was done, what is unknown, and how to go on, for the model."""
+        """Return a text for the model: what was done, what is unknown, and how to continue."""
         done = [call for call in self.calls if call.is_completed]
         cut = [call for call in self.calls if call.was_under_way]
         parts: list[str] = []
@@ -113,10 +113,10 @@ class ScriptRecord:
 
 
 class ScriptReplay:
-    """Answers the calls of a script from the record of an earlier run, until one of them differs.
+    """Answers the calls of a script from the record of an earlier run, until a call differs.
 
-    A call is answered if it is in the record and every call that had ended before it began
-    has been answered too: calls that were made in parallel may come in another order.
+    A call is answered if it is in the record and every call that had ended before it began has been answered
+    too: calls that were made in parallel may come in another order.
     """
 
     def __init__(self, calls: Sequence[Recorded] = ()) -> None:
@@ -129,7 +129,7 @@ class ScriptReplay:
         self._is_over = not calls
 
     def take(self, sum: str) -> Recorded | None:
-        """The completed call with this fingerprint; None when the call has to be made."""
+        """Return the completed call with this fingerprint, or None if the call has to be made."""
         waiting = self._waiting.get(sum)
         if self._is_over or not waiting or waiting[0].after > self._reached:
             self._is_over = True
@@ -147,7 +147,7 @@ class ScriptReplay:
 
 @dataclass(slots=True)
 class ScriptJournal:
-    """The journal of one running script; its file is made by the first call."""
+    """The journal of one running script. The first call creates its file."""
 
     folder: Path
     call: str
@@ -161,9 +161,9 @@ class ScriptJournal:
         return _file(self.folder, self.script)
 
     async def begin(self, number: int, tool: str, sum: str, arguments: str, *, durable: bool) -> None:
-        """Note a call before anything of it is done; `arguments` are masked.
+        """Record a call before it acts; `arguments` are masked.
 
-        `durable` waits for the disk. Raises `StoreError`; the call must not be made then.
+        `durable` waits until the record is on disk. Raises `StoreError`; then the call must not be made.
         """
         line = {"begin": number, "tool": tool, "sum": sum, "arguments": arguments[:SHOWN]}
         try:
@@ -173,7 +173,7 @@ class ScriptJournal:
             raise StoreError(f"The script's journal {self.path} cannot be written: {reason}.") from error
 
     async def end(self, number: int, outcome: Outcome, result: str, *, durable: bool) -> None:
-        """Note how a call ended. When that fails, the call counts as one that was under way."""
+        """Record how a call ended. If that fails, the call counts as cut off."""
         line = {"end": number, "outcome": outcome, "result": result if len(result) <= LARGEST else None}
         try:
             await self._append(line, durable)
@@ -181,12 +181,12 @@ class ScriptJournal:
             log.exception("the end of a call could not be kept in %s", self.path)
 
     async def report(self) -> str:
-        """What to tell of a script that was cut off; empty when it made no call."""
+        """Return a report about a script that was cut off; empty if it made no call."""
         record = await asyncio.to_thread(read, self.path)
         return record.report(self.path) if record is not None else ""
 
     async def remove(self) -> None:
-        """The script has come to its end: nothing is kept."""
+        """Delete the journal of a script that has ended."""
         if self._exists:
             await asyncio.to_thread(self.path.unlink, missing_ok=True)
 
@@ -228,11 +228,11 @@ class ScriptJournals:
     folder: Path
 
     def new(self, call: str, node: int) -> ScriptJournal:
-        """A journal for the script that `call` runs; `node` is where the session stands."""
+        """Return a journal for the script that `call` runs; `node` is the current end of the session."""
         return ScriptJournal(self.folder, call, node)
 
     async def replay(self, script: str) -> ScriptReplay:
-        """What was recorded of an earlier script. Raises `ToolError` when nothing was."""
+        """Return a replay of an earlier script's record. Raises `ToolError` if there is no record."""
         record = None
         if _NAME.fullmatch(script):
             record = await asyncio.to_thread(read, _file(self.folder, script))
@@ -243,15 +243,15 @@ class ScriptJournals:
         return ScriptReplay(record.calls)
 
     async def forget(self, script: str) -> None:
-        """Remove the journal of a script that another run has gone on with to its end."""
+        """Remove the journal of a script that another run has completed."""
         await asyncio.to_thread(_file(self.folder, script).unlink, missing_ok=True)
 
     async def left_by(self, call: str, node: int) -> str:
-        """What to tell of the script that `call` of the message `node` ran; empty when nothing is known."""
+        """Return a report about the script that `call` of the message `node` ran; empty if unknown."""
         return await asyncio.to_thread(self._left_by, call, node)
 
     async def left_by_all(self, cut: Iterable[Unfinished]) -> dict[str, dict[str, str]]:
-        """The same for all calls of branches that were cut off, by head and id."""
+        """Return the reports for all calls of branches that were cut off, by head and call id."""
         return {
             each.head: {call.id: await self.left_by(call.id, call.node) for call in each.calls}
             for each in cut
@@ -268,13 +268,13 @@ class ScriptJournals:
 
 
 def discard(root: Path, sessions: Sequence[str]) -> None:
-    """Remove the journals of sessions that are deleted; `root` holds a folder for each. Blocking."""
+    """Remove the journals of deleted sessions; `root` holds one folder per session. Blocking."""
     for session in sessions:
         shutil.rmtree(root / session, ignore_errors=True)
 
 
 def read(path: Path) -> ScriptRecord | None:
-    """The journal in a file; None when there is none. A line torn by a crash is left out. Blocking."""
+    """Return the journal in a file, or None if there is no file. Skips a line torn by a crash. Blocking."""
     try:
         whole = path.read_bytes()
     except OSError:
@@ -334,7 +334,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _sweep(root: Path) -> None:
-    """Remove what nobody went on with for a long time, in all sessions."""
+    """Remove old journals that no script has continued, in all sessions."""
     # A clock that is wrong must not make what was begun this morning old.
     oldest = read_clock(root, time.time()).before(KEPT_DAYS * 86_400)
     for path in root.glob("*/*.jsonl"):

@@ -1,7 +1,7 @@
-"""Folder of a session: one workspace each, which is kept when the session is taken up from elsewhere.
+"""The folder of a session: one workspace each, kept when the session is resumed from another folder.
 
-A session goes on where it worked, wherever it is asked for. It moves only when that is said (`--here`), or
-when its folder is found again under another name.
+A session continues in its own folder. It moves only on request (`--here`), or when the folder is found again
+under another name.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LOOKED_AT = 200
 
 @dataclass(frozen=True, slots=True)
 class SessionFolder:
-    """Where a session works."""
+    """The folder in which a session works."""
 
     options: Options
     """With its workspace, and with its id where it goes on."""
@@ -40,7 +40,9 @@ class SessionFolder:
 
 
 async def session_folder(options: Options, home: Home, database: Database | None) -> SessionFolder:
-    """Where the session that `options` ask for works. Raises `HermesError` where that cannot be told."""
+    """Return the folder of the session that `options` request. Raises `HermesError` if it cannot be
+    determined.
+    """
     if options.resume is None and not options.resume_last:
         return SessionFolder(options)
     async with await Store.open(home.database, shared=database) as store:
@@ -72,7 +74,7 @@ async def session_folder(options: Options, home: Home, database: Database | None
 
 
 async def renamed_session(store: Store, home: Home, folder: Path) -> Session | None:
-    """The newest session whose folder is gone and was this one."""
+    """Return the newest session whose missing folder was this folder under another name."""
     for each in await store.list_sessions(_LOOKED_AT):
         if await asyncio.to_thread(_is_gone_and_was, home, each, folder):
             return each
@@ -80,7 +82,8 @@ async def renamed_session(store: Store, home: Home, folder: Path) -> Session | N
 
 
 def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -> bool:
-    """Whether steps of a session, or its newest one, were made in this folder, whatever its name was then.
+    """Return whether this folder, under any earlier name, has steps of the session, or with `newest` its last
+    one.
 
     Blocking.
     """
@@ -92,7 +95,7 @@ def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -
 
 
 async def move(session: LiveSession, left: str, workspace: Path, *, owned: bool) -> None:
-    """Note that the session works in another folder from now on. Raises `HermesError`."""
+    """Record that the session works in another folder from now on. Raises `HermesError`."""
     if not owned:
         raise ConfigError("The session is open in another window; close it there before it moves.")
     session.record = await session.store.set_workspace(session.id, str(workspace))

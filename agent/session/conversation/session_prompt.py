@@ -1,4 +1,4 @@
-"""The system prompt of a session: what it is made of, and when a resumed session gets a new one."""
+"""The system prompt of a session: its parts, and the decision to renew it for a resumed session."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ async def ensure_system(
     window: int | None = None,
     plugins: SessionPlugins | None = None,
 ) -> bool:
-    """Put the system prompt in force; True if a resumed session had to get a new one.
+    """Put the system prompt in force. Returns True if a resumed session needed a new prompt.
 
-    A stored prompt is kept byte for byte as long as profile, tools and folder are the same. `window` is that
-    of the model, in tokens, of which the layers get a share. `notes` are shown as they stand now; `plugins`
-    add sections and skills.
+    A stored prompt is kept byte for byte as long as profile, tools and folder are unchanged. `window` is the
+    model's context window in tokens, of which the layers get a share. `notes` are shown in their current
+    state; `plugins` add sections and skills.
     """
     offered = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
@@ -76,14 +76,14 @@ async def ensure_system(
 
 
 def _is_of_another_folder(session: LiveSession, stored: Node, workspace: Path) -> bool:
-    """Whether the session works elsewhere than where this prompt says."""
+    """Return whether the prompt names another folder than the session's workspace."""
     if (said := stored.data.get("workspace")) is not None:
         return said != str(workspace)
     return any(node.data.get("kind") == "workspace" and node.id > stored.id for node in session.path)
 
 
 def shown_before(session: LiveSession) -> tuple[ToolSpec, ...] | None:
-    """The tools that the requests of a session showed when it was last open; None for a new one."""
+    """Return the tools in the session's last requests before this start; None for a new session."""
     stored = session.system()
     if stored is None:
         return None
@@ -135,14 +135,14 @@ def _prompt(
 
 
 def kept_back(session: LiveSession) -> list[str]:
-    """Sentences on what the prompt in force goes without because it reads like an order to an agent."""
+    """Return sentences about text that the prompt omits because it reads like an order to an agent."""
     system = session.system()
     parts = system.data.get("parts", ()) if system is not None else ()
     return kept_back_notices([each for part in parts for each in passages_of(part.get("passages"))])
 
 
 async def _learning_lines(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
-    """What is known of failures in the project, a line each."""
+    """Return what is known of failures in the project, one line each."""
     if not settings.learnings.enabled:
         return ()
     from agent.knowledge.learnings.learning import entries
@@ -156,7 +156,7 @@ async def _learning_lines(session: LiveSession, workspace: Path, settings: Setti
 def _skills(
     home: Home, workspace: Path, settings: Settings, plugins: SessionPlugins | None
 ) -> list[SkillEntry]:
-    """The skills that the index names: those of the project and the person before those that ship."""
+    """Return the skills for the index: project and personal skills before bundled ones."""
     catalog = catalog_for(home, workspace, settings, () if plugins is None else plugins.skill_folders())
     found = catalog.load().skills if catalog is not None else ()
     ordered = sorted(found, key=lambda each: (SCOPES.index(each.scope), each.name))
@@ -164,7 +164,7 @@ def _skills(
 
 
 def memory_files(home: Home, workspace: Path, settings: Settings) -> MemoryFiles:
-    """The notes that outlive a session, as the settings size them."""
+    """Return the notes that outlive a session, with the size limits of the settings."""
     return MemoryFiles(home.memories, workspace, memory_limits(settings))
 
 
@@ -175,7 +175,7 @@ def memory_limits(settings: Settings) -> dict[Scope, int]:
 
 
 def tone_of(settings: Settings) -> tuple[str, str]:
-    """The chosen personality as a paragraph, and what is wrong with the choice; both may be empty."""
+    """Return the chosen personality as a paragraph, and a problem with the choice; both may be empty."""
     if not settings.display.personality:
         return "", ""
     from themes.personalities import personality

@@ -1,4 +1,4 @@
-"""Stored sessions: looking at them, searching, renaming, deleting with everything that is kept of them."""
+"""Stored sessions: viewing, searching, renaming, and deleting them with all related data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 async def delete_session(store: Store, home: Home, session: str, recall: Recall | None = None) -> list[str]:
-    """Delete a session and those of its subagents; returns their ids. `recall` forgets what they said.
+    """Delete a session and the sessions of its subagents; returns their ids. `recall` drops their texts too.
 
     Raises `HermesError` when there is no such session, or another process works on it.
     """
@@ -42,23 +42,23 @@ class StoredSessions:
         self._home = home
 
     async def newest(self, limit: int) -> Sequence[Session]:
-        """The sessions that were used last, newest first."""
+        """Return the most recently used sessions, newest first."""
         return await self._store.list_sessions(limit)
 
     async def session(self, session: str) -> Session:
         return await self._store.session(session)
 
     async def node(self, session: str, node: int) -> Node:
-        """A message in full."""
+        """Return a message with its full text."""
         return await self._store.node(session, node)
 
     async def ending(self, session: str, count: int) -> Sequence[Node]:
-        """The last nodes of a session, oldest first."""
+        """Return the last nodes of a session, oldest first."""
         head = (await self._store.heads(session))[0].name
         return await self._store.tail(session, head, count)
 
     async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
-        """The nodes that lead to a node of the branch in use (None: to its end), secrets masked."""
+        """Return the nodes that lead to a node of the branch in use (None: to its end), secrets masked."""
         if node is None:
             nodes = await self.ending(session, count)
         else:
@@ -76,7 +76,7 @@ class StoredSessions:
         patience: float | None = None,
         mode: SearchMode = "auto",
     ) -> SearchHits:
-        """Messages that answer these words; after `patience` seconds what was found until then."""
+        """Return the messages that match; after `patience` seconds the matches found so far."""
         patience = PATIENCE if patience is None else patience
         if self._recall is None:
             return await self._store.search(
@@ -92,21 +92,21 @@ class StoredSessions:
         )
 
     async def around(self, node: int, window: int) -> Sequence[Node]:
-        """A node with `window` of them on either side, secrets masked."""
+        """Return a node with up to `window` nodes on either side, secrets masked."""
         nodes, secrets = await self._store.around(node, window), self._store.secrets
         return await asyncio.to_thread(lambda: [mask_node(node, secrets) for node in nodes])
 
     async def branch_with(self, session: str, node: int) -> str:
-        """A branch on which a node lies."""
+        """Return a branch that contains the node."""
         return await self._store.branch_with(session, node)
 
     async def use_branch(self, session: str, branch: str) -> None:
-        """The branch that a session goes on with when it is opened next."""
+        """Set the branch with which a session continues when it is opened next."""
         await self._store.use_head(session, branch)
 
     async def rename(self, session: str, title: str) -> None:
         await self._store.rename(session, title)
 
     async def delete(self, session: str) -> None:
-        """Delete a session and all that belongs to it, unless another window works on it."""
+        """Delete a session and all related data, unless another window works on it."""
         await delete_session(self._store, self._home, session, self._recall)

@@ -1,4 +1,4 @@
-"""A branch as a page to read and to share: one file that runs nothing and loads nothing."""
+"""An HTML page of a branch, to read and to share: one file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -139,23 +139,23 @@ _SCHEMES = ("http://", "https://", "mailto:")
 
 
 def plain(text: str) -> str:
-    """A text that stands in HTML or in an attribute as it is."""
+    """Return the text escaped for HTML content and attributes."""
     return escape(clean(text), quote=True)
 
 
 def markdown(text: str) -> str:
-    """Markdown as HTML."""
+    """Return Markdown rendered as HTML."""
     # Cleaned again, because entities such as `&#x202e;` have become characters.
     return clean(_parser().render(clean(text)))
 
 
 def code(text: str, language: str = "") -> str:
-    """Code in a block of its own; `language` names a lexer, or a file whose ending tells."""
+    """Return code as an HTML block; `language` names a lexer, or a file whose suffix selects one."""
     return f'<pre class="code"><code>{_color(clean(text), language)}</code></pre>\n'
 
 
 def diff(text: str) -> str:
-    """A unified diff, line by line in the colour of what happens to the line."""
+    """Return a unified diff as HTML, each line coloured by its kind of change."""
     lines = clean(text).split("\n")
     if lines and not lines[-1]:
         lines.pop()
@@ -174,7 +174,7 @@ def _diff_line(line: str) -> str:
 
 
 def _color(text: str, language: str) -> str:
-    """Escaped text with Pygments' classes around its words; the end of the text is not a line of its own."""
+    """Return escaped text with Pygments' classes around its tokens, without a final line break."""
     text = text.removesuffix("\n")
     lexer = _lexer(language)
     if lexer is None or len(text) > COLORED_CHARS or max(map(len, text.split("\n"))) > COLORED_LINE:
@@ -189,7 +189,7 @@ def _color(text: str, language: str) -> str:
 
 @cache
 def _formatter() -> HtmlFormatter[str]:
-    """Kept, as it makes a style sheet for itself each time."""
+    """Return the formatter, cached because each instance builds a style sheet."""
     from pygments.formatters.html import HtmlFormatter
 
     return HtmlFormatter(nowrap=True)
@@ -238,7 +238,7 @@ def _link(renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _en
 
 
 def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """A picture is not fetched: its description stands for it, and leads to it."""
+    """Render a picture as a link with its description; the picture itself is not loaded."""
     token = tokens[index]
     address = escape(str(token.attrGet("src") or ""), quote=True)
     said = escape(renderer.renderInlineAsText(token.children or [], options, env)) or "without description"
@@ -246,7 +246,7 @@ def _picture(renderer: Any, tokens: Sequence[Token], index: int, options: Any, e
 
 
 def _cell(_renderer: Any, tokens: Sequence[Token], index: int, _options: Any, _env: Any) -> str:
-    """A cell; its alignment as a class, because the page allows no styles of its parts."""
+    """Render a table cell with its alignment as a class, because the page forbids inline styles."""
     side = str(tokens[index].attrGet("style") or "").rpartition(":")[2]
     tag = tokens[index].tag
     return f'<{tag} class="{side}">' if side in ("left", "center", "right") else f"<{tag}>"
@@ -273,10 +273,10 @@ def page_of(
     secrets: Mapping[str, str],
     branch: str = MAIN,
 ) -> str:
-    """The path `nodes` of a branch as HTML. `secrets` are values, by name, that are masked.
+    """Return the path `nodes` of a branch as HTML. `secrets` are values, by name, that are masked.
 
-    What tells of this machine rather than of the work, such as the prompt of the system and
-    folders above the workspace, is not in it. Blocking: a long session takes a second.
+    Details of this machine, such as the system prompt and folders above the workspace, are omitted. Blocking:
+    a long session takes a second.
     """
     kept = [mask_node(node, secrets) for node in nodes]
     title = redact(session.title, secrets) or "Untitled session"
@@ -319,7 +319,7 @@ def _facts(session: Session, nodes: Sequence[Node], branch: str) -> Iterator[str
 
 
 def _articles(nodes: Sequence[Node], tools: Registry) -> Iterator[str]:
-    """One article for each message; the results of calls stand with the message that asked for them."""
+    """Yield one article for each message; results of calls are placed with the message of the calls."""
     results = _results(nodes)
     for at, node in enumerate(nodes):
         match node.kind:
@@ -340,7 +340,7 @@ def _articles(nodes: Sequence[Node], tools: Registry) -> Iterator[str]:
 
 
 def _results(nodes: Sequence[Node]) -> dict[int, dict[str, Node]]:
-    """For the index of each message of the model, the results of its calls by their id."""
+    """Return the results of calls by call id, for the index of each message of the model."""
     found: dict[int, dict[str, Node]] = {}
     asked = -1
     for at, node in enumerate(nodes):
@@ -402,7 +402,7 @@ def _part(name: str, inside: str) -> str:
 
 
 def _json(text: str, value: Mapping[str, Any]) -> str:
-    """JSON laid out for reading; what is not JSON as it is."""
+    """Return JSON indented for reading; other text unchanged."""
     shown = json.dumps(value, indent=2, ensure_ascii=False) if value else text
     return code(truncate(shown, SHOWN), "json")
 

@@ -1,4 +1,4 @@
-"""The difference between two positions of a line of steps, as a patch that `git apply` takes."""
+"""Patches for `git apply`, made from the difference between two positions of a line of steps."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HIDDEN_IN_NAMES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 @dataclass(frozen=True, slots=True)
 class PatchBlob:
-    """One side of a change: what stands at a path, as git sees it."""
+    """One side of a change: the contents of a path as git sees them."""
 
     mode: int
     data: bytes
@@ -40,7 +40,7 @@ class PatchBlob:
 
     @property
     def name(self) -> bytes:
-        """Its SHA-1 in git."""
+        """The SHA-1 of the blob in git."""
         digest = sha1(b"blob %d\0" % len(self.data), usedforsecurity=False)
         digest.update(self.data)
         return digest.hexdigest().encode()
@@ -57,14 +57,14 @@ class PatchSection:
 
 
 def quote_name(name: bytes) -> bytes:
-    """A name as git prints it: in quotes with escapes where it holds anything but plain characters."""
+    """Return a name as git prints it: quoted and escaped if it has other than plain characters."""
     if all(0x20 <= byte < 0x7F and byte not in (34, 92) for byte in name):
         return name
     return b'"' + b"".join(map(_escape, name)) + b'"'
 
 
 def path_problem(path: str) -> str:
-    """Why git accepts no such path, on any system; empty when it does."""
+    """Return why git rejects the path on some system; empty if git accepts it."""
     for part in path.split("/"):
         if _HIDDEN_IN_NAMES.sub("", part).casefold() == ".git" or _is_git_on_windows(part):
             return "git accepts no such name"
@@ -74,9 +74,9 @@ def path_problem(path: str) -> str:
 def sections(
     path: bytes, before: PatchBlob | None, after: PatchBlob | None, *, text: bool = False
 ) -> Iterator[PatchSection]:
-    """What a patch says of one path; what turned into something else is removed and added.
+    """Yield the patch sections of one path. A change of type is a removal and an addition.
 
-    With `text`, contents that are not text are only said to differ, so that the patch can be read.
+    With `text`, binary contents are only reported as different, so that the patch stays readable.
     """
     if before is not None and after is not None and (before.mode == LINK) != (after.mode == LINK):
         yield _section(path, before, None, text)
@@ -116,12 +116,12 @@ def _modes(before: PatchBlob | None, after: PatchBlob | None) -> Iterator[bytes]
 
 
 def _label(name: bytes) -> bytes:
-    """A name after `---` or `+++`; after one with blanks git wants to see where it ends."""
+    """Return a name for `---` or `+++` lines; git needs a tab after a name with blanks."""
     return name + b"\t" if b" " in name else name
 
 
 def _literal(data: bytes) -> bytes:
-    """Contents as git packs them: compressed, in base 85, each line led by its length."""
+    """Return contents as git encodes them: compressed, in base 85, each line preceded by its length."""
     packed = zlib.compress(data)
     lines = [b"literal %d" % len(data)]
     for start in range(0, len(packed), _BINARY_LINE):
@@ -155,7 +155,7 @@ _USUAL = (0o644, 0o664, 0o755, 0o775)
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """What a patch says of one path."""
+    """The part of a patch about one path, with its line counts."""
 
     path: str
     data: bytes
@@ -166,7 +166,7 @@ class FilePatch:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A patch, path by path, and what it cannot say."""
+    """A patch, path by path, and the changes that it cannot express."""
 
     files: tuple[FilePatch, ...]
     left_out: tuple[LeftOut, ...]
@@ -181,25 +181,25 @@ class Patch:
 
     @property
     def data(self) -> bytes:
-        """The patch, led by comment lines that name what is left out; git passes over those."""
+        """Return the patch, preceded by comment lines that name the omissions; git ignores them."""
         return b"".join([*map(_comment, self.left_out), self.body])
 
     @property
     def body(self) -> bytes:
-        """The patch alone."""
+        """Return the patch without the comment lines."""
         return b"".join(file.data for file in self.files)
 
 
 class _LeftOutError(Exception):
-    """A path cannot be told in a patch; the message is the reason."""
+    """A path that a patch cannot express; the message is the reason."""
 
 
 def patch_between(
     changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False, units: Units = NO_UNITS
 ) -> Patch:
-    """`changes`, one per path, as a patch; with `text` one to be read, in which binaries are named only.
+    """Return `changes`, one per path, as a patch; with `text` for reading only, without binary contents.
 
-    Of `units` it is only said that they are not part of it. Blocking: reads the contents.
+    Changes inside `units` are only listed as omitted. Blocking: reads the contents.
     """
     files: list[FilePatch] = []
     left_out: list[LeftOut] = []
@@ -236,7 +236,7 @@ def _sections(change: PathChange, objects: ObjectStore, text: bool) -> list[Patc
 
 
 def _blob(entry: PathEntry | None, objects: ObjectStore) -> PatchBlob | None:
-    """What git sees of an entry: nothing of a folder. Raises `_LeftOutError`."""
+    """Return an entry as git sees it; None for a folder. Raises `_LeftOutError`."""
     if entry is None or entry.kind is PathKind.FOLDER:
         return None
     if entry.kind is PathKind.LINK:
@@ -257,7 +257,7 @@ def _git_mode(entry: PathEntry) -> int:
 
 
 def _unsaid(change: PathChange) -> Iterable[LeftOut]:
-    """Permissions that a patch does not bring along."""
+    """Yield permission changes that a patch cannot express."""
     before, after = change.before, change.after
     if after is None or after.kind is not PathKind.FILE:
         return
@@ -269,7 +269,7 @@ def _unsaid(change: PathChange) -> Iterable[LeftOut]:
 
 
 def _folders(changes: Iterable[PathChange], told: set[str]) -> Iterable[LeftOut]:
-    """Changes of folders that do not follow from those of the files below them."""
+    """Yield changes of folders that do not follow from the changes of the files below them."""
     for change in changes:
         if change.before is not None and change.after is not None and change.before.kind is change.after.kind:
             modes = f"{change.before.mode:o} to {change.after.mode:o}"

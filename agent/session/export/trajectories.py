@@ -1,6 +1,6 @@
-"""A branch as data for training and evaluation: messages for fine-tuning, or an ATIF trajectory.
+"""Export of a branch for training and evaluation: messages for fine-tuning, or an ATIF trajectory.
 
-ATIF is the Agent Trajectory Interchange Format, version 1.8. Nodes come in with their secrets masked.
+ATIF is the Agent Trajectory Interchange Format, version 1.8. The given nodes have their secrets masked.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ATIF = "ATIF-v1.8"
 
 
 def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
-    """A line for fine-tuning: `messages`, each call followed by its result.
+    """Return a record for fine-tuning: `messages`, each call followed by its result.
 
-    What was only shown to the person is left out; a call without a result is left out with it. What was said
-    while calls were at work stands after their results.
+    Omits nodes that were only shown to the person, and calls without a result. Messages sent while calls were
+    running are placed after the results.
     """
     messages: list[dict[str, Any]] = []
     for place, node in enumerate(nodes):
@@ -54,9 +54,9 @@ def openai_messages(nodes: Sequence[Node]) -> dict[str, Any]:
 
 
 def called_tools(nodes: Sequence[Node], tools: Registry) -> list[dict[str, Any]]:
-    """The definitions of the tools that a branch calls, as a request and a line for fine-tuning hold them.
+    """Return the definitions of the tools that a branch calls, in the form of a request.
 
-    What is not ours, such as the tool of an MCP server, is described by the arguments it was called with.
+    Tools that are not ours, such as those of an MCP server, are described by the arguments of their calls.
     """
     called: dict[str, set[str]] = {}
     for node in nodes:
@@ -83,7 +83,7 @@ def _plain_function(name: str, arguments: Collection[str]) -> dict[str, Any]:
 
 
 def _results(nodes: Sequence[Node]) -> dict[str, str]:
-    """The results before the next answer of the model, by call: ids may be used again in a later one."""
+    """Return the results before the model's next answer, by call id. Later answers may reuse ids."""
     found: dict[str, str] = {}
     for node in nodes:
         if node.kind == "assistant":
@@ -94,7 +94,7 @@ def _results(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def atif_trajectory(session: Session, nodes: Sequence[Node], version: str) -> dict[str, Any]:
-    """The branch as one ATIF trajectory. `version` is that of this program."""
+    """Return the branch as one ATIF trajectory. `version` is the version of this program."""
     steps: list[dict[str, Any]] = []
     totals: Counter[str] = Counter()
     for node in nodes:
@@ -121,7 +121,7 @@ def atif_trajectory(session: Session, nodes: Sequence[Node], version: str) -> di
 
 
 def tool_statistics(nodes: Sequence[Node]) -> dict[str, dict[str, int]]:
-    """How often each tool was called, and how the calls ended."""
+    """Return how often each tool was called, and how its calls ended."""
     found: dict[str, Counter[str]] = {}
     for node in nodes:
         if node.kind == "tool":
@@ -161,7 +161,7 @@ def _agent_step(node: Node) -> dict[str, Any]:
 
 
 def _observe(steps: list[dict[str, Any]], node: Node) -> None:
-    """Put a result with the step that made its call; without one it belongs to no step."""
+    """Add a result to the step that made its call; a result without a call is dropped."""
     call = str(node.data.get("call", ""))
     for step in reversed(steps):
         if any(made["tool_call_id"] == call for made in step.get("tool_calls", ())):
@@ -171,7 +171,7 @@ def _observe(steps: list[dict[str, Any]], node: Node) -> None:
 
 
 def _role(node: Node) -> str | None:
-    """Who says a node to the model; None for what the model does not read."""
+    """Return the role of a node's author for the model; None for nodes that the model does not read."""
     if node.kind in ("system", "user"):
         return node.kind
     if node.kind == "compaction" or (node.kind == "notice" and node.data.get("to_model")):
@@ -187,7 +187,7 @@ def _calls(node: Node) -> Iterator[dict[str, str]]:
 
 
 def _arguments(text: str) -> Mapping[str, Any]:
-    """Arguments as data; text that is not an object stands under one key."""
+    """Return arguments as data; text that is not an object is placed under one key."""
     given = value_of(text) if text else {}
     return given if isinstance(given, dict) else {"arguments": given}
 
@@ -198,7 +198,7 @@ def _time(moment: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportFilter:
-    """What a session has to be; what is left empty admits all. Times are seconds since the epoch."""
+    """Conditions for exported sessions; an empty field admits all. Times are seconds since the epoch."""
 
     project: str = ""
     """A part of the name of its folder, in capitals or not."""
@@ -216,7 +216,7 @@ class ExportFilter:
     """Only these, by id."""
 
     def admits(self, session: Session) -> bool:
-        """Whether a session may pass, by what is known without its nodes."""
+        """Return whether a session passes the conditions that need no nodes."""
         return (
             (self.sessions is None or session.id in self.sessions)
             and self.project.casefold() in PurePath(session.workspace).name.casefold()
@@ -225,7 +225,7 @@ class ExportFilter:
         )
 
     def admits_path(self, session: Session, nodes: Sequence[Node]) -> bool:
-        """Whether a branch of a session passes: somebody was answered, and the rest holds."""
+        """Return whether a branch passes: it has an answer of the model, and meets the other conditions."""
         answers = [node for node in nodes if node.kind == "assistant"]
         called = [name for node in answers for name, _ in calls_of(node.data)]
         return (
@@ -249,12 +249,12 @@ _STEPS = (4_000, 1_000, 200)
 
 
 def tokens_of(nodes: Sequence[Node]) -> int:
-    """Tokens of a trajectory, estimated: texts, reasoning and calls."""
+    """Return the estimated tokens of a trajectory: texts, reasoning and calls."""
     return sum(map(_size, nodes)) // PER_TOKEN
 
 
 def shorten(nodes: Sequence[Node], most: int) -> list[Node]:
-    """As much of a trajectory as fits `most` tokens. What has to stay may still be more than that."""
+    """Return a trajectory shortened to `most` tokens. The parts that must remain may exceed that."""
     found = list(nodes)
     tail = _tail(found)
     for length in _STEPS:
@@ -270,7 +270,7 @@ def shorten(nodes: Sequence[Node], most: int) -> list[Node]:
 
 
 def _without_exchanges(found: list[Node], tail: int, most: int) -> list[Node]:
-    """Leave exchanges before `tail` out, oldest first, until the rest fits; a notice tells how many."""
+    """Drop exchanges before `tail`, oldest first, until the rest fits; a notice gives their number."""
     surplus = tokens_of(found) - most
     left: set[int] = set()
     for exchange in _exchanges(found[:tail]):
@@ -300,7 +300,7 @@ def _size(node: Node) -> int:
 
 
 def _tail(nodes: Sequence[Node]) -> int:
-    """Where the exchanges begin that stay whole."""
+    """Return the index of the first exchange that is kept in full."""
     answers = [place for place, node in enumerate(nodes) if node.kind == "assistant"]
     return answers[-KEPT] if len(answers) >= KEPT else (answers[0] if answers else len(nodes))
 
@@ -314,7 +314,7 @@ def _cut_result(node: Node, length: int) -> Node:
 
 
 def _exchanges(nodes: Sequence[Node]) -> list[list[int]]:
-    """Each answer with calls together with its results, oldest first."""
+    """Return each answer with calls together with its results, oldest first."""
     found: list[list[int]] = []
     for place, node in enumerate(nodes):
         if node.kind == "assistant":

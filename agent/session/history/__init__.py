@@ -1,1 +1,1 @@
-"""Going back: undo and redo, rewinding, checkpoints of a session, comparing branches."""
+"""Navigation of the history: undo and redo, rewinding, checkpoints of a session, comparing branches."""

@@ -1,4 +1,4 @@
-"""Two branches of a session compared: where they part, and what happened in each since. Pure."""
+"""Comparison of two branches of a session: where they diverge, and what happened in each since. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Prices = Callable[[str], "ModelInfo | None"]
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """The last time tests were run on a branch."""
+    """The last test run on a branch."""
 
     command: str
     outcome: str
@@ -39,7 +39,7 @@ class TestRun:
 
 @dataclass(frozen=True, slots=True)
 class BranchSide:
-    """A branch from where the two part."""
+    """A branch from the point where the two diverge."""
 
     head: str
     nodes: tuple[Node, ...]
@@ -57,7 +57,7 @@ class BranchSide:
 
 @dataclass(frozen=True, slots=True)
 class BranchComparison:
-    """Two branches against each other."""
+    """The comparison of two branches."""
 
     parting: Node | None
     """The last node they share; None when they share nothing."""
@@ -100,7 +100,7 @@ def _side(head: str, path: Sequence[Node], shared: int, prices: Prices) -> Branc
 
 
 def _usages(nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What each request of these messages used, with the model it went to."""
+    """Yield the usage of each request of these messages, with its model."""
     for node in nodes:
         if node.kind != "assistant":
             continue
@@ -132,7 +132,7 @@ def _cost(usages: Sequence[tuple[str, Mapping[str, Any]]], prices: Prices) -> fl
 
 
 def _last_tests(nodes: Sequence[Node]) -> TestRun | None:
-    """The last command that ran tests, and how it ended."""
+    """Return the last command that ran tests, and its outcome."""
     commands = {
         str(call.get("id")): _command(call.get("arguments"))
         for node in nodes

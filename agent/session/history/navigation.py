@@ -1,8 +1,7 @@
-"""Going about in a session's tree: files back to a step, the conversation to another place, or both.
+"""Moves in a session's tree: files back to a step, the conversation to another place, or both.
 
-Nothing is deleted by any of this. Going back makes a new branch and leaves the
-old one where it ends; taking files back is one more step. What the person did is
-kept as operations, so that `undo` and `redo` lead through it.
+No move deletes anything. Going back creates a new branch and leaves the old one unchanged; restoring files is
+one more step. The person's moves are stored as operations, which `undo` and `redo` follow.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ ASKED, FILES, SAID = 10, 20, 1_500
 
 
 def carried_over(branch: str, nodes: Sequence[Node], changes: Sequence[PathChange]) -> str:
-    """A note for the model: what was asked, which files changed, how the last answer read; or nothing."""
+    """Return a note for the model: the request, the changed files and the last answer; empty without any."""
     asked = [node for node in nodes if node.kind == "user" and node.data.get("origin") != "engine"]
     said = [node for node in nodes if node.kind == "assistant" and node.content.strip()]
     if not asked and not said and not changes:
@@ -62,10 +61,10 @@ def _what(change: PathChange) -> str:
 
 
 def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
-    """The newest operation that stands and led along `path`, the nodes of the conversation. Pure.
+    """Return the newest operation in force that led along `path`, the nodes of the conversation. Pure.
 
-    `done` are the operations of the session, oldest first. Raises `HermesError` where files were changed
-    on another branch since: taking back would take that along.
+    `done` are the operations of the session, oldest first. Raises `HermesError` if files were changed on
+    another branch since: the undo would revert those changes too.
     """
     here = _places(path)
     found = next((each for each in reversed(done) if not each.undone and each.after.node in here), None)
@@ -73,7 +72,7 @@ def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
 
 
 def to_redo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
-    """The operation that was undone last of those that begin on `path`. Pure. Raises as `to_undo` does."""
+    """Return the last undone operation among those that begin on `path`. Pure. Raises as `to_undo` does."""
     here = _places(path)
     undone = (each for each in done if each.undone and each.before.node in here)
     found = max(undone, key=lambda each: (here[each.before.node], -each.number), default=None)
@@ -81,7 +80,7 @@ def to_redo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
 
 
 def _places(path: Sequence[int]) -> Mapping[int | None, int]:
-    """How far along the path each node is; before the first one is on it as well."""
+    """Return the index of each node on the path; None, the place before the first node, has one too."""
     return {None: -1, **{node: at for at, node in enumerate(path)}}
 
 
@@ -101,26 +100,26 @@ Outcome = TypeVar("Outcome")
 
 
 class RunningOperations:
-    """All of it that has not ended yet."""
+    """The operations that have not ended yet."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def carry(self, work: Coroutine[Any, Any, Outcome]) -> Outcome:
-        """Do it and wait for it; a caller who is cancelled leaves it to its end. Raises what it raises."""
+        """Run an operation to its end, even if the caller is cancelled. Raises its errors."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return await asyncio.shield(task)
 
     async def wait(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no operation runs."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
 
 class Uninterruptible(Protocol):
-    """Whose work may not stop half-way."""
+    """An object whose operations must not stop half-way."""
 
     under_way: RunningOperations
 
@@ -131,7 +130,7 @@ Owner = TypeVar("Owner", bound=Uninterruptible)
 def uninterrupted(
     work: Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]],
 ) -> Callable[Concatenate[Owner, Asked], Coroutine[Any, Any, Outcome]]:
-    """Let a method go on to its end whatever happens to its caller."""
+    """Decorate a method so that it completes even if its caller is cancelled."""
 
     @wraps(work)
     async def carry_through(self: Owner, *args: Asked.args, **options: Asked.kwargs) -> Outcome:
@@ -162,13 +161,13 @@ class NavigationResult:
     """Whether the branch begins with a note of what was left."""
 
     def sentence(self) -> str:
-        """For a person."""
+        """Return a sentence about the result for a person."""
         files = self.restored.sentence() if self.restored is not None else "Files stay as they are."
         return f"On branch {self.head}. {files}"
 
 
 class HistoryNavigation:
-    """The one service surfaces use for going back, branching, undo and redo."""
+    """The service that surfaces use for going back, branching, undo and redo."""
 
     def __init__(
         self,
@@ -191,11 +190,11 @@ class HistoryNavigation:
     # Looking
 
     async def outline(self) -> list[OutlineRow]:
-        """The whole tree in light rows."""
+        """Return the whole tree as rows without message texts."""
         return await self._store.outline(self._session.id)
 
     async def heads(self) -> list[BranchHead]:
-        """The branches, the one in use first."""
+        """Return the branches, the one in use first."""
         found = await self._store.heads(self._session.id)
         return sorted(found, key=lambda head: head.name != self._session.head)
 
@@ -215,21 +214,21 @@ class HistoryNavigation:
 
     @property
     def keeps_files(self) -> bool:
-        """Whether what happens to files is kept."""
+        """True if file changes are recorded."""
         return self._recorder is not None
 
     def coverage(self) -> Coverage:
-        """What could not be taken back if it were changed now."""
+        """Return which changes could not be undone if they were made now."""
         return self._recorder.coverage() if self._recorder is not None else Coverage()
 
     async def steps(self) -> tuple[Step, ...]:
-        """All steps of files that are still kept, oldest first."""
+        """Return all stored steps, oldest first."""
         if self._recorder is None:
             return ()
         return await asyncio.to_thread(self._recorder.store.line(self._recorder.line).steps)
 
     async def position_of(self, node: int | None) -> int:
-        """Where the files stood at a node: the number of a step."""
+        """Return the position of the files at a node: the number of a step."""
         while node is not None:
             here = await self.node(node)
             for each in (here, *reversed(await self._store.before(self._session.id, node, 200))):
@@ -240,7 +239,7 @@ class HistoryNavigation:
         return 0
 
     async def changes(self, first: int, second: int) -> tuple[PathChange, ...]:
-        """What leads from one position of the files to another; of git one change a repository."""
+        """Return the changes between two positions of the files; for git one change per repository."""
         steps = await self.steps()
         found = state_listings.difference(steps, first, second)
         if self._recorder is None:
@@ -250,7 +249,7 @@ class HistoryNavigation:
         )
 
     async def contents(self, digest: str) -> bytes:
-        """Contents a change names. Raises `StoreError` when they are gone."""
+        """Return the contents that a change refers to. Raises `StoreError` when they are gone."""
         if self._recorder is None:
             raise HermesError(NOT_KEPT)
         return await asyncio.to_thread(self._recorder.store.objects.read, digest)
@@ -258,7 +257,7 @@ class HistoryNavigation:
     # Files
 
     async def plan(self, position: int, paths: Collection[str] | None = None) -> RestorePlan:
-        """What taking files back to a position would do. Raises `HermesError`."""
+        """Return the plan of restoring files to a position. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.plan import plan_restore
 
         recorder = self._files()
@@ -280,14 +279,14 @@ class HistoryNavigation:
         return await recorder.run(make_plan)
 
     async def merge_conflict(self, item: PlanItem) -> Merged | None:
-        """A conflict with both sides put together; None where that makes no sense. Raises `HermesError`."""
+        """Return a conflict with both sides merged, or None if that is impossible. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.plan import merge_changes
 
         objects = self._files().store.objects
         return await asyncio.to_thread(merge_changes, item, objects)
 
     async def split_hunks(self, item: PlanItem, *, merging: bool = False) -> Parted:
-        """A file of a plan in hunks; with `merging` towards both sides put together. Raises `HermesError`."""
+        """Split a file of a plan into hunks, with `merging` towards the merge. Raises `HermesError`."""
         from agent.workspace.checkpoints.restore.hunk_restore import part_of
 
         objects = self._files().store.objects
@@ -295,7 +294,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
-        """Carry out a plan for files only; it can be undone. Raises `HermesError`."""
+        """Carry out a plan for files only; an undo can revert it. Raises `HermesError`."""
         async with self._moving():
             before = await self.place()
             restored = await self._restore(plan, choices)
@@ -315,10 +314,10 @@ class HistoryNavigation:
         *,
         onto: Operation | None = None,
     ) -> Restored:
-        """Let something else change files, such as a merge; it can be undone. Raises `HermesError`.
+        """Run other work that changes files, such as a merge; an undo can revert it. Raises `HermesError`.
 
-        `label` names it for the person, `note` tells the model of it. It is undone together with
-        `onto`, under its own label, if the conversation has not gone on since that.
+        `label` names the work for the person, `note` reports it to the model. It is undone together with
+        `onto`, under its own label, if the conversation has not continued since `onto`.
         """
         async with self._moving():
             before = await self.place()
@@ -333,7 +332,7 @@ class HistoryNavigation:
     # Conversation and files
 
     async def place(self) -> SessionPlace:
-        """Where the session stands."""
+        """Return the current place of the session."""
         path = self._session.path
         position = self._recorder.position if self._recorder is not None else 0
         return SessionPlace(self._session.head, path[-1].id if path else None, position)
@@ -347,7 +346,7 @@ class HistoryNavigation:
         conversation: bool = True,
         choices: Mapping[str, Choice] | None = None,
     ) -> NavigationResult:
-        """Back to before a message of the person, which becomes a draft again. Raises `HermesError`."""
+        """Go back to before a message of the person, which becomes a draft again. Raises `HermesError`."""
         message = await self.node(node)
         if message.kind != "user":
             raise HermesError("Only a message of yours can be taken back; choose one.")
@@ -374,9 +373,9 @@ class HistoryNavigation:
         carry_over: bool = False,
         choices: Mapping[str, Choice] | None = None,
     ) -> NavigationResult:
-        """Go on from any node, on a branch of its own. Raises `HermesError`.
+        """Continue from any node on a new branch. Raises `HermesError`.
 
-        With `carry_over` the branch begins with a note of what was done on the one that is left.
+        With `carry_over` the branch begins with a note on what was done on the previous branch.
         """
         await self.node(node)
         async with self._moving():
@@ -393,7 +392,7 @@ class HistoryNavigation:
     async def switch(
         self, head: str, *, files: bool = True, choices: Mapping[str, Choice] | None = None
     ) -> NavigationResult:
-        """Go on with another branch, its files with it. Raises `HermesError`."""
+        """Switch to another branch and, with `files`, to its files. Raises `HermesError`."""
         heads = {each.name: each.node for each in await self.heads()}
         if head not in heads:
             raise HermesError(f"There is no branch {head}; there are {', '.join(heads)}.")
@@ -405,9 +404,9 @@ class HistoryNavigation:
             return NavigationResult(restored, head)
 
     async def branch(self, name: str) -> str:
-        """Leave a branch of that name where the agent's present message began, while it works on.
+        """Create a branch of that name where the agent's current message began, while the agent works on.
 
-        A sentence about it. Raises `HermesError`.
+        Returns a sentence about it. Raises `HermesError`.
         """
         path = self._session.path
         last = next((node for node in reversed(path) if node.kind == "assistant"), None)
@@ -416,7 +415,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def rename(self, head: str, name: str) -> None:
-        """Give a branch another name. Raises `HermesError`."""
+        """Rename a branch. Raises `HermesError`."""
         async with self._moving():
             await self._store.rename_head(self._session.id, head, name)
             self._made.discard(head)
@@ -426,14 +425,14 @@ class HistoryNavigation:
     # Undo and redo
 
     async def turn_over(self, before: SessionPlace, text: str) -> None:
-        """A turn ended: it can be undone from now on."""
+        """Record an ended turn, so that it can be undone."""
         if (await self.place()) != before:
             await self._operation("turn", _line(text), before)
 
     async def undoable(self) -> Operation | None:
-        """What an undo takes back here; a move under way counts, and is waited for.
+        """Return the operation that an undo would revert here, after waiting for a running move.
 
-        Raises `HermesError` where that would take along what another window did to files.
+        Raises `HermesError` if the undo would also revert file changes of another window.
         """
         async with self._going:
             newest = await self._store.undoable(self._session.id)
@@ -442,7 +441,7 @@ class HistoryNavigation:
             return to_undo(await self._store.operations(self._session.id), await self._path())
 
     async def redoable(self) -> Operation | None:
-        """What a redo does again, as `undoable`."""
+        """Return the operation that a redo would repeat, with the rules of `undoable`."""
         async with self._going:
             if await self._store.redoable(self._session.id) is None:
                 return None
@@ -450,7 +449,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
-        """Back to before the last turn, restore, switch or fork. Raises `HermesError`."""
+        """Go back to before the last turn, restore, switch or fork. Raises `HermesError`."""
         operation = await self.undoable()
         if operation is None:
             raise HermesError("There is nothing to undo.")
@@ -458,7 +457,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def redo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
-        """Do again what was undone last. Raises `HermesError`."""
+        """Repeat the last undone operation. Raises `HermesError`."""
         operation = await self.redoable()
         if operation is None:
             raise HermesError("There is nothing to do again.")
@@ -498,7 +497,7 @@ class HistoryNavigation:
         return self._recorder
 
     async def _path(self) -> list[int]:
-        """The nodes of the conversation, oldest first."""
+        """Return the nodes of the conversation, oldest first."""
         return [each.id for each in await self._session.whole_path()]
 
     def _moving(self) -> _Moving:
@@ -515,7 +514,7 @@ class HistoryNavigation:
         )
 
     async def _tell_model(self, position: int, restored: Restored) -> None:
-        """The conversation goes on where it is, and files are not as it last saw them."""
+        """Add a note for the model that files differ from what the conversation last saw."""
         if restored.step is None:
             return
         note = f"[The user took files back to where they stood after step {position}; read them again.]"
@@ -523,7 +522,7 @@ class HistoryNavigation:
         await self._session.add("notice", note, data)
 
     async def _branch(self, node: int | None, reason: Reason, *, name: str = "", draft: str = "") -> None:
-        """Make a branch that ends at a node, and go there."""
+        """Create a branch that ends at a node, and switch to it."""
         chosen = name or self._free_name([head.name for head in await self.heads()])
         await self._store.fork(self._session.id, node, chosen)
         if not name:
@@ -546,7 +545,7 @@ class HistoryNavigation:
         self._emit(BranchSwitched(head=head, node=node, reason=reason, draft=draft))
 
     async def _forget(self, head: str) -> None:
-        """Drop a branch that was made by going back and has nothing of its own."""
+        """Drop a branch that was created by going back and has no nodes of its own."""
         if head not in self._made or head == self._session.head:
             return
         ends = {each.name: each.node for each in await self.heads()}
@@ -559,20 +558,22 @@ class HistoryNavigation:
         await self._store.record_operation(self._session.id, kind, label, before, await self.place())
 
     async def _lead_on(self, operation: Operation, label: str, before: SessionPlace) -> bool:
-        """Let an operation that led to `before` lead to where the session stands now. Whether it did."""
+        """Extend an operation that ended at `before` to the current place. Returns whether that was
+        possible.
+        """
         if (operation.after.head, operation.after.node) != (before.head, before.node):
             return False
         after = await self.place()
         return bool(await self._store.extend_operation(self._session.id, operation.number, label, after))
 
     async def _asked_after(self, node: int | None) -> str:
-        """What the person asked after a node on the branch in use: the message a turn began with."""
+        """Return the person's message after a node on the branch in use, with which a turn began."""
         path = await self._store.path(self._session.id, self._session.head)
         after = (each for each in path if node is None or each.id > node)
         return next((each.content for each in after if each.kind == "user"), "")
 
     async def _note_of(self, node: int) -> str:
-        """A note of what was done on the branch in use after a node it shares with another."""
+        """Return a note on what was done on the branch in use after a node shared with another branch."""
         path = await self._session.whole_path()
         before = await self._store.before(self._session.id, node, path[-1].id) if path else ()
         shared = {node, *(each.id for each in before)}
@@ -586,7 +587,7 @@ class HistoryNavigation:
 
 
 class _Moving:
-    """One move at a time, and none while the agent works."""
+    """A guard that allows one move at a time, and none while the agent works."""
 
     def __init__(self, lock: asyncio.Lock, busy: Callable[[], bool]) -> None:
         self._lock = lock

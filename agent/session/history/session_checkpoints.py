@@ -1,4 +1,4 @@
-"""Checkpoints in the service of a session: opened with it, and what a person has to know about them."""
+"""Checkpoints of a session: opened with it, with reports to the person."""
 
 from __future__ import annotations
 
@@ -51,12 +51,13 @@ async def open_recorder(
     waits: bool = False,
     tidy: Callable[[], object] = lambda: None,
 ) -> StepRecorder | None:
-    """The recorder of a session's steps, at work; None where steps are not kept, and the person is told why.
+    """Return the running recorder of a session's steps; None if steps are not kept, with a notice that says
+    why.
 
-    `interrupted` are the results that recovery wrote for calls that were cut off, `since` is when
-    the session was last at work (seconds since the epoch; None for a new one). `remember` receives
-    notes for the model's next request; `waits` returns only when what changed in between is among them.
-    `tidy` clears something else that grows.
+    `interrupted` are the results that recovery wrote for calls that were cut off. `since` is when the session
+    was last at work (seconds since the epoch; None for a new session). `remember` receives notes for the
+    model's next request; with `waits` the function returns only when changes made in between are among them.
+    `tidy` cleans up other growing data.
     """
     if not settings.enabled:
         return None
@@ -106,7 +107,9 @@ def _tidy(
 
 
 def limits(settings: CheckpointSettings) -> CaptureLimits:
-    """The settings in bytes. Half of what all checkpoints may take is for what nothing has changed yet."""
+    """Return the settings in bytes. Half of the checkpoint limit is for contents that nothing has changed
+    yet.
+    """
     from agent.workspace.checkpoints.file_register import CaptureLimits
 
     total = settings.max_total_mb * MEGABYTE
@@ -118,9 +121,9 @@ def limits(settings: CheckpointSettings) -> CaptureLimits:
 async def steps_of_all(
     store: CheckpointStore, line: str, root: Path, limits: CaptureLimits
 ) -> tuple[Step, ...]:
-    """The steps of all sessions in a workspace, and at last what changed there since anybody looked.
+    """Return the steps of all sessions in a workspace, and last the changes there since the newest step.
 
-    For a session that is over; nothing is written down, but contents are at hand. Raises `StoreError`.
+    For a session that has ended: nothing is recorded, but contents are available. Raises `StoreError`.
     """
     from agent.workspace.checkpoints.entries import Step, UnitMark
     from agent.workspace.checkpoints.meanwhile import steps_since
@@ -145,7 +148,7 @@ async def steps_of_all(
 
 
 def _open_store(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
-    """The store, and what happened to restores that were cut off. Raises `StoreError`."""
+    """Return the store, and sentences about restores that were cut off. Raises `StoreError`."""
     from agent.workspace.checkpoints.elapsed_age import read_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore
@@ -162,9 +165,9 @@ async def _tell(
     emit: Callable[[Event], None],
     remember: Callable[[str], None],
 ) -> None:
-    """Tell what happened while the session was not at work, and what the call cut off had done.
+    """Report changes made while the session was not at work, and those of the call that was cut off.
 
-    Steps of the session that `hermes rollback` took back are told as that, and not as done by others.
+    Steps that `hermes rollback` reverted are reported as such, and not as changes by others.
     """
     from agent.workspace.checkpoints.git_words import git_apart, git_line
     from agent.workspace.checkpoints.meanwhile import change_names
@@ -217,19 +220,19 @@ LISTED = 20
 
 
 class CheckpointHistory(Protocol):
-    """What the service needs to know of the conversation."""
+    """The operations of the conversation that the checkpoint service needs."""
 
     async def position_of(self, node: int | None) -> int:
-        """Where the files stood at a node."""
+        """Return the position of the files at a node."""
         ...
 
     async def branch(self, name: str) -> str:
-        """Leave a branch of that name behind; a sentence about it. Raises `HermesError`."""
+        """Create a branch of that name; return a sentence about it. Raises `HermesError`."""
         ...
 
 
 class CheckpointService:
-    """The protocol `tools.context.Checkpoints` for one session. `history` is asked for when it is needed."""
+    """The protocol `tools.context.Checkpoints` for one session. `history` is called when it is needed."""
 
     def __init__(
         self, session: LiveSession, recorder: StepRecorder, history: Callable[[], CheckpointHistory]
@@ -320,7 +323,7 @@ class CheckpointService:
         return await _as_tool_error(self._history().position_of(mark.node))
 
     async def _resolve(self, reference: str) -> int:
-        """The position a name or number stands for."""
+        """Return the position that a name or number refers to."""
         wanted = one_line(reference)
         if not wanted:
             raise ToolError("Say which one: name is the name of a checkpoint, or the number of a step.")
@@ -335,7 +338,9 @@ class CheckpointService:
         return await self._position(mark)
 
     async def _choose_hunks(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
-        """The choice of hunks of the one file of a plan; one that others changed stays all the same."""
+        """Return the choice of hunks for the one file of a plan; a file that others changed is left
+        unchanged.
+        """
         if len(plan.items) > 1:
             raise ToolError("Hunks are those of one file; the path is a folder.")
         item = next(iter(plan.items), None)
@@ -371,11 +376,13 @@ def _step(step: Step) -> FileStep:
 
 
 def _skipped_items(plan: RestorePlan) -> tuple[tuple[str, str], ...]:
-    return tuple((clean(item.path), clean(item.reason)) for item in plan.shown_items if item.state != "change")
+    return tuple(
+        (clean(item.path), clean(item.reason)) for item in plan.shown_items if item.state != "change"
+    )
 
 
 async def _as_tool_error(work: Awaitable[T]) -> T:
-    """The result; what goes wrong is told to the model."""
+    """Return the result of the work; turn a `HermesError` into a `ToolError` for the model."""
     try:
         return await work
     except HermesError as error:

@@ -1,1 +1,1 @@
-"""Replay of recorded sessions: the same engine, fed with what models and tools answered then."""
+"""Replay of recorded sessions: the same engine, fed with the recorded answers of models and tools."""

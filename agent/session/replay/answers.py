@@ -1,4 +1,4 @@
-"""Recorded answers of models, given out by a client that first looks at the request it is sent."""
+"""Recorded answers of models, returned by a client that first checks the request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_FRAMES = 10_000_000
 
 @dataclass(slots=True)
 class Compared:
-    """How far requests were compared with those that left."""
+    """Numbers of compared requests, by the kind of comparison."""
 
     whole: int = 0
     """Byte for byte, as they left."""
@@ -51,14 +51,14 @@ class Compared:
 
 
 def recorded_dialect(record: Mapping[str, Any]) -> Dialect:
-    """How the model was spoken to in a request. Records of earlier versions say nothing about messages."""
+    """Return the dialect of a recorded request. Records of earlier versions lack the dialect of messages."""
     told = (record.get("sent") or {}).get("dialect") or {}
     base = load(DEFAULT)
     return base.apply_change({name: values for name, values in told.items() if isinstance(values, dict)})
 
 
 class RecordedAnswers:
-    """A `ModelClient` for one route, whose answers are on the tape."""
+    """A `ModelClient` for one route that answers from the tape."""
 
     def __init__(
         self, tape: Tape, route: str, wire: Wire, profile: Profile, compared: Compared, frames: list[str]
@@ -93,7 +93,7 @@ class RecordedAnswers:
         pass
 
     def _compare(self, request: ModelRequest, record: Mapping[str, Any], node: Node) -> None:
-        """Raises `ReplayDifference` where the request is not the one that was recorded."""
+        """Raise `ReplayDifference` if the request differs from the recorded one."""
         start = int(record["from"])
         if not 0 <= start <= _MOST_FRAMES:
             raise ValueError("no place in a request")
@@ -112,13 +112,13 @@ class RecordedAnswers:
         self._compared.bytes += len(body)
 
     def _body(self, request: ModelRequest, sent: Mapping[str, Any]) -> bytes:
-        """The body as it would leave; marks and limit, put to it on the way, are those on record."""
+        """Return the body as it would be sent, with the marks and limit of the record."""
         dialect = recorded_dialect({"sent": sent})
         leaving = replace(request, max_output=sent["max_output"], marks=tuple(sent["marks"]), told=None)
         return self._wire.format.body(leaving, dialect)
 
     def _name_part(self, request: ModelRequest, record: Mapping[str, Any], node: Node) -> None:
-        """Raises `ReplayDifference` that names the part of the request that differs, if one does."""
+        """Raise a `ReplayDifference` that names the differing part of the request, if there is one."""
         differ = self._tape.differ
         for name, part in (("system", request.system), ("tools", request.tools)):
             if record[name] != short_digest(part):
@@ -135,7 +135,7 @@ class RecordedAnswers:
             differ("request.messages", f"{record['count']} frames", f"{len(now)} frames", node)
 
     def _frame_of(self, request: ModelRequest, place: int) -> tuple[str, Node | None]:
-        """What a frame of a request tells, and the node it comes from."""
+        """Return a label of a frame of a request, and the node from which the frame was made."""
         path = self._tape.read()
         framer = self._wire.framer(self._route, request.tools + request.system)
         thinks = any(frame.kind == THOUGHT for frame in request.frames)
@@ -158,7 +158,7 @@ class RecordedAnswers:
 
 
 def deltas_of(node: Node) -> list[Delta]:
-    """The stream of an answer as far as it matters: text, calls and sealed parts in their places."""
+    """Return the stream of an answer as far as it matters: text, calls and sealed parts in their places."""
     raw = node.data.get("raw")
     if isinstance(raw, Mapping):
         text, reasoning = str(raw["text"]), str(raw["reasoning"])
@@ -187,7 +187,7 @@ def deltas_of(node: Node) -> list[Delta]:
 
 
 class RecordedIds:
-    """A tool mode whose calls take the ids that they had, where new ones are made up each time."""
+    """A tool mode that gives calls their recorded ids instead of new ones."""
 
     def __init__(self, codec: Codec, tape: Tape) -> None:
         self._codec = codec
@@ -234,7 +234,7 @@ class _RecordedIds:
 
 
 def codec_of(mode: str) -> Codec:
-    """The tool mode of a record. Raises `ConfigError` for one that this version does not know."""
+    """Return the tool mode of a record. Raises `ConfigError` for a mode unknown to this version."""
     from agent.model.codecs import codec_for
 
     try:

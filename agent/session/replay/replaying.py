@@ -1,4 +1,4 @@
-"""Replaying a recorded branch: no request leaves, no tool runs, every request is made again to the byte."""
+"""Replay of a recorded branch: it sends nothing and runs no tool, but rebuilds every request to the byte."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class RecordedCalls:
-    """Gives each call the result it had, in the order in which results were written."""
+    """Gives each call its recorded result, in the order in which the results were written."""
 
     def __init__(self, session: LiveSession, tape: Tape) -> None:
         self._session = session
@@ -54,7 +54,9 @@ class RecordedCalls:
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
-        """Raises `ReplayDifference` where a call that must not run was run, or has no result."""
+        """Return the recorded results. Raises `ReplayDifference` if a call has none, or ran although it must
+        not.
+        """
         open_calls = {call.id: call for call in calls}
         finished: dict[str, FinishedCall] = {}
         while open_calls:
@@ -131,7 +133,7 @@ class RecordedStore:
         return [BranchHead(session, MAIN, None, 0.0)]
 
     async def caught_up(self) -> None:
-        """Let the session take in what was fed."""
+        """Let the session read the nodes that were fed."""
         if self.session is not None:
             await self.session.catch_up()
 
@@ -143,7 +145,7 @@ _UNREACHED = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """What a replay found. `steps` are answers that were replayed, `nodes` entries that were read."""
+    """The result of a replay. `steps` counts the replayed answers, `nodes` the nodes read."""
 
     session: str
     steps: int
@@ -157,7 +159,7 @@ class ReplayReport:
 async def replay(
     session: Session, path: Sequence[Node], attachments: AttachmentStore, *, before: int | None = None
 ) -> ReplayReport:
-    """Replay a branch, or what of it lies before the answer of step `before`. Raises `ConfigError`."""
+    """Replay a branch, or its part before the answer of step `before`. Raises `ConfigError`."""
     report = await _Replay(session, until(path, before), attachments).run()
     return replace(report, images_gone=await asyncio.to_thread(_images_gone, path, attachments))
 
@@ -168,7 +170,7 @@ def _images_gone(path: Sequence[Node], kept: AttachmentStore) -> tuple[str, ...]
 
 
 def until(path: Sequence[Node], step: int | None) -> Sequence[Node]:
-    """The nodes before the answer of a step, all of them for None."""
+    """Return the nodes before the answer of a step; all nodes for None."""
     if step is None:
         return path
     answers = [place for place, node in enumerate(path) if is_answer(node)]
@@ -176,7 +178,7 @@ def until(path: Sequence[Node], step: int | None) -> Sequence[Node]:
 
 
 def steps_of(path: Sequence[Node]) -> int:
-    """How many answers of the model a branch has."""
+    """Return the number of the model's answers on a branch."""
     return sum(map(is_answer, path))
 
 
@@ -237,7 +239,7 @@ class _Replay:
         )
 
     async def _one_more(self) -> int:
-        """One more step, until the limit is on the tape."""
+        """Allow one more step, until the recorded limit is reached."""
         node = self.tape.next()
         return 0 if node is not None and node.kind == "user" and node.content == WRAP_UP else 1
 
@@ -249,7 +251,9 @@ class _Replay:
     # What a turn asks of the model.
 
     async def next_reply(self, step: int) -> ModelReply:
-        """The recorded answer, after the request for it. One that was cut off ends the turn as it did."""
+        """Return the recorded answer, after building its request. A cut-off answer ends the turn as
+        recorded.
+        """
         tape = self.tape
         node = tape.next()
         await self._store.caught_up()
@@ -262,7 +266,7 @@ class _Replay:
             tape.unreadable("the answer or the record of its request", node)
 
     async def begin_again(self, reason: str) -> None:
-        """Nothing to frame: the replies are those of the session."""
+        """Do nothing: the replies are those of the recorded session."""
 
     def take_partial(self) -> tuple[str, str, str]:
         return "", "", ""
@@ -277,7 +281,7 @@ class _Replay:
         return {}
 
     def _dialogue_for(self, node: Node) -> Dialogue:
-        """The dialogue as it was then: framed again where prompt, tools or conversation changed."""
+        """Return the dialogue for a node; framed again if prompt, tools or conversation changed."""
         record = _record(node)
         images = {str(node.data.get("model", "")): bool(record.get("images", True))}
         known = {**self._images, **images}
@@ -324,7 +328,7 @@ class _Replay:
         )
 
     def _tune(self, dialogue: Dialogue, record: Mapping[str, Any]) -> None:
-        """What the person may have set differently for each request."""
+        """Apply the settings that the person may have changed between requests."""
         settings: Mapping[str, Any] = record.get("settings") or {}
         dialogue.tune(
             settings.get("temperature"),
@@ -351,7 +355,7 @@ class _Replay:
 
 
 class _RecordedSteering(TurnQueue):
-    """A queue that holds what is on the tape: messages are fed, and it is only told that some wait."""
+    """A turn queue for replays: messages are fed from the tape, and the queue only reports that some wait."""
 
     def __init__(self, tape: Tape) -> None:
         super().__init__(_nothing)
@@ -367,7 +371,7 @@ class _RecordedSteering(TurnQueue):
 
 
 class _RecordedHooks(NoHooks):
-    """Hooks that said what is on the tape."""
+    """Hooks with the recorded answers."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -393,16 +397,16 @@ async def _never() -> None:
 
 
 def check_step(path: Sequence[Node], branch: str, step: int) -> None:
-    """Raise `ConfigError` where a branch has no such step."""
+    """Raise `ConfigError` if a branch has no such step."""
     steps = steps_of(path)
     if not 1 <= step <= steps:
         raise ConfigError(f"There is no step {step}; branch {clean(branch)} has {steps}.")
 
 
 async def branch_before(store: Store, session: str, branch: str, step: int) -> str:
-    """Make the branch that ends before the answer of a step, and the one in use; its name.
+    """Create a branch that ends before the answer of a step, and put it in use; return its name.
 
-    Raises `ConfigError` where the branch has no such step.
+    Raises `ConfigError` if the branch has no such step.
     """
     path = await store.path(session, branch)
     check_step(path, branch, step)

@@ -1,4 +1,4 @@
-"""The tape of a recorded branch: its nodes in order, read once, and the first difference that was found."""
+"""The tape of a recorded branch: its nodes, read once in order, and the first difference found."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _SAID = ("calls", "reasoning", "state", "model", "finish", "usage", "sealed", "r
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first place at which a replay is not what was recorded. `step` counts answers from 1.
+    """The first difference between a replay and its record. `step` counts answers from 1.
 
-    Where nothing can be compared, both values are empty and `field` says why.
+    If nothing can be compared, both values are empty and `field` gives the reason.
     """
 
     step: int
@@ -37,11 +37,11 @@ class Difference:
 
 
 class ReplayDifference(HermesError):  # noqa: N818 - it is a finding, not a fault
-    """Ends a replay at its first difference."""
+    """A difference, which ends the replay."""
 
 
 class Tape:
-    """Nodes of a branch, and how far they were read."""
+    """The nodes of a branch, and the position up to which they were read."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = tuple(nodes)
@@ -57,27 +57,29 @@ class Tape:
         return self.at >= len(self.nodes)
 
     def feed(self) -> None:
-        """Take in what came from outside, up to what the engine makes or a message that begins a turn."""
+        """Read nodes that came from outside, up to one that the engine makes or a message that begins a
+        turn.
+        """
         while not self.over and not (
             _is_engine_made(self.nodes[self.at]) or begins_turn(self.nodes[self.at])
         ):
             self._take()
 
     def next(self) -> Node | None:
-        """The next node that is not fed; None at the end."""
+        """Return the next node that is not fed; None at the end."""
         self.feed()
         return None if self.over else self.nodes[self.at]
 
     def coming(self) -> Sequence[Node]:
-        """What was not read yet."""
+        """Return the nodes that were not read yet."""
         return self.nodes[self.at :]
 
     def read(self) -> Sequence[Node]:
-        """What was read so far."""
+        """Return the nodes read so far."""
         return self.nodes[: self.at]
 
     def take_result(self, calls: set[str]) -> Node | None:
-        """The next result of one of these calls; what lies between is fed. None where there is none."""
+        """Return the next result of one of these calls, or None; nodes before it are fed."""
         place = self.at
         while place < len(self.nodes) and self.nodes[place].kind != "assistant":
             node = self.nodes[place]
@@ -91,12 +93,12 @@ class Tape:
         return None
 
     def pass_result(self, node: Node) -> None:
-        """A result that `take_result` gave was written."""
+        """Mark a result from `take_result` as written."""
         assert self.nodes[self.at] is node
         self._take()
 
     def append(self, kind: str, content: str, data: Mapping[str, Any]) -> Node:
-        """Match what the engine writes with what was written. Raises `ReplayDifference`."""
+        """Compare a node that the engine writes with the recorded one. Raises `ReplayDifference`."""
         if self.difference is not None:
             raise ReplayDifference(self.difference.sentence())
         node = self.nodes[self.at] if begins_turn_next(self) else self.next()
@@ -114,7 +116,7 @@ class Tape:
         return node
 
     def differ(self, field: str, recorded: object, replayed: object, node: Node | None = None) -> None:
-        """Note a difference and end the replay with it. Raises `ReplayDifference`."""
+        """Record a difference and end the replay. Raises `ReplayDifference`."""
         step = self.step + 1
         if self.difference is None:
             one, other = _show_difference(recorded, replayed)
@@ -122,7 +124,7 @@ class Tape:
         raise ReplayDifference(self.difference.sentence())
 
     def unreadable(self, what: str, node: Node) -> NoReturn:
-        """Note that a part of a node is damaged and end the replay. Raises `ReplayDifference`."""
+        """Record a damaged part of a node and end the replay. Raises `ReplayDifference`."""
         if self.difference is None:
             self.difference = Difference(self.step + 1, f"{what} cannot be read", node.id, "", "")
         raise ReplayDifference(self.difference.sentence())
@@ -150,12 +152,12 @@ def begins_turn_next(tape: Tape) -> bool:
 
 
 def _is_engine_made(node: Node) -> bool:
-    """Whether the engine makes a node by itself out of what it was given."""
+    """Return whether the engine derives the node from its inputs."""
     return is_answer(node) or (node.kind == "user" and node.data.get("origin") == "engine")
 
 
 def _plain(value: object) -> object:
-    """Values as they come back from the store; what is empty is the same as what is not there."""
+    """Return a value as the store gives it back; empty values equal missing ones."""
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value] or None
     if isinstance(value, Mapping):
@@ -164,7 +166,7 @@ def _plain(value: object) -> object:
 
 
 def _show_difference(one: object, other: object) -> tuple[str, str]:
-    """Two values cut down to where they begin to differ."""
+    """Return the two values, shortened to where they begin to differ."""
     first, second = (each if isinstance(each, str) else repr(each) for each in (one, other))
     at = next(
         (place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),

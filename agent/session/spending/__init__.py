@@ -1,1 +1,1 @@
-"""The cost of requests: written down for good, bounded for a session and a day, added up."""
+"""The cost of requests: recorded in the store, limited per session and day, and summed up."""

@@ -1,4 +1,4 @@
-"""The limit of an answer, so that its request fits what is left."""
+"""The output limit of a request, chosen so that the request fits the remaining budget."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from agent.model.usage import most_cost
 
 
 def fit_output(info: ModelInfo, most_input: int, wanted: int, room: int | None, funds: float | None) -> int:
-    """Output tokens, at most `wanted`, beside `most_input` tokens of input. Below zero: not even these fit.
+    """Return the output tokens, at most `wanted`, that fit with `most_input` tokens of input.
 
-    `room` are tokens and `funds` US dollars that are left; None: as many as wanted.
+    Negative if not even the input fits. `room` (tokens) and `funds` (US dollars) are what is left; None means
+    unlimited.
     """
     output = wanted if room is None else min(wanted, room - most_input)
     return output if funds is None else min(output, _affordable(info, most_input, output, funds))
 
 
 def _affordable(info: ModelInfo, most_input: int, wanted: int, funds: float) -> int:
-    """Output tokens that the rest of the money buys; as many as wanted where they have no price."""
+    """Return the output tokens that the remaining money buys; `wanted` if they have no price."""
     cost = most_cost(most_input, 0, info)
     price = info.output_price
     if cost is None or not price:

@@ -1,9 +1,8 @@
-"""The budget of an agent, and an account that never gives out more.
+"""The budget of an agent, and an account that never exceeds it.
 
-Every agent has an account inside the account of its sender. Before a request
-leaves, the most it can cost is reserved in the whole chain; afterwards what it
-did cost is settled and the rest given back. So no ceiling is ever exceeded, as
-long as a provider keeps to the output limit it is given.
+Every agent has an account inside the account of its sender. Before a request is sent, its maximum cost is
+reserved in the whole chain of accounts; afterwards the actual cost is charged and the rest released. So no
+ceiling is ever exceeded, as long as providers respect the output limit of the request.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Budget:
     seconds: float | None = None
 
     def within(self, other: Budget) -> Budget:
-        """The narrower of the two in every measure."""
+        """Return the narrower ceiling of the two budgets in every measure."""
         return Budget(
             *(
                 min(
@@ -50,7 +49,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a request takes, or may take at most. `money` is None where the price is unknown."""
+    """The amount that a request uses, or may use at most. `money` is None if the price is unknown."""
 
     turns: int = 0
     tokens: int = 0
@@ -63,7 +62,7 @@ class Charge:
 
 
 class Ceiling(Protocol):
-    """Where a budget stands, such as an account."""
+    """The owner of a budget, such as an account."""
 
     @property
     def budget(self) -> Budget:
@@ -71,19 +70,19 @@ class Ceiling(Protocol):
         ...
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Allow this much from now on."""
+        """Set the ceiling of a measure."""
         ...
 
     async def given_back(self) -> None:
-        """Wait until there may be more room than before."""
+        """Wait until more room may have become free."""
         ...
 
 
 class BudgetReachedError(HermesError):
-    """A request would exceed a ceiling; it was not sent.
+    """A request was not sent because it would exceed a ceiling.
 
-    `wanted` is what it may take at most, `setting` where the ceiling can be changed for good, and
-    `model` the model without a known price, if that is what is wrong.
+    `wanted` is the most it may use, `setting` the setting that holds the ceiling, and `model` the model
+    without a known price, if that is the problem.
     """
 
     def __init__(
@@ -125,7 +124,7 @@ class BudgetReachedError(HermesError):
 
 
 def amount(measure: Measure, value: float) -> str:
-    """An amount as a sentence names it: `$1.50`, `2,000,000 tokens`. Pure."""
+    """Return an amount in words: `$1.50`, `2,000,000 tokens`. Pure."""
     if measure == "money":
         return f"${value:,.2f}" if value >= 0.01 or value == 0 else f"${value:.4f}"
     return f"{value:,.0f} {NAMES[measure]}"
@@ -142,13 +141,13 @@ def _reached_text(owner: str, measure: Measure, ceiling: float, used: float, wan
 
 
 def _example(measure: Measure, needed: float, ceiling: float) -> str:
-    """A ceiling that leaves room for more than one request."""
+    """Return an example of a ceiling that leaves room for more than one request."""
     value = 2 * max(needed, ceiling)
     return f"{value:.2f}" if measure == "money" and value >= 0.01 else f"{math.ceil(value)}"
 
 
 class Reservation:
-    """Room for one request. `settle` it exactly once, whatever happened to the request."""
+    """Reserved room for one request. Call `settle` exactly once, also if the request fails."""
 
     def __init__(self, account: BudgetAccount, most: Charge) -> None:
         self._account = account
@@ -160,11 +159,11 @@ class Reservation:
         return self._most
 
     def narrow(self, most: Charge) -> None:
-        """The request was made smaller: it takes at most `most`, which is no more than before."""
+        """Reduce the reservation to `most`, which must not exceed the current one."""
         self._most = most
 
     def settle(self, actual: Charge | None) -> None:
-        """The request is over. None: nobody knows what it took, so it counts for the most it could."""
+        """Charge the actual cost and release the rest. None: the cost is unknown, so the maximum counts."""
         if not self._open:
             return
         self._open = False
@@ -173,10 +172,10 @@ class Reservation:
 
 
 class BudgetAccount:
-    """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds.
+    """The account of `owner` and all agents it sends. For one event loop; `clock` returns seconds.
 
-    `setting` is the section of the settings that holds its ceilings, empty if there is none; those of
-    the measures in `chosen` are in no settings: the sender of the owner chose them.
+    `setting` is the settings section that holds the ceilings, or empty. Ceilings of the measures in `chosen`
+    are not in the settings: the sender of the owner chose them.
     """
 
     def __init__(
@@ -206,22 +205,24 @@ class BudgetAccount:
     def child(
         self, owner: str, budget: Budget, setting: str = "", chosen: frozenset[Measure] = frozenset()
     ) -> BudgetAccount:
-        """A account inside this one."""
+        """Return a new account inside this one."""
         return BudgetAccount(owner, budget, self, clock=self._clock, setting=setting, chosen=chosen)
 
     def setting(self, measure: Measure) -> str:
-        """Where the ceiling of a measure can be changed for good; empty where nowhere."""
+        """Return the setting of a measure's ceiling; empty if there is none."""
         return f"{self._setting}.{measure}" if self._setting and measure not in self._chosen else ""
 
     def chain(self) -> Iterator[BudgetAccount]:
-        """This account and those it is in, innermost first."""
+        """Yield this account and the accounts around it, innermost first."""
         account: BudgetAccount | None = self
         while account is not None:
             yield account
             account = account.parent
 
     def reserve(self, most: Charge) -> Reservation:
-        """Room for a request that takes at most `most`. Raises `BudgetReachedError`: nothing is taken."""
+        """Reserve room for a request that uses at most `most`. Raises `BudgetReachedError` without reserving
+        any.
+        """
         for account in self.chain():
             account.check(most)
         reservation = Reservation(self, most)
@@ -230,7 +231,7 @@ class BudgetAccount:
         return reservation
 
     def check(self, most: Charge) -> None:
-        """Raise `BudgetReachedError` unless `most` fits this account by itself."""
+        """Raise `BudgetReachedError` unless `most` fits this account alone."""
         used = self.committed
         wanted = used + most
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
@@ -257,7 +258,7 @@ class BudgetAccount:
                 )
 
     def time_over(self) -> BudgetReachedError | None:
-        """The ceiling of time in the chain that is reached; None as long as there is none."""
+        """Return the error of the time ceiling in the chain that is reached, or None."""
         for account in self.chain():
             ceiling, used = account.budget.seconds, account.seconds
             if ceiling is not None and used >= ceiling:
@@ -268,13 +269,13 @@ class BudgetAccount:
         return None
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Allow this account this much of a measure from now on. Those it is in keep their own ceilings."""
+        """Set a ceiling of this account. The accounts around it keep their ceilings."""
         self.budget = replace(self.budget, **{measure: value})
         self._wake()
 
     @property
     def committed(self) -> Charge:
-        """What is spent, and reserved by requests that are on their way."""
+        """The amount spent or reserved by running requests."""
         return sum((each.most for each in self._held), self.spent)
 
     @property
@@ -285,11 +286,11 @@ class BudgetAccount:
         return max(0, self.budget.tokens - self.committed.tokens)
 
     def room(self) -> int | None:
-        """Tokens that are free in the whole chain; None: as many as wanted."""
+        """The free tokens in the whole chain; None if unlimited."""
         return min((free for account in self.chain() if (free := account.free) is not None), default=None)
 
     def funds(self) -> float | None:
-        """US dollars that are free in the whole chain; None: as many as wanted."""
+        """The free US dollars in the whole chain; None if unlimited."""
         return min(
             (left for account in self.chain() if (left := account.money_left) is not None), default=None
         )
@@ -302,18 +303,18 @@ class BudgetAccount:
         return max(0.0, self.budget.money - (self.committed.money or 0.0))
 
     async def given_back(self) -> None:
-        """Wait until a request of anybody in the outermost account is over."""
+        """Wait until any request in the outermost account has ended."""
         *_, outermost = self.chain()
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         outermost._waiters.append(waiter)
         await waiter
 
     def hold(self, reservation: Reservation) -> None:
-        """Keep room; part of `reserve`."""
+        """Add a reservation; part of `reserve`."""
         self._held.add(reservation)
 
     def release(self, reservation: Reservation, actual: Charge) -> None:
-        """Give room back and note what was spent; part of `Reservation.settle`."""
+        """Remove a reservation and add what was spent; part of `Reservation.settle`."""
         self._held.discard(reservation)
         self.spent += actual
         self._wake()
@@ -326,20 +327,20 @@ class BudgetAccount:
 
     @property
     def seconds(self) -> float:
-        """How long its owner has worked."""
+        """The seconds that the owner has worked, without waiting times."""
         return self._clock() - self._began - self._paused
 
     def time_left(self) -> float | None:
-        """Seconds until a ceiling of the chain is reached; None without one."""
+        """The seconds until a time ceiling of the chain is reached; None without a ceiling."""
         ceilings = ((account.budget.seconds, account.seconds) for account in self.chain())
         return min((ceiling - used for ceiling, used in ceilings if ceiling is not None), default=None)
 
     def exclude_time(self, seconds: float) -> None:
-        """Time that does not count: a person was asked, or the agent was paused."""
+        """Exclude time that does not count: a person was asked, or the agent was paused."""
         self._paused += seconds
 
     def share(self) -> float | None:
-        """The largest share of a ceiling that is used, 0 to 1; None without a ceiling."""
+        """The largest used share of a ceiling, 0 to 1; None without a ceiling."""
         parts = (
             (self.budget.turns, float(self.spent.turns)),
             (self.budget.tokens, float(self.spent.tokens)),

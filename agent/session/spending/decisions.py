@@ -1,4 +1,4 @@
-"""Ceilings that stand in the way, and what the person decided about them for the whole session."""
+"""Questions about reached ceilings, and the person's decisions for the whole session."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_MORE_FORECASTS = "Agents are sent in this session from now on without asking 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A ceiling of `owner` that stood at `stood` was raised to `ceiling`."""
+    """A raise of a ceiling of `owner` from `stood` to `ceiling`."""
 
     owner: str
     measure: Measure
@@ -42,7 +42,7 @@ class Raised:
 
 
 class Decisions:
-    """The decisions of one session. `emit` tells of new ones."""
+    """The decisions of one session. `emit` reports new ones."""
 
     def __init__(self, session: LiveSession, emit: Callable[[Event], None]) -> None:
         self._session = session
@@ -52,7 +52,7 @@ class Decisions:
         """Whether the person wants no forecasts any more."""
 
     async def recall(self) -> None:
-        """Know what was decided in earlier processes. Raises `StoreError`."""
+        """Read the decisions of earlier processes. Raises `StoreError`."""
 
         def read(connection: sqlite3.Connection) -> list[str]:
             with read_once(connection):
@@ -66,24 +66,26 @@ class Decisions:
                 self._raised.append(raised)
 
     def apply(self, owner: str, stands: Ceiling) -> None:
-        """Raise ceilings as it was decided. One whose setting says something else by now stays as it is."""
+        """Raise ceilings as decided. A ceiling whose setting has changed since the decision is left
+        unchanged.
+        """
         for each in self._raised:
             if each.owner == owner and getattr(stands.budget, each.measure) == each.stood:
                 stands.raise_to(each.measure, each.ceiling)
 
     async def ceiling_raised(self, reached: BudgetReachedError, ceiling: float, words: str) -> None:
-        """A ceiling of the session or of one of its agents was raised."""
+        """Record that a ceiling of the session or of one of its agents was raised."""
         raised = Raised(reached.owner, reached.measure, reached.ceiling, ceiling)
         self._raised.append(raised)
         await self._keep(words, {"what": "raised", **asdict(raised)})
 
     async def ask_no_more(self) -> None:
-        """The person wants no forecasts any more."""
+        """Record that the person wants no more forecasts."""
         self.unasked = True
         await self._keep(NO_MORE_FORECASTS, {"what": UNASKED})
 
     async def _keep(self, words: str, decision: Mapping[str, Any]) -> None:
-        """Tell of a decision and write it down. It holds in this process even if that fails."""
+        """Report a decision and store it. It is in force in this process even if storing fails."""
         self._emit(Noticed(kind="info", text=words))
         try:
             await self._session.add(
@@ -94,7 +96,7 @@ class Decisions:
 
 
 def _parse_decision(decision: Mapping[str, Any]) -> Raised | None:
-    """A decision as it was written down; None for one this version does not know."""
+    """Return a stored decision; None for a decision unknown to this version."""
     stood, ceiling, measure = (decision.get(name) for name in ("stood", "ceiling", "measure"))
     if measure not in ("turns", "tokens", "money", "seconds"):
         return None
@@ -107,9 +109,10 @@ Key = tuple[str, Measure]
 
 
 class CeilingQuestions:
-    """Asks about ceilings of the settings. Those a sender chose for its agents hold without a question.
+    """Asks the person about ceilings of the settings. Ceilings chosen by an agent's sender are not asked
+    about.
 
-    While one agent asks about a ceiling, others that reach it wait for the same answer. A stop counts for
+    While one agent asks about a ceiling, others that reach it wait for the same answer. A stop applies to
     every agent of `living` at that moment, so that one answer ends a whole group.
     """
 
@@ -132,13 +135,13 @@ class CeilingQuestions:
         self._stopped: dict[tuple[Key, float], set[str]] = {}
 
     def asks(self, reached: BudgetReachedError) -> bool:
-        """Whether the person can do something about it here: more room is of no use without a price."""
+        """Return whether the person can help here: without a known price more room is of no use."""
         return bool(
             self._inbox.attended and reached.setting and reached.stands is not None and not reached.unpriced
         )
 
     async def ask(self, reached: BudgetReachedError, agent: str) -> bool:
-        """Whether the ceiling has been raised. False: the agent stops where it is."""
+        """Ask about a ceiling; return whether it was raised. If not, the agent stops."""
         stands = reached.stands
         if stands is None or not self.asks(reached):
             return False
@@ -164,13 +167,13 @@ class CeilingQuestions:
 
 
 def is_raised(stands: Ceiling, reached: BudgetReachedError) -> bool:
-    """Whether there is more room now than there was."""
+    """Return whether there is more room now than when the ceiling was reached."""
     ceiling = getattr(stands.budget, reached.measure)
     return ceiling is None or ceiling > reached.ceiling
 
 
 def once_more(reached: BudgetReachedError, step: float) -> float:
-    """The ceiling with `step` on top, as often as the next request needs. Pure."""
+    """Return the ceiling raised by `step` as often as the next request needs. Pure."""
     missing = reached.used + reached.wanted - reached.ceiling
     again = reached.ceiling + step * max(1, math.ceil(missing / step))
     return again if reached.measure in ("money", "seconds") else math.ceil(again)

@@ -1,4 +1,4 @@
-"""Metering of one session: its account, metered ways to models and services, what happens at a ceiling."""
+"""Metering of one session: its account, metered clients for models and services, and reached ceilings."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PASSED_ON = frozenset({408, 502, 504, 524})
 
 @dataclass(slots=True)
 class RequestTally:
-    """What one agent has used, as providers counted it. `assumed` tokens are those nobody counted."""
+    """The usage of one agent as counted by providers. `assumed` tokens were not counted by any."""
 
     requests: int = 0
     input: int = 0
@@ -83,7 +83,7 @@ class RequestTally:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A request that the provider counted: `input` tokens for what came first and these frames."""
+    """A request that the provider counted: `input` tokens for its head and these frames."""
 
     head: bytes
     frames: tuple[Frame, ...]
@@ -91,8 +91,10 @@ class _Counted:
 
 
 def most_tokens(frames: Sequence[Frame], *heads: bytes) -> int:
-    """More tokens than frames, tools and system prompt can be: each token is a byte at least, and
-    templates add their marks."""
+    """Return an upper bound of the tokens of frames, tools and system prompt.
+
+    Each token has at least one byte, and templates add marks.
+    """
     images = sum(frame.images for frame in frames)
     size = sum(map(len, frames)) + sum(map(len, heads))
     return size + PER_MESSAGE * (len(frames) + sum(map(bool, heads))) + PER_IMAGE * images
@@ -100,7 +102,7 @@ def most_tokens(frames: Sequence[Frame], *heads: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What is set aside for one request, in the accounts and in the request log."""
+    """The room reserved for one request, in the accounts and in the request log."""
 
     reservation: Reservation
     entry: RequestEntry
@@ -109,9 +111,9 @@ class _Room:
 class MeteredClient:
     """A `ModelClient` for one agent and one model. `info` describes the model.
 
-    Raises `BudgetReachedError` beside the errors of `client`. `told` hears after every request.
-    `request_log` is where requests are written down for good, and may have a ceiling of its own. `reached`
-    may raise a ceiling that stands in the way.
+    Raises `BudgetReachedError` in addition to the errors of `client`. `told` is called after every request.
+    `request_log` records requests permanently, and may have its own ceiling. `reached` may raise a ceiling
+    that was reached.
     """
 
     def __init__(
@@ -139,7 +141,7 @@ class MeteredClient:
         self._counted: _Counted | None = None
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
-        """Send a request when pause, throttle and account allow it, and read the answer."""
+        """Send a request when pause, throttle and account allow it, and yield the answer."""
         admitted, request, room = await self._await_room(request)
         usage, begun, complete, free = Usage(), False, False, False
         deltas = aiter(self._client.stream(request))
@@ -165,7 +167,7 @@ class MeteredClient:
                 await close()
 
     async def aclose(self) -> None:
-        """Nothing: the client belongs to the session, and others use it too."""
+        """Do nothing: the client belongs to the session, and others use it too."""
 
     async def _next(self, deltas: AsyncIterator[Delta]) -> Delta | None:
         try:
@@ -174,7 +176,7 @@ class MeteredClient:
             return None
 
     async def _await_room(self, request: ModelRequest) -> tuple[float, ModelRequest, _Room]:
-        """When the request was admitted, as it is sent, and the room for it."""
+        """Wait until the request may be sent; return the time, the request as sent, and its reserved room."""
         while True:
             await self._pause.over()
             admitted = await self._throttle.admit()
@@ -193,7 +195,7 @@ class MeteredClient:
             self._give_back(room)
 
     async def _reserve_room(self, request: ModelRequest) -> tuple[ModelRequest, _Room]:
-        """The request with an output limit that fits account and request log, and the room for it."""
+        """Return the request with an output limit that fits account and log, and the reserved room."""
         most_input = self._most_input(request)
         wanted = request.max_output or min(self._info.max_output or USUAL_OUTPUT, LARGEST_OUTPUT)
         least = min(LEAST_OUTPUT, wanted)
@@ -218,7 +220,7 @@ class MeteredClient:
         return Charge(1, most_input + output, cost)
 
     def _most_input(self, request: ModelRequest) -> int:
-        """Tokens of the request at most. What the provider has counted once is known."""
+        """Return an upper bound of the request's tokens, exact for parts that the provider has counted."""
         known, settings = self._counted, _size_of_settings(request)
         fresh, heads = request.frames, (request.tools, request.system)
         if known is not None and known.head == b"".join(heads):
@@ -228,12 +230,12 @@ class MeteredClient:
         return most_tokens(fresh, *heads) + settings
 
     def _give_back(self, room: _Room) -> None:
-        """The request took nothing."""
+        """Release the room of a request that used nothing."""
         room.reservation.settle(Charge())
         self._request_log.cancel(room.entry)
 
     def _settle(self, request: ModelRequest, room: _Room, usage: Usage, *, free: bool) -> None:
-        """Note what happened to a request."""
+        """Record the usage of a request."""
         reservation, entry, request_log = room.reservation, room.entry, self._request_log
         if free:
             self._give_back(room)
@@ -255,13 +257,13 @@ class MeteredClient:
 
 
 def _size_of_settings(request: ModelRequest) -> int:
-    """Bytes of what else a request says that a model may read."""
+    """Return the bytes of the request's other fields that a model may read."""
     said = [each for each in (request.extra, request.reply_schema) if each]
     return sum(len(json.dumps(each)) for each in said)
 
 
 def is_free(error: ModelError) -> bool:
-    """Whether a request that failed so was never worked on."""
+    """Return whether a request that failed with this error was never processed."""
     if isinstance(error, PausedError):
         return False
     if error.kind == "unreachable":
@@ -270,7 +272,7 @@ def is_free(error: ModelError) -> bool:
 
 
 def _merge_usage(known: Usage, newer: Usage) -> Usage:
-    """The newest count wins, field by field."""
+    """Merge two usages; the newer count wins, field by field."""
     said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
     return replace(known, **said)
 
@@ -280,11 +282,11 @@ Infos = Mapping[str, ModelInfo]
 
 
 class Metering:
-    """Meters every request of a session. `account` is what all of them take from.
+    """Meters every request of a session. All of them charge `account`.
 
-    `agent` names whose engine it is, as `Payer.agent` does. `reached` may be set by a surface: it is
-    awaited when a ceiling stands in the way, with the error whose `stands.raise_to(measure, value)`
-    raises it; True tries the request again.
+    `agent` names the owner of the engine, as `Payer.agent` does. A surface may set `reached`: it is awaited
+    when a ceiling is reached, with the error, whose `stands.raise_to(measure, value)` raises the ceiling;
+    True retries the request.
     """
 
     def __init__(
@@ -317,9 +319,9 @@ class Metering:
         told: Callable[[], None] = lambda: None,
         reached: Reached | None = None,
     ) -> MeteredClient:
-        """A metered way to a model (by the name of its route) for an agent, at first the engine's own.
+        """Return a metered client for a model (by route name) and an agent, by default the engine's own.
 
-        `reached` is awaited at a ceiling in place of that of the session.
+        `reached` is awaited at a ceiling instead of the session's callback.
         """
         info = self._infos.get(model) or self.spending.prices(model)
         payer = Payer(session=self.session, project=self._project, agent=agent or self._agent, model=model)
@@ -336,11 +338,11 @@ class Metering:
         )
 
     def routes(self, routes: Sequence[ModelRoute]) -> list[ModelRoute]:
-        """The routes of the engine's own agent, metered."""
+        """Return the routes of the engine's own agent, metered."""
         return [replace(route, client=self.client(route.client, route.name)) for route in routes]
 
     def side(self, client: ModelClient, model: str) -> MeteredClient:
-        """A metered way to the side model of the smart mode."""
+        """Return a metered client for the side model of the smart mode."""
         return self.client(client, model, SIDE, reached=never_raised)
 
     async def _ask_raise(self, error: BudgetReachedError) -> bool:
@@ -348,28 +350,28 @@ class Metering:
 
 
 async def never_raised(_reached: BudgetReachedError) -> bool:
-    """Nobody is asked to raise a ceiling, as for a second opinion: the rules decide alone then."""
+    """Return False without asking, as for a second opinion: the rules then decide alone."""
     return False
 
 
 def session_budget(settings: BudgetSettings) -> Budget:
-    """The ceilings of a session."""
+    """Return the ceilings of a session."""
     limits = settings.session
     return Budget(turns=limits.turns, tokens=limits.tokens, money=limits.money)
 
 
 def total_budget(settings: BudgetSettings) -> Budget:
-    """The ceilings of a home for all time."""
+    """Return the ceilings of a home for all time."""
     return Budget(tokens=settings.total.tokens, money=settings.total.money)
 
 
 def day_budget(settings: BudgetSettings) -> Budget:
-    """The ceilings of a day."""
+    """Return the ceilings of a day."""
     return Budget(tokens=settings.day.tokens, money=settings.day.money)
 
 
 class ServiceAccount:
-    """Pays for services from the account of a session. `log_of` gives the log of a service and its price."""
+    """Pays for services from the account of a session. `log_of` returns the log of a service at its price."""
 
     def __init__(self, account: BudgetAccount, log_of: Callable[[str, ModelInfo], RequestLog]) -> None:
         self._account = account
@@ -377,7 +379,9 @@ class ServiceAccount:
 
     @asynccontextmanager
     async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
-        """Around a request to a service; what is refused costs nothing. Raises `ToolError`."""
+        """Pay for the request to a service made inside this context; a refused one is free. Raises
+        `ToolError`.
+        """
         # The log keeps tokens and prices of tokens: one token, which has the price.
         known = None if price is None else price * 1_000_000
         log = self._log_of(name, ModelInfo(input_price=known, output_price=None if price is None else 0.0))

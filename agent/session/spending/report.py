@@ -1,4 +1,4 @@
-"""Reports of spending by day, model, project or agent; every grouping adds up to the same."""
+"""Reports of spending by day, model, project or agent; every grouping has the same sum."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """What requests with `key` in common took. Tokens are as providers counted them."""
+    """The usage of the requests with one `key`. Tokens are as counted by providers."""
 
     key: str
     requests: int = 0
@@ -45,11 +45,11 @@ class UsageLine:
 
     @property
     def tokens(self) -> int:
-        """Everything, of what was not counted the most it can be."""
+        """All tokens; uncounted requests at their maximum."""
         return self.input + self.output + self.assumed
 
     def to_json(self) -> dict[str, Any]:
-        """The line as an object; `cost` is None where no request has a known price."""
+        """Return the line as an object; `cost` is None if no request has a known price."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return values | {"cost": None if self.unpriced == self.requests > 0 else self.cost}
 
@@ -68,7 +68,7 @@ class UsageReport:
 async def report(
     database: Database, prices: Prices, by: Grouping, *, days: int | None, now: float, session: str = ""
 ) -> UsageReport:
-    """What the last `days` days took, today included; None: all of them. Raises `StoreError`."""
+    """Return the usage of the last `days` days including today; None: of all days. Raises `StoreError`."""
     since = "" if days is None else request_table.days_from(request_table.local_day(now), 1 - days)
     sums = await database.read(
         lambda connection: request_table.sums(connection, by, since=since, session=session)
@@ -81,7 +81,7 @@ async def report(
 
 
 def fold_sums(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageLine]:
-    """Sums that have a key in common as one line. Pure."""
+    """Merge sums with the same key into one line. Pure."""
     lines: dict[str, UsageLine] = {}
     for each in sums:
         lines[each.key] = lines.get(each.key, UsageLine(each.key)) + line_of(each, prices)
@@ -89,7 +89,7 @@ def fold_sums(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageL
 
 
 def line_of(each: RequestSum, prices: Prices) -> UsageLine:
-    """One sum as a line. Pure."""
+    """Return one sum as a line. Pure."""
     cost = cost_of(each, prices)
     unpriced = each.requests if cost is None else 0
     if each.counted:
@@ -106,7 +106,7 @@ def line_of(each: RequestSum, prices: Prices) -> UsageLine:
 
 
 def title(by: Grouping, key: str) -> str:
-    """What a key of a line means, for a person. It may come from outside. Pure."""
+    """Return a readable title of a line's key, which may come from outside. Pure."""
     match by:
         case "agent":
             named = {MAIN: "main agent", SIDE: "side model", SENT: "agents without a name"}
@@ -121,7 +121,7 @@ def title(by: Grouping, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpendingBound:
-    """A ceiling and how much of it is used, in `measure`."""
+    """A ceiling and its used amount, in `measure`."""
 
     setting: str
     measure: Measure
@@ -131,13 +131,13 @@ class SpendingBound:
 
     @property
     def share(self) -> float | None:
-        """Of the ceiling, 0 to 1; None: unknown."""
+        """The used share of the ceiling, 0 to 1; None if unknown."""
         return None if self.used is None else min(self.used / self.ceiling, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SpendingOverview:
-    """Lines by who asked, with the agents that were sent as one."""
+    """Usage lines by requester, with all sent agents in one line, and the ceilings."""
 
     today: tuple[UsageLine, ...]
     session: tuple[UsageLine, ...]
@@ -145,7 +145,7 @@ class SpendingOverview:
 
 
 async def overview(metering: Metering) -> SpendingOverview:
-    """What was spent up to now. Raises `StoreError`."""
+    """Return the spending up to now. Raises `StoreError`."""
     spending = metering.spending
     await spending.wait_for_writes()
     now = spending.now()
@@ -171,7 +171,7 @@ async def overview(metering: Metering) -> SpendingOverview:
 
 
 def _lines(sums: Iterable[RequestSum], prices: Prices) -> tuple[UsageLine, ...]:
-    """The engine's own agent first, then agents that were sent, then the side model."""
+    """Return the lines in order: the engine's own agent, sent agents, the side model."""
     together = (replace(each, key=SENT if each.key.startswith(SENT) else each.key) for each in sums)
     lines = fold_sums(together, prices)
     return tuple(lines[key] for key in (request_table.MAIN, SENT, request_table.SIDE) if key in lines)

@@ -18,7 +18,7 @@ _UNPAID = "demo"
 
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
-    """One request, from before it leaves until it is over. Tokens are the most it can take."""
+    """One request, from before it is sent until it has ended. Tokens are the most it can use."""
 
     row: int | None
     """Its row, if it was written down before it left."""
@@ -30,9 +30,9 @@ class RequestEntry:
 
 
 class RequestLog:
-    """The requests of `payer`; `info` describes the model. Of each entry, end one way exactly once.
+    """The requests of `payer`; `info` describes the model. End each entry in exactly one way, once.
 
-    How an entry ended is written in the background, in order; `Spending.aclose` waits for it.
+    The end of an entry is written in the background, in order; `Spending.aclose` waits for it.
     """
 
     def __init__(self, spending: Spending, payer: Payer, info: ModelInfo) -> None:
@@ -41,10 +41,10 @@ class RequestLog:
         self._info = info
 
     async def open(self, most_input: int, output: int, least: int) -> RequestEntry:
-        """Set room aside for a request; its output is `output` or, if that does not fit, less.
+        """Reserve room for a request with `output` tokens of output, or fewer if these do not fit.
 
         Raises `BudgetReachedError` when not even `least` tokens of output fit the ceilings of session and
-        day, and `StoreError`; then nothing is set aside.
+        day, and `StoreError`; then nothing is reserved.
         """
         spending = self._spending
         if not spending.firm:
@@ -79,7 +79,7 @@ class RequestLog:
             self.cancel(opening.result())
 
     def close(self, entry: RequestEntry, usage: Usage) -> None:
-        """The provider counted what it took."""
+        """Record the usage that the provider counted."""
         taken = RequestAmount(
             max(usage.input or 0, 0),
             max(usage.output or 0, 0),
@@ -89,11 +89,11 @@ class RequestLog:
         self._write(entry, taken, "counted")
 
     def lose(self, entry: RequestEntry) -> None:
-        """Nobody counted what it took: it stands for the most it could."""
+        """Record that the usage is unknown, so that the maximum counts."""
         self._write(entry, None, "assumed")
 
     def cancel(self, entry: RequestEntry) -> None:
-        """It was never worked on."""
+        """Remove a request that was never processed."""
         if (row := entry.row) is not None:
             self._spending.later(lambda connection: request_table.drop(connection, row))
 
@@ -111,7 +111,7 @@ class RequestLog:
 
 
 class NoRequestLog(RequestLog):
-    """For requests that nobody pays."""
+    """A log for requests without a payer; it records nothing."""
 
     def __init__(self) -> None:
         pass
@@ -130,11 +130,11 @@ class NoRequestLog(RequestLog):
 
 
 def request_log_of(spending: Spending, payer: Payer, info: ModelInfo) -> RequestLog:
-    """Where requests of a payer are written down."""
+    """Return the request log of a payer."""
     return NoRequestLog() if payer.model == _UNPAID else RequestLog(spending, payer, info)
 
 
 def most_of(info: ModelInfo, most_input: int, output: int) -> RequestAmount:
-    """What a request can take at most."""
+    """Return the most that a request can use."""
     cost = most_cost(most_input, output, info)
     return RequestAmount(most_input, output, 0, cost)

@@ -31,7 +31,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payer:
-    """For whom a request is made. `session` is that of the session's own agent, no matter who asks."""
+    """The payer of a request. `session` is the top session, also for requests of its subagents."""
 
     session: str
     project: str
@@ -41,7 +41,7 @@ class Payer:
 
 @dataclass(frozen=True, slots=True)
 class RequestAmount:
-    """Tokens of a request and US dollars; `cached` is a part of `input`. None: no price is known."""
+    """Tokens and US dollars of a request; `cached` is part of `input`. None: the price is unknown."""
 
     input: int = 0
     output: int = 0
@@ -51,7 +51,7 @@ class RequestAmount:
 
 @dataclass(frozen=True, slots=True)
 class RequestSum:
-    """Requests of one model that have `key` in common, and whether they were counted and priced."""
+    """Requests of one model with the same `key`, and whether they were counted and priced."""
 
     key: str
     model: str
@@ -64,17 +64,17 @@ class RequestSum:
 
 
 def agent_name(name: str) -> str:
-    """An agent that was sent, as it stands in a row. `name` comes from a model."""
+    """Return the name of a sent agent as stored in a row. `name` comes from a model."""
     return SENT + one_line(name)[:LONGEST_NAME]
 
 
 def local_day(moment: float) -> str:
-    """The calendar day of a moment (seconds since the epoch) where this computer is."""
+    """Return the calendar day of a moment (seconds since the epoch) in this computer's time zone."""
     return time.strftime("%Y-%m-%d", time.localtime(moment))
 
 
 def days_from(day: str, count: int) -> str:
-    """The day `count` days after another one."""
+    """Return the day `count` days after `day`."""
     return (date.fromisoformat(day) + timedelta(days=count)).isoformat()
 
 
@@ -86,7 +86,7 @@ def add(
     created: float,
     process: int,
 ) -> int:
-    """Write a request down; its id."""
+    """Insert a request; return its id."""
     cursor = connection.execute(
         "INSERT INTO requests (created, day, process, session, project, agent, model, state, "
         "input, cached, output, cost) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -104,7 +104,7 @@ def add(
 
 
 def close(connection: sqlite3.Connection, request: int, amount: RequestAmount | None) -> None:
-    """Note what an open request took. None: nobody knows, so it stands for the most it could."""
+    """Record the usage of an open request. None: it is unknown, so the maximum remains."""
     if amount is None:
         connection.execute("UPDATE requests SET state = 'assumed' WHERE id = ?", (request,))
         return
@@ -115,7 +115,7 @@ def close(connection: sqlite3.Connection, request: int, amount: RequestAmount | 
 
 
 def drop(connection: sqlite3.Connection, request: int) -> None:
-    """Take back a request that was never worked on."""
+    """Delete a request that was never processed."""
     connection.execute("DELETE FROM requests WHERE id = ?", (request,))
 
 
@@ -136,7 +136,7 @@ def sums(
     until: str = "",
     session: str = "",
 ) -> list[RequestSum]:
-    """Requests added up; of the days from `since` to `until`, of one session, as far as these are given."""
+    """Return summed requests, optionally only from day `since` to `until`, or of one session."""
     wanted = {"day >= ?": since, "day <= ?": until, "session = ?": session}
     given = {condition: value for condition, value in wanted.items() if value}
     where = f"WHERE {' AND '.join(given)}" if given else ""
@@ -150,9 +150,9 @@ def sums(
 
 
 def under_way(connection: sqlite3.Connection, since: float, session: str = "") -> bool:
-    """Whether requests that began after that moment may still turn out to take less than they could.
+    """Return whether requests begun after that moment may still turn out to use less than their maximum.
 
-    Those of one session, if it is given.
+    Considers one session only, if it is given.
     """
     rows = connection.execute(
         "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ? AND session = ?"
@@ -175,7 +175,7 @@ def _lives(process: int) -> bool:
 
 
 def today_of(now: float) -> tuple[str, str]:
-    """The days that count as today: a clock that was set back opens no new day."""
+    """Return the first and last day that count as today: a clock that was set back opens no new day."""
     today = local_day(now)
     return today, days_from(today, AHEAD)
 
@@ -201,16 +201,16 @@ WHERE NOT EXISTS (
 
 
 def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
-    """Tokens that each of the last agents took. `ended` is the kind of the node at the end of their work.
+    """Return the tokens used by each of the last agents. `ended` is the kind of their final node.
 
-    Those that only answered a question say nothing about others.
+    Agents that only answered a question are left out, as they say nothing about others.
     """
     taken = (_token_count(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
     return [tokens for tokens in taken if tokens > 0]
 
 
 def _token_count(data: str) -> int:
-    """Tokens as the node of an end tells them; 0 where it does not, or the agent hardly worked."""
+    """Return the tokens in an end node; 0 if it has none, or the agent hardly worked."""
     told = json.loads(data)
     usage = told.get("usage")
     if told.get("outcome") not in WORKED or not isinstance(usage, dict):

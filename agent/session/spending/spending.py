@@ -1,4 +1,4 @@
-"""The spending of one home: every request written down, no matter who makes it."""
+"""The spending of one home: a record of every request by any process."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ OWN = frozenset({"local", "demo"})
 
 
 def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
-    """What is known of a model by its label, such as `openrouter/z-ai/glm-5`. No key is needed for that."""
+    """Return a function from a model label, such as `openrouter/z-ai/glm-5`, to its model info. Needs no
+    key.
+    """
 
     @cache
     def info(label: str) -> ModelInfo:
@@ -53,14 +55,14 @@ def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
 
 
 def cost_of(each: RequestSum, prices: Prices) -> float | None:
-    """US dollars of requests. What had no known price when it left has today's; None: still unknown."""
+    """Return the US dollars of requests. Requests without a price when sent get today's; None if unknown."""
     if each.cost is not None:
         return each.cost
     return request_cost(Usage(each.input, each.output, each.cached), prices(each.model))
 
 
 def charge_of(sums: Iterable[RequestSum], prices: Prices) -> tuple[Charge, str]:
-    """Everything together, and a model without a known price if there is one (then money is None)."""
+    """Return the sum of all, and a model without a known price if there is one (then money is None)."""
     total, unpriced = Charge(), ""
     for each in sums:
         cost = cost_of(each, prices)
@@ -79,9 +81,9 @@ LEASE = 600.0
 
 
 class SharedBudget:
-    """The ceilings of a day, of one `session` or of everything (`ever`), as this process knows them.
+    """The ceilings of a day, of one `session` or of all time (`ever`), as known to this process.
 
-    `owner` is whose they are, in words, `setting` the section of the settings that holds them.
+    `owner` names the owner in words, `setting` is the settings section that holds them.
     """
 
     def __init__(
@@ -104,15 +106,15 @@ class SharedBudget:
         return self.budget.tokens is not None or self.budget.money is not None
 
     def raise_to(self, measure: Measure, value: float) -> None:
-        """Allow this much, in this process; others keep to what they were told."""
+        """Set a ceiling in this process only."""
         self.budget = replace(self.budget, **{measure: value})
 
     async def given_back(self) -> None:
-        """Wait until there may be more room than before."""
+        """Wait until more room may have become free."""
         await asyncio.sleep(LOOK)
 
     def charge(self, connection: sqlite3.Connection, prices: Prices, now: float) -> tuple[Charge, str]:
-        """What was taken so far, open requests at their most, and a model whose price is not known."""
+        """Return the amount used, open requests at their maximum, and a model without a known price."""
         if self.session:
             return charge_of(request_table.sums(connection, None, session=self.session), prices)
         since, until = ("", "") if self.ever else request_table.today_of(now)
@@ -121,7 +123,7 @@ class SharedBudget:
     def check(
         self, used: Charge, wanted: Charge, unpriced: str, connection: sqlite3.Connection, now: float
     ) -> None:
-        """Raise `BudgetReachedError` unless `wanted` fits beside what is used."""
+        """Raise `BudgetReachedError` unless `wanted` fits in addition to what is used."""
         total = used + wanted
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, total.turns, used.turns),
@@ -147,17 +149,17 @@ class SharedBudget:
 
 
 def day_ceilings(budget: Budget) -> SharedBudget:
-    """The ceilings of each day."""
+    """Return the ceilings of each day."""
     return SharedBudget("this day", DAY_SETTING, budget)
 
 
 def total_ceilings(budget: Budget) -> SharedBudget:
-    """The ceilings of all that a home ever asks for."""
+    """Return the ceilings of all requests of a home."""
     return SharedBudget("this home", "budget.total", budget, ever=True)
 
 
 def session_ceilings(budget: Budget, session: str) -> SharedBudget:
-    """The ceilings of a session with all it sends, by its id."""
+    """Return the ceilings of a session and its agents, by its id."""
     return SharedBudget("this session", "budget.session", budget, session)
 
 
@@ -170,10 +172,10 @@ def take(
     size: tuple[int, int, int],
     now: float,
 ) -> tuple[int, int]:
-    """Write a request down before it leaves: its row, and the output tokens it may have.
+    """Record a request before it is sent; return its row and the output tokens it may have.
 
-    `size` are the most tokens of input, and the tokens of output that are wanted and the least that make
-    sense. Raises `BudgetReachedError` unless the least fits.
+    `size` are the maximum input tokens, the wanted output tokens, and the fewest useful ones. Raises
+    `BudgetReachedError` unless the fewest fit.
     """
     most_input, output, least = size
     used = [(each, *each.charge(connection, prices, now)) for each in bounds if each.has_ceiling]
@@ -202,12 +204,11 @@ DAY = 86_400.0
 
 
 class Spending:
-    """Accounts for the requests of one process. Every method raises `StoreError`.
+    """Accounting for the requests of one process. Every method raises `StoreError`.
 
-    Where the day, the session (`session`) or the home (`total`) has ceilings, a request is written down
-    before it leaves, at the most it can take: then no other process takes the same room, and not even one
-    that is killed loses what it spent. Else it is written down when it is over. `now` gives seconds since
-    the epoch.
+    If the day, the session (`session`) or the home (`total`) has ceilings, a request is recorded before it is
+    sent, at its maximum: so no other process uses the same room, and even a killed process loses no spending.
+    Otherwise it is recorded when it has ended. `now` returns seconds since the epoch.
     """
 
     def __init__(
@@ -233,19 +234,19 @@ class Spending:
         self._writing: set[asyncio.Future[Any]] = set()
 
     async def of_session(self, session: str) -> Charge:
-        """What a session and its agents have spent in all."""
+        """Return the total spending of a session and its agents."""
         return await self.charge(session_ceilings(Budget(), session))
 
     async def charge(self, bound: SharedBudget) -> Charge:
-        """What counts for ceilings so far, of all processes."""
+        """Return the amount of all processes that counts for the ceilings."""
         return (await self.database.read(lambda c: bound.charge(c, self.prices, self.now())))[0]
 
     def later(self, work: Work[Any]) -> None:
-        """Write in the background. What cannot be written is told to the log: the request is over anyway."""
+        """Write in the background. Failures are only logged: the request has already ended."""
         self.keep(asyncio.ensure_future(self._write(work)))
 
     def keep(self, task: asyncio.Future[Any]) -> None:
-        """Wait for a task before the end."""
+        """Keep a task so that `aclose` waits for it."""
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
@@ -256,6 +257,6 @@ class Spending:
             log.warning("what a request took could not be written down: %s", error)
 
     async def wait_for_writes(self) -> None:
-        """Wait until everything is written down."""
+        """Wait until everything is written."""
         while self._writing:
             await asyncio.gather(*self._writing, return_exceptions=True)

@@ -1,1 +1,1 @@
-"""Agents that work for another one: sent, watched, paid for out of one account, and stopped."""
+"""Agents that work for another agent: sending, watching, paying and stopping them."""

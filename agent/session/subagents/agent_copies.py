@@ -1,8 +1,7 @@
-"""The copies of the workspace that agents of one session work in, from the first file to the merge.
+"""Copies of the workspace for the agents of one session, from creation to the merge.
 
-A copy is made when its agent begins, and is there until what it changed is merged
-or discarded. One that holds changes outlives the process, however that ends, and
-is taken up again with the session.
+A copy is created when its agent begins, and kept until its changes are merged or discarded. A copy with
+changes outlives the process, however it ends, and is reopened with the session.
 """
 
 from __future__ import annotations
@@ -48,14 +47,14 @@ THERE = frozenset({"made", "partly merged"})
 
 @dataclass(frozen=True, slots=True)
 class CopyDifference:
-    """What an agent changed in its copy."""
+    """The changes of an agent in its copy."""
 
     changes: tuple[PathChange, ...]
     patch: Patch
 
     @property
     def files(self) -> tuple[CopiedFile, ...]:
-        """Each path with the lines that came and went."""
+        """Return each path with its added and removed lines."""
         counted = {file.path: file for file in self.patch.files}
         return tuple(_copied_file(change, counted) for change in self.changes)
 
@@ -86,9 +85,10 @@ class AgentCopies:
         self._steps_of_calls: dict[tuple[str, str], Step] = {}
 
     async def find_again(self, runs: Sequence[AgentWorker]) -> tuple[str, ...]:
-        """Know the copies that earlier processes held; the agents they are of. Hold the session's lock.
+        """Read the copies held by earlier processes; return their agents. The caller must hold the session's
+        lock.
 
-        How much is changed in one whose agent was cut off takes a look, which goes on afterwards.
+        Copies of agents that were cut off are compared in the background.
         """
         found = await asyncio.to_thread(holders, self._folder)
         self._left = {holder.agent: id for id, holder in found.items() if holder.session == self._root}
@@ -103,7 +103,7 @@ class AgentCopies:
         return tuple(self._left)
 
     def unmerged_count(self, agent: str) -> int:
-        """How many paths an agent changed in its copy that are neither merged nor discarded."""
+        """Return how many changed paths of an agent's copy are neither merged nor discarded."""
         return self._unmerged.get(agent, 0)
 
     def holds(self, agent: str) -> bool:
@@ -111,7 +111,7 @@ class AgentCopies:
         return agent in self._open or agent in self._left
 
     async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:
-        """The copy an agent works in, and what it is told of it. Raises `HermesError`."""
+        """Return the copy an agent works in, and the note about it for the agent. Raises `HermesError`."""
         async with self._lock(run.id):
             before = await agent_table.copy_of(self._store, run.record.id)
             lost = ""
@@ -138,7 +138,7 @@ class AgentCopies:
             return copy, _news(copy, before, lost)
 
     async def settle(self, run: AgentWorker) -> tuple[CopiedFile, ...]:
-        """An agent has ended: what its copy holds. One that holds nothing goes. Never raises."""
+        """Return the changes in the copy of an ended agent; remove a copy without changes. Never raises."""
         if not self.holds(run.id):
             return ()
         try:
@@ -155,7 +155,7 @@ class AgentCopies:
     # Looking, merging, discarding
 
     async def changes(self, agent: str, paths: Collection[str] = ()) -> CopyDifference:
-        """What is changed in a copy and not merged, at or below `paths` if any are named.
+        """Return the unmerged changes of a copy, at or below `paths` if any are named.
 
         Raises `HermesError`, also for a path that was not changed.
         """
@@ -165,12 +165,12 @@ class AgentCopies:
         return CopyDifference(changes, await asyncio.to_thread(patch_between, changes, objects, text=True))
 
     async def places(self, agent: str) -> tuple[Path, Path]:
-        """Where a copy is, and what it is one of. Raises `HermesError`."""
+        """Return the root of a copy and of its original. Raises `HermesError`."""
         copy = await self._copy(agent)
         return copy.root, copy.origin
 
     async def plan_merge(self, agent: str, paths: Collection[str] = ()) -> RestorePlan:
-        """What merging would do to the workspace; all of it where no paths are named.
+        """Return the plan of merging a copy into the workspace; the whole copy if no paths are named.
 
         Raises `HermesError`, also for a path that was not changed.
         """
@@ -182,10 +182,10 @@ class AgentCopies:
     async def merge(
         self, run: AgentWorker, plan: RestorePlan, choices: Mapping[str, Choice] | None = None
     ) -> Restored:
-        """Carry out a plan, as one step of the workspace. Raises `HermesError`.
+        """Carry out a plan as one step of the workspace. Raises `HermesError`.
 
-        A conflict that `choices` does not decide stays as it is in the workspace, and in the copy.
-        An agent that has ended loses its copy when all of it is merged.
+        A conflict that `choices` does not decide is left unchanged in workspace and copy. The copy of an
+        ended agent is removed when all of it is merged.
         """
         async with self._lock(run.id):
             copy = await self._copy(run.id)
@@ -201,7 +201,7 @@ class AgentCopies:
             return restored
 
     async def discard(self, run: AgentWorker) -> int:
-        """Throw a copy away with all that is not merged; how many paths that were. Raises `HermesError`."""
+        """Delete a copy with its unmerged changes; return their number of paths. Raises `HermesError`."""
         if not run.is_over:
             raise HermesError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
         async with self._lock(run.id):
@@ -210,15 +210,15 @@ class AgentCopies:
             return count
 
     def note_step(self, agent: str, call: str, step: Step) -> None:
-        """A call of an agent merged something: the step belongs to it."""
+        """Record the step of an agent's call that merged a copy."""
         self._steps_of_calls[agent, call] = replace(step, call=call)
 
     def step_of(self, agent: str, call: str) -> Step | None:
-        """The step of a call that merged something; told once."""
+        """Return the step of a call that merged a copy, only the first time."""
         return self._steps_of_calls.pop((agent, call), None)
 
     async def aclose(self) -> None:
-        """Release the copies; they are there again when the session is."""
+        """Release the copies; they are available again when the session is reopened."""
         self._closing = True
         if self._looking is not None:
             # Not cut off: what is taken up must be released.
@@ -251,13 +251,13 @@ class AgentCopies:
         await copy.close()
 
     def _note(self, agent: str, paths: int) -> None:
-        """Tell how much of a copy is neither merged nor discarded, if that is new."""
+        """Emit the number of paths in a copy that are neither merged nor discarded, if it has changed."""
         if self._unmerged.get(agent, 0) != paths:
             self._unmerged[agent] = paths
             self._emit(CopyChanged(agent=agent, paths=paths))
 
     async def _look(self, agents: Sequence[str]) -> None:
-        """Find out how much is changed in copies whose agents were cut off."""
+        """Count the changes in copies whose agents were cut off."""
         for agent in agents:
             if self._closing:
                 return
@@ -271,7 +271,7 @@ class AgentCopies:
 
 
 class NoCopies(AgentCopies):
-    """Where what happens to files is not kept: there are none."""
+    """Stand-in for a session that does not record file changes and so has no copies."""
 
     are_kept = False
 
@@ -298,7 +298,7 @@ class NoCopies(AgentCopies):
 
 
 def _select_changes(changes: tuple[PathChange, ...], paths: Collection[str]) -> tuple[PathChange, ...]:
-    """The changes at or below some paths. Raises `HermesError` for one without any."""
+    """Return the changes at or below the given paths. Raises `HermesError` for a path without changes."""
     if not paths:
         return changes
     for path in paths:
@@ -329,7 +329,7 @@ _BEFORE = {
 
 
 def _news(copy: WorkspaceCopy, before: str, lost: str) -> str:
-    """What an agent is told of a new copy."""
+    """Return the note about a new copy for its agent."""
     past = f"The copy you worked in cannot be used any more: {lost} " if lost else _BEFORE.get(before, "")
     whole = "" if copy.coverage.complete else f" The copy is {copy.coverage.sentence()}."
     return (
@@ -349,7 +349,7 @@ COPY_OF_COPY = (
 
 
 class AgentWorkspaces:
-    """Gives agents their workspaces. `shared` is that of the session, `open_reach` makes others."""
+    """Provides agents with workspaces. `shared` is the session's workspace, `open_reach` opens others."""
 
     def __init__(self, shared: AgentWorkspace, copies: AgentCopies, open_reach: OpenReach) -> None:
         self.shared = shared
@@ -358,7 +358,7 @@ class AgentWorkspaces:
         self._own: dict[str, AgentWorkspace] = {}
 
     def check(self, task: Task, sender: AgentWorker | None) -> None:
-        """Raises `ToolError` when there is no such ground for an agent that `sender` sends."""
+        """Raise `ToolError` if the workspace requested for an agent of `sender` is not possible."""
         if task.isolation != "copy":
             return
         if sender is not None and sender.ground_of:
@@ -369,15 +369,15 @@ class AgentWorkspaces:
             raise ToolError(NOT_KEPT)
 
     def of(self, run: AgentWorker) -> AgentWorkspace:
-        """The workspace an agent is in, or would be in if it began now."""
+        """Return the workspace of an agent, or the one it would get if it began now."""
         return self._own.get(run.ground_of, self.shared)
 
     def step_of(self, agent: str, call: str) -> Step | None:
-        """The step of a call that merged a copy; told once."""
+        """Return the step of a call that merged a copy, only the first time."""
         return self.copies.step_of(agent, call)
 
     async def enter(self, run: AgentWorker) -> AgentWorkspace:
-        """The workspace an agent begins to work in; its copy is made if it has none. Raises `HermesError`."""
+        """Return the workspace for an agent that begins; creates a copy if needed. Raises `HermesError`."""
         if run.ground_of != run.id:
             return self.of(run)
         copy, news = await self.copies.enter(run)
@@ -385,11 +385,11 @@ class AgentWorkspaces:
         return place
 
     async def open_in(self, copy: WorkspaceCopy, agent: str, news: str = "") -> AgentWorkspace:
-        """A copy as the workspace of an agent, which closes it. Raises `HermesError`."""
+        """Return a copy as the workspace of an agent, which closes it. Raises `HermesError`."""
         return await open_in_copy(self._open_reach, self.shared.reach, copy, agent, news)
 
     async def leave(self, run: AgentWorker) -> None:
-        """An agent has ended: close what it acted through. Never raises."""
+        """Close the workspace of an ended agent. Never raises."""
         try:
             await self.of(run).reach.terminals.end(run.record.id)
         except Exception:

@@ -1,4 +1,4 @@
-"""The models that agents of one session can ask: the session's own, and others once they are asked for."""
+"""The models that agents of one session can use: the session's own, and others opened on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMED = 12
 
 
 class KnownModels(Mapping[str, ModelInfo]):
-    """What is known of models by their labels: those of the session, and any other as the catalog has it."""
+    """Model infos by label: those of the session, and any other from the catalog."""
 
     def __init__(self, own: Mapping[str, ModelInfo], prices: Prices) -> None:
         self._known = dict(own)
@@ -47,20 +47,20 @@ class KnownModels(Mapping[str, ModelInfo]):
         return len(self._known)
 
     def learn(self, target: Target) -> None:
-        """A model is going to be asked: what its settings say of it counts."""
+        """Use the settings' description of a model that is about to be used."""
         self._known.setdefault(target.label, target.info)
 
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """The models that one agent asks, in order, and how the first one is spoken to."""
+    """The routes of one agent in order, and the profile of the first model."""
 
     routes: tuple[ModelRoute, ...]
     profile: Profile
 
 
 class AgentModels:
-    """Opens ways to models when the first agent needs them; `aclose` closes those it opened."""
+    """Opens model clients when the first agent needs them; `aclose` closes them."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class AgentModels:
         self._closers: list[Closer] = []
 
     def label(self, name: str) -> str:
-        """What the model is called once it answers; empty is the session's. Raises `ToolError`."""
+        """Return the full label of the model `name`; empty means the session's. Raises `ToolError`."""
         return self._target(name).label if name else self.own.routes[0].name
 
     async def voice(self, name: str) -> Voice:
-        """The way to the model called `name`; empty is the session's. Raises `ToolError`."""
+        """Return the routes to the model `name`; empty means the session's. Raises `ToolError`."""
         if not name:
             return self.own
         target = self._target(name)
@@ -107,7 +107,7 @@ class AgentModels:
             return self._opened[target.label]
 
     async def aclose(self) -> None:
-        """Close what was opened."""
+        """Close the clients that were opened here."""
         closers, self._closers = self._closers, []
         self._opened.clear()
         for close in reversed(closers):
@@ -134,7 +134,7 @@ class AgentModels:
         return target
 
     def _there_are(self) -> str:
-        """The models that can be named."""
+        """Return a list in words of the models that can be named."""
         from agent.model.model_choices import choices
 
         found = choices(self._settings, self._environ, self._home)

@@ -53,14 +53,14 @@ Why = Literal["killed", "budget", "interrupted"]
 
 
 class Stopper:
-    """Ends the work of agents; what each had done becomes its report."""
+    """Stops agents; their work so far becomes their report."""
 
     def __init__(self, register: AgentRegister, pending_requests: PendingRequests) -> None:
         self._register = register
         self._inbox = pending_requests
 
     def stop(self, run: LiveAgent, why: Why) -> None:
-        """Let an agent end, without waiting for it. What it asked a person is cancelled."""
+        """Tell an agent to end, without waiting for it. Its questions to a person are cancelled."""
         if run.is_over:
             return
         run.stop = run.stop or why
@@ -72,14 +72,14 @@ class Stopper:
             asyncio.get_running_loop().call_soon(run.job.cancel)
 
     async def kill(self, run: LiveAgent) -> AgentReport:
-        """Stop an agent for good; its report. No request leaves after."""
+        """Stop an agent and return its report. It sends no request afterwards."""
         self.stop(run, "killed")
         await run.over.wait()
         assert run.report is not None
         return run.report
 
     async def end_all(self) -> None:
-        """Stop every agent and wait for its report; each can be let go on later."""
+        """Stop every agent and wait for its report; each can be resumed later."""
         runs = self._register.all()
         for run in runs:
             self.stop(run, "interrupted")
@@ -87,7 +87,7 @@ class Stopper:
 
 
 def track_event(run: LiveAgent, event: Event) -> bool:
-    """Take in what an agent does; whether that is worth telling."""
+    """Update the progress of an agent from an event; return whether the change is worth publishing."""
     match event:
         case ToolStarted():
             run.calls += not event.parent
@@ -116,9 +116,9 @@ def make_report(
     workspace: Path,
     copied: tuple[CopiedFile, ...] = (),
 ) -> AgentReport:
-    """The report of an agent whose work is over. `leaves` are the reports of those it sent.
+    """Return the report of an agent that has ended. `leaves` are the reports of the agents it sent.
 
-    `workspace` is the folder it worked in, `copied` what is changed there if that is a copy of its own.
+    `workspace` is the folder it worked in, `copied` the changes there if that is a copy.
     """
     text = ended.text if ended is not None else ""
     if not text.strip() and run.child is not None:
@@ -144,7 +144,7 @@ def make_report(
 def _outcome(
     run: LiveAgent, ended: TurnEnded | None, error: str, says_failed: bool, leaves: Sequence[AgentReport]
 ) -> tuple[Outcome, str]:
-    """How it ended, and why it is not completed."""
+    """Return the outcome, and the reason if the work is not completed."""
     if run.stop:
         return run.stop, STOPPED[run.stop]
     if ended is None:
@@ -178,12 +178,12 @@ ACTION = 120
 
 @dataclass(frozen=True, slots=True)
 class ProgressPublisher:
-    """Tells how agents stand."""
+    """Publishes the progress of agents as events."""
 
     emit: Callable[[Event], None]
 
     def begins(self, run: LiveAgent) -> None:
-        """It was sent, or goes on after its end."""
+        """Publish that an agent was sent, or continues after its end."""
         name = run.task.name or run.id
         started = AgentStarted(
             agent=run.id, parent=run.parent, call=run.call, name=clean(name), goal=clean(run.task.goal)
@@ -191,7 +191,7 @@ class ProgressPublisher:
         self.emit(started)
 
     def stands(self, run: LiveAgent) -> None:
-        """Show how it stands; one that has ended is not told of again."""
+        """Publish the progress of an agent that has not ended."""
         if run.is_over:
             return
         state: Literal["pending", "running", "waiting", "paused"] = "running"
@@ -236,7 +236,7 @@ LOOK = 0.25
 
 @dataclass(slots=True, kw_only=True)
 class AgentRunner:
-    """Lets agents work, as many at once as there are slots. `delegates` is the way to those they send."""
+    """Runs agents, as many at once as there are slots. `delegates` lets an agent send others."""
 
     services: Services
     depth: int
@@ -251,7 +251,7 @@ class AgentRunner:
     writers: FileTurns = field(default_factory=FileTurns)
 
     def begin(self, run: LiveAgent, message: str) -> None:
-        """Let an agent work on a message as soon as there is room."""
+        """Let an agent work on a message as soon as a slot is free."""
         run.report = None
         run.state = "queued"
         run.over.clear()
@@ -303,7 +303,7 @@ class AgentRunner:
             self.slots.give_back()
 
     async def _open(self, run: LiveAgent) -> tuple[Agent | ForeignAgent, str]:
-        """The agent in its workspace, and what it is told of that."""
+        """Return the agent in its workspace, and the note about the workspace for it."""
         if run.ground_of == run.id:
             run.action = "copies the project"
             self.publisher.stands(run)
@@ -356,7 +356,7 @@ class AgentRunner:
                 return
 
     async def _ask_raise(self, run: LiveAgent, ceiling: BudgetReachedError) -> bool:
-        """Whether a ceiling in an agent's way has been raised; the agent waits for the person meanwhile."""
+        """Ask the person about a reached ceiling while the agent waits; return whether it was raised."""
         ceiling_questions = self.services.ceiling_questions
         if not ceiling_questions.asks(ceiling):
             return False
@@ -365,7 +365,7 @@ class AgentRunner:
 
     @contextmanager
     def asking(self, run: LiveAgent) -> Iterator[None]:
-        """While it waits for a person."""
+        """Mark the agent as waiting for a person inside this context."""
         self._waits(run, True)
         try:
             yield
@@ -373,7 +373,7 @@ class AgentRunner:
             self._waits(run, False)
 
     def _waits(self, run: LiveAgent, on: bool) -> None:
-        """It begins or ends to wait for a person, which does not count as its time."""
+        """Record that the agent begins or ends waiting for a person, which does not count as its time."""
         if on:
             if not run.waiting:
                 run.waits_since = self.clock()
@@ -411,7 +411,7 @@ class AgentRunner:
 
 
 def _unread(run: LiveAgent, ended: TurnEnded) -> str | None:
-    """Something it was told that came too late for the turn."""
+    """Return a message that arrived too late for the turn, or None."""
     if run.stop or ended.outcome != "done" or run.child is None:
         return None
     turn_queue = run.child.turn_queue

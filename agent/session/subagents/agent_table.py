@@ -1,7 +1,7 @@
-"""Agents in the store: what each was asked, how it ended, what it has used.
+"""Agents in the store: the task of each, its outcome and its usage.
 
-An agent's session begins with a node that names its task and the call that sent
-it; each end of its work is one more node. A session without an end was cut off.
+An agent's session begins with a node that names its task and the call that sent it; each end of its work is
+one more node. A session without an end was cut off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CUT_OFF = "Hermes ended while it worked."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredAgent:
-    """An agent as the store knows it."""
+    """An agent as recorded in the store."""
 
     record: Session
     id: str
@@ -46,7 +46,7 @@ class StoredAgent:
 
 
 async def begin(store: Store, record: Session, known: StoredAgent) -> None:
-    """Write down what an agent was asked, before anything else of its session."""
+    """Record an agent's task as the first node of its session."""
     data = {
         "kind": BEGUN,
         "to_model": False,
@@ -60,26 +60,26 @@ async def begin(store: Store, record: Session, known: StoredAgent) -> None:
 
 
 async def record_resume(store: Store, session: str, *, by_person: bool) -> None:
-    """Write down that an agent that had ended goes on."""
+    """Record that an agent that had ended continues."""
     data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
     await store.append(session, "notice", "The agent goes on.", data)
 
 
 async def record_copy(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
-    """Write down that an agent's copy was made, or how it was settled; `left`: with how many paths."""
+    """Record that an agent's copy was made or how it was resolved; `left` is its number of changed paths."""
     data = {"kind": COPY, "to_model": False, "how": how, "left": left}
     await store.append(session, "notice", f"The copy in {place}: {how}.", data)
 
 
 async def copy_of(store: Store, session: str) -> str:
-    """What was last written down of an agent's copy; empty when it never had one."""
+    """Return the last recorded state of an agent's copy; empty if it never had one."""
     path = await store.path(session)
     last = next((node for node in reversed(path) if node.data.get("kind") == COPY), None)
     return "" if last is None else str(last.data.get("how", ""))
 
 
 async def unmerged_count(store: Store, session: str) -> int | None:
-    """How many paths an agent's copy held when that was last written down; None: that is not known."""
+    """Return the last recorded number of unmerged paths in an agent's copy; None if unknown."""
     for node in reversed(await store.path(session)):
         data = node.data
         if data.get("kind") == COPY:
@@ -91,7 +91,7 @@ async def unmerged_count(store: Store, session: str) -> int | None:
 
 
 async def end(store: Store, report: AgentReport) -> None:
-    """Write down how an agent's work ended, and all it has used."""
+    """Record the outcome of an agent's work and its total usage."""
     data = {
         "kind": ENDED,
         "to_model": False,
@@ -108,7 +108,7 @@ async def end(store: Store, report: AgentReport) -> None:
 
 
 async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
-    """Put the session of an agent that was cut off in order, and write that down as its end."""
+    """Repair the session of an agent that was cut off, and record that as its end."""
     await store.recover(known.record.id)
     path = await store.path(known.record.id)
     said = (node.content for node in reversed(path) if node.kind == "assistant" and node.content.strip())
@@ -125,7 +125,7 @@ async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
 
 
 async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) -> StoredAgent | None:
-    """What the store knows of the agent of a session; None if it is not one."""
+    """Return the stored agent of a session; None if the session is not an agent's."""
     path = await store.path(record.id)
     begun = next((node for node in path if node.data.get("kind") == BEGUN), None)
     if begun is None:
@@ -155,7 +155,7 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
 
 
 def charge_of_tally(tally: RequestTally) -> Charge:
-    """What an agent has used, for an account it goes on with."""
+    """Return the usage of an agent as a charge, for the account with which it continues."""
     return Charge(tally.requests, tally.tokens, tally.cost)
 
 
@@ -185,7 +185,7 @@ def _report(id: str, session: str, node: Node, tally: RequestTally) -> AgentRepo
 def _add_cut_off(
     tally: RequestTally, since: Sequence[Node], path: Sequence[Node], infos: Mapping[str, ModelInfo]
 ) -> None:
-    """Add what an agent used since its last end: what was counted, and the request that was on its way."""
+    """Add the usage since the agent's last end: counted requests, and the one that was running."""
     for node in since:
         if node.kind == "assistant" and isinstance(counts := node.data.get("usage"), Mapping):
             usage = Usage(**{name: counts.get(name) for name in COUNTS})
@@ -202,12 +202,12 @@ TOLD = "subagent_told"
 
 
 def note_data(text: str) -> dict[str, Any]:
-    """The note in which words stand. Pure."""
+    """Return the data of a note with this text. Pure."""
     return {"kind": TOLD, "to_model": False, "text": text}
 
 
 def unheard(path: Sequence[Node]) -> list[str]:
-    """What an agent was told and has not read, in order. Pure."""
+    """Return the messages to an agent that it has not read, in order. Pure."""
     waiting: list[str] = []
     for node in path:
         if node.data.get("kind") == TOLD:

@@ -31,7 +31,7 @@ SUMMARY_CHARS = 300
 
 @dataclass(frozen=True, slots=True)
 class AgentConversation:
-    """What the session has of an agent."""
+    """The conversation of an agent as stored in the session."""
 
     path: tuple[Node, ...]
     todos: tuple[Todo, ...]
@@ -47,15 +47,15 @@ class AgentCopy:
 
 
 class Agents:
-    """The agents that the session sent. Each method raises `HermesError` where none can be sent."""
+    """The agents that the session sent. Each method raises `HermesError` if none can be sent."""
 
     def __init__(self, scheduler: Callable[[], Scheduler], history: HistoryNavigation) -> None:
-        """`scheduler` raises `HermesError` where none can be sent."""
+        """`scheduler` raises `HermesError` if no agents can be sent."""
         self._scheduler = scheduler
         self._history = history
 
     async def recall(self) -> Sequence[Event]:
-        """Events that tell of the agents of earlier processes: how each began, ended, what it left."""
+        """Return events about the agents of earlier processes: start, end, and copies with changes."""
         try:
             agents = self._scheduler()
         except HermesError:
@@ -67,14 +67,14 @@ class Agents:
         return [*(each for run in runs for each in _earlier_events(run)), *held]
 
     async def waiting(self, agent: str) -> Sequence[str]:
-        """What an agent that is not at work reads first when it is; empty for one that is not known."""
+        """Return the messages an idle agent will read first; empty for an unknown agent."""
         try:
             return tuple(self._run(agent).inputs)
         except HermesError:
             return ()
 
     async def conversation(self, agent: str) -> AgentConversation:
-        """What an agent has said and done so far, whether it works or not."""
+        """Return the conversation of an agent so far, whether it works or not."""
         run = self._run(agent)
         if run.child is not None:
             # Without a pause where nothing was released: then no event comes in between.
@@ -88,7 +88,7 @@ class Agents:
         return self._run(agent).is_over
 
     async def toggle_pause(self, agent: str) -> None:
-        """Hold an agent and all it sent, or let them go on."""
+        """Pause or resume an agent and all agents it sent."""
         run = self._run(agent)
         if run.is_over:
             raise HermesError(f"{run.id} has ended; open it and tell it something to let it go on.")
@@ -99,17 +99,17 @@ class Agents:
                 self._scheduler().pause(agent)
 
     async def tell(self, agent: str, text: str) -> None:
-        """Tell an agent something before its next request; one that has ended goes on."""
+        """Send a message to an agent, read before its next request; an ended agent continues."""
         with _as_error():
             await self._scheduler().send_input(agent, text)
 
     async def kill(self, agent: str) -> None:
-        """Stop an agent and all it sent for good."""
+        """Stop an agent and all agents it sent."""
         with _as_error():
             await self._scheduler().kill(agent)
 
     async def copies(self) -> Sequence[AgentCopy]:
-        """The copies that hold something that was not merged."""
+        """Return the copies with unmerged changes."""
         agents = self._scheduler()
         return tuple(AgentCopy(run.id, run.is_over) for run in agents.runs() if agents.copies.holds(run.id))
 
@@ -117,7 +117,7 @@ class Agents:
         return self._scheduler().copies.holds(agent)
 
     async def plan_merge(self, agent: str) -> RestorePlan:
-        """What merging the copy of an agent would do to the project."""
+        """Return the plan of merging an agent's copy into the project."""
         return await self._scheduler().copies.plan_merge(agent)
 
     async def merge(
@@ -129,23 +129,25 @@ class Agents:
         note: str,
         onto: Operation | None = None,
     ) -> Restored:
-        """Merge a copy; `label` names it for an undo, `note` tells the model, `onto` is undone with it."""
+        """Merge a copy; `label` names the merge for an undo, `note` informs the model, `onto` is undone with
+        it.
+        """
         run, copies = self._run(agent), self._scheduler().copies
         return await self._history.bring_in(lambda: copies.merge(run, plan, choices), label, note, onto=onto)
 
     async def discard(self, agent: str) -> int:
-        """Throw away what an agent changed in its copy; how many changes went."""
+        """Discard the changes in an agent's copy; return their number."""
         return await self._scheduler().copies.discard(self._run(agent))
 
     def _run(self, agent: str) -> LiveAgent:
-        """Raises `HermesError` for an agent nobody sent."""
+        """Return the agent. Raises `HermesError` for an unknown one."""
         with _as_error():
             return self._scheduler().run(agent)
 
 
 @contextmanager
 def _as_error() -> Iterator[None]:
-    """What the tools of a model are told, as an error for the person."""
+    """Turn a `ToolError` into a `HermesError` for the person."""
     try:
         yield
     except ToolError as error:
@@ -153,7 +155,7 @@ def _as_error() -> Iterator[None]:
 
 
 def _earlier_events(run: LiveAgent) -> list[Event]:
-    """How an agent of an earlier process began and ended."""
+    """Return the start and end events of an agent of an earlier process."""
     name = clean(run.task.name or run.id)
     told: list[Event] = [
         AgentStarted(agent=run.id, parent=run.parent, call=run.call, name=name, goal=clean(run.task.goal))
@@ -175,4 +177,4 @@ def _earlier_events(run: LiveAgent) -> list[Event]:
 
 
 def _unheard(_event: Event) -> None:
-    """A session that is only read tells nobody."""
+    """Ignore the event: a session opened only for reading notifies nobody."""

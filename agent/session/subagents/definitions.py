@@ -1,8 +1,7 @@
-"""Kinds of agents, each a file: how such an agent works, and what it may use.
+"""Kinds of agents, each defined by a file: how such an agent works, and what it may use.
 
-A file is YAML between two lines of `---`, then the agent's instructions. Whatever is
-wrong with a file makes that agent unusable and no other one: an agent whose limits
-cannot be read must not work without them.
+A file is YAML between two lines of `---`, then the agent's instructions. Any error in a file makes that kind
+unusable, but no other one: an agent whose limits cannot be read must not work without them.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a file holds: a definition, or what is wrong with it."""
+    """The contents of a file: a definition, or its problems."""
 
     definition: Definition | None
     problems: tuple[SettingProblem, ...] = ()
@@ -90,7 +89,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A file that is not a definition. Its name stays taken, so that no other agent is sent in its place."""
+    """A file without a valid definition. Its name stays reserved, so that no other agent is sent instead."""
 
     name: str
     source: Source
@@ -100,7 +99,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The definitions there are, by name, in the order of their names."""
+    """All definitions by name, sorted by name."""
 
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     broken: Mapping[str, Broken] = field(default_factory=dict)
@@ -110,24 +109,24 @@ class Catalog:
     """What keeps the agents of the project from counting."""
 
     def notices(self) -> list[str]:
-        """What a person should know, a sentence each."""
+        """Return sentences that the person should read."""
         wrong = [str(problem) for each in self.broken.values() for problem in each.problems]
         more = [f"{len(wrong) - TOLD} more: see `hermes agents check`."] if len(wrong) > TOLD else []
         return [*([self.problem] if self.problem else []), *wrong[:TOLD], *more]
 
 
 def is_name(text: str) -> bool:
-    """Whether an agent may be called `text`: small letters, digits and single hyphens."""
+    """Return whether `text` is a valid agent name: small letters, digits and single hyphens."""
     return len(text) <= LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
 def stricter(one: Isolation, other: Isolation) -> Isolation:
-    """The one of the two that keeps an agent further apart."""
+    """Return the stricter of two isolation levels."""
     return one if _STRICT.index(one) >= _STRICT.index(other) else other
 
 
 def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path()) -> Parsed:
-    """Read a definition from the bytes of the file called `file`, such as `reviewer.md`. Never raises."""
+    """Parse the bytes of the definition file `file`, such as `reviewer.md`. Never raises."""
     origin = f"agents/{short_text(file)}"
     try:
         front, body = _split_front_matter(decode(content))
@@ -142,7 +141,7 @@ def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path
 
 
 def _split_front_matter(text: str) -> tuple[str, str]:
-    """Front matter and body. Raises `UnusableError`."""
+    """Return front matter and body. Raises `UnusableError`."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
         raise UnusableError(
@@ -157,7 +156,7 @@ def _split_front_matter(text: str) -> tuple[str, str]:
 
 
 class _Reader:
-    """Takes the fields of one file and notes what is wrong with each."""
+    """Reads the fields of one file and collects their problems."""
 
     def __init__(self, document: SettingsDocument, origin: str, source: Source) -> None:
         self.problems = list(document.problems)
@@ -166,7 +165,7 @@ class _Reader:
         self._source: Source = source
 
     def definition(self, stem: str, body: str, path: Path) -> Definition:
-        """The definition, to be used only if there are no problems."""
+        """Return the definition, which is valid only if there are no problems."""
         for key in self._document.data:
             if key not in _FIELDS:
                 near = get_close_matches(key, _FIELDS, 1)
@@ -299,7 +298,7 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """Where definitions come from: Hermes itself, the home, and the project around `workspace`."""
+    """The sources of definitions: Hermes itself, the home, and the project around `workspace`."""
 
     home: Home
     workspace: Path
@@ -307,9 +306,9 @@ class Definitions:
     """Those of the settings, which count as the person's own."""
 
     def load(self) -> Catalog:
-        """All definitions as the files are now. Reads files; never raises for anything they hold.
+        """Read all definitions from the files. Never raises for their contents.
 
-        Those of a trusted project count more than the person's, and these more than built-in ones.
+        Definitions of a trusted project override the person's, and these override the built-in ones.
         """
         own = self.home.agents
         found = [_parse_all(_builtin(), {}, BUILTIN, "built-in")]
@@ -332,7 +331,7 @@ class Definitions:
 
 
 def read_definition(path: Path, source: Source = "yours") -> Parsed:
-    """The definition in one file, wherever it lies."""
+    """Read the definition in one file at any path."""
     content, reason = trust.read_agent(path, Path(os.path.realpath(path.parent)))
     if reason:
         return Parsed(
@@ -367,7 +366,7 @@ def _broken_definition(
 
 
 def _merge_layers(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> Catalog:
-    """Later layers take the place of earlier ones, name by name."""
+    """Merge layers of definitions; later layers override earlier ones by name."""
     chosen: dict[str, Definition | Broken] = {}
     hidden: dict[str, tuple[Source, ...]] = {}
     for layer in layers:
@@ -390,7 +389,7 @@ def _merge_layers(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> 
 def doubts(
     definition: Definition, registry: Registry, settings: Settings, environ: Mapping[str, str]
 ) -> list[str]:
-    """A sentence for each name in a definition that stands for nothing with these settings."""
+    """Return a sentence for each name in a definition that is unknown with these settings."""
     found = [
         f"`tools` names {clean(name)}, which is no toolset or tool here; correct it or leave it out."
         for name in definition.tools

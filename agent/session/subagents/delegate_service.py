@@ -1,4 +1,4 @@
-"""Service of an agent's tools for the agents that it sends: assignments, reports, merging copies."""
+"""The service that lets an agent's tools send agents: assignments, reports, merging copies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, background: bool = False) -> Task:
-    """The task that an assignment means. Raises `ToolError` if it means none."""
+    """Return the task of an assignment. Raises `ToolError` for an invalid assignment."""
     definition = None
     if not assignment.only_answers:
         definition = _definition(assignment.agent.strip().removeprefix("@"), catalog)
@@ -49,20 +49,20 @@ def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, backgr
 
 
 def _definition(name: str, catalog: Catalog) -> Definition | None:
-    """The definition of that name; None if it is only a name. Raises `ToolError` for a broken one."""
+    """Return the definition of that name, or None if there is none. Raises `ToolError` for a broken one."""
     if (broken := catalog.broken.get(name)) is not None:
         raise ToolError(f"The agent {clean(name)} cannot be sent. {first_problem(broken)}")
     return catalog.definitions.get(name)
 
 
 def first_problem(broken: Broken) -> str:
-    """What is wrong with a definition, in a sentence."""
+    """Return a sentence about the first problem of a definition."""
     more = len(broken.problems) - 1
     return clean(f"{broken.problems[0]}{f' And {more} more.' if more else ''}")
 
 
 def _apply_definition(task: Task, definition: Definition, registry: Registry) -> Task:
-    """A task for an agent of that kind. Raises `ToolError` where the two exclude each other."""
+    """Return the task with the definition applied. Raises `ToolError` if they contradict each other."""
     name = definition.name
     if definition.model and task.model and task.model != definition.model:
         raise ToolError(f"The agent {name} works with {definition.model}; leave `model` out.")
@@ -86,7 +86,7 @@ def _apply_definition(task: Task, definition: Definition, registry: Registry) ->
 
 
 def _tools(task: Task, definition: Definition, registry: Registry) -> tuple[str, ...]:
-    """What both allow."""
+    """Return the tools that both task and definition allow."""
     if not task.toolsets or not definition.tools:
         return definition.tools or task.toolsets
     allowed = {tool for name in definition.tools for tool in members(name, registry) or ()}
@@ -123,7 +123,7 @@ CHOICES: Mapping[Conflicts, Choice] = {"keep": "mine", "take": "checkpoint", "me
 
 @dataclass(frozen=True, slots=True)
 class CopyMerging:
-    """The copies of one session for one call of an agent. Methods raise `ToolError`."""
+    """Access to the copies of one session for one call of an agent. Methods raise `ToolError`."""
 
     copies: AgentCopies
     agent: str
@@ -187,7 +187,7 @@ class CopyMerging:
         return {"id": run.id, "discarded": count}
 
     async def _paths_in_copy(self, run: LiveAgent, paths: Sequence[str]) -> list[str]:
-        """Paths as the copy names them; those of the copy and of the workspace may be given in full."""
+        """Return paths relative to the copy; absolute paths in the copy or the workspace are accepted."""
         root, origin = await self.copies.places(run.id)
         return [_within(path, root, origin) for path in paths]
 
@@ -223,7 +223,7 @@ def _reasons(key: str, items: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DelegateService:
-    """`tools.context.Delegates` for one call of one agent."""
+    """The protocol `tools.context.Delegates` for one call of one agent."""
 
     scheduler: Scheduler
     agent: str
@@ -232,12 +232,12 @@ class DelegateService:
     forecaster: Forecaster
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
-        """Let the person see what these take, if it may be much; True if they were asked and agreed."""
+        """Ask the person to approve a forecast if the agents may use much; True if asked and approved."""
         tasks = await self._tasks(assignments, False)
         return await self.forecaster.agree(tasks, self.agent, [each.reads for each in assignments])
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
-        """Send agents. Only the session's own agent lives long enough to have them in the background."""
+        """Send agents. Only the session's own agent may send them in the background; others end too soon."""
         background = background and self.agent == MAIN_AGENT
         tasks = await self._tasks(assignments, background)
         ids = await self.scheduler.start(tasks, self.agent, self.call)
@@ -256,7 +256,7 @@ class DelegateService:
         return await self._together(reports)
 
     async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
-        """Send agents, and wait for what each says."""
+        """Send agents, wait for them, and return their answers."""
         ids = await self.scheduler.start(await self._tasks(assignments, False), self.agent, self.call)
         try:
             reports = await self.scheduler.wait(ids, waiter=self.agent)
@@ -331,7 +331,7 @@ class DelegateService:
         return CopyMerging(copies, self.agent, self.call)
 
     def _copy_of(self, run: LiveAgent) -> dict[str, Any]:
-        """What to say of a copy with changes."""
+        """Return data about a copy with changes for the model."""
         return {"copy": "not merged"} if run.is_over and self._holds(run.id) else {}
 
     def _holds(self, id: str) -> bool:
@@ -351,7 +351,7 @@ class DelegateService:
         return {"outcome": overall(report.outcome for report in reports), "results": told}
 
     async def _report_data(self, report: AgentReport) -> dict[str, Any]:
-        """A report for the model; one that is too long is kept in a file."""
+        """Return a report as data for the model; a report that is too long is saved in a file."""
         told = report.to_json()
         if self._holds(report.id):
             told["note"] = NOT_MERGED

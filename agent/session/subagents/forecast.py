@@ -1,4 +1,4 @@
-"""Forecasts of what agents will take, and the question about them."""
+"""Forecasts of the usage of agents, and the question to the person about them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CACHED = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """An agent that someone wants to send."""
+    """An agent that is about to be sent."""
 
     goal: str
     model: str
@@ -62,7 +62,7 @@ class Planned:
 
 
 def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:
-    """What `planned` are going to take. `past` are the tokens that ended agents took, in any order."""
+    """Return the forecast for `planned`. `past` are the tokens that ended agents used, in any order."""
     tokens, money = ForecastSpan(0, 0), ForecastSpan(0.0, 0.0)
     priced, single = True, all(each.only_answers for each in planned)
     for each in planned:
@@ -119,17 +119,17 @@ def _tokens(each: Planned, past: Sequence[int]) -> ForecastSpan:
 
 
 def _single(each: Planned, reply: int) -> tuple[int, int]:
-    """Tokens in and out of one request, if every answer has `reply` tokens."""
+    """Return the input and output tokens of one request, if every answer has `reply` tokens."""
     return each.start + each.reads * reply, reply
 
 
 def _token_estimate(start: int, requests: int) -> int:
-    """Tokens that so many requests take together."""
+    """Return the total tokens of so many requests."""
     return requests * (start + REPLY) + GROWTH * (requests * (requests - 1) // 2)
 
 
 def _money(each: Planned, tokens: ForecastSpan) -> ForecastSpan | None:
-    """US dollars of so many tokens: with the cache at its best, and without any."""
+    """Return the US dollars of so many tokens, with the best use of the cache and without any."""
     if each.only_answers:
         low, high = (
             request_cost(Usage(input=read, output=written, cached=0), each.info)
@@ -146,7 +146,7 @@ def _money(each: Planned, tokens: ForecastSpan) -> ForecastSpan | None:
 
 
 def _cost(info: ModelInfo, tokens: float, cached: float) -> float | None:
-    """US dollars of the requests of an agent that takes so many tokens in all."""
+    """Return the US dollars of the requests of an agent that uses so many tokens in total."""
     written = min(tokens, max(REPLY, tokens * REPLY / (GROWTH * 3)))
     read = int(tokens - written)
     usage = Usage(input=read, output=int(written), cached=int(read * cached))
@@ -169,7 +169,7 @@ WITHDRAWN = "The question whether these agents are sent was withdrawn before it 
 
 @dataclass(frozen=True, slots=True)
 class FirstRequest:
-    """What the first request of an agent is made of, beside tools and task."""
+    """The parts of an agent's first request other than tools and task."""
 
     tokens: Callable[[int], int]
     """Tokens of a text of so many bytes, as learned from what providers counted."""
@@ -179,7 +179,9 @@ class FirstRequest:
 
 @dataclass(slots=True)
 class Forecaster:
-    """Asks about agents of one session before they are sent. `threshold` is in tokens of the high end."""
+    """Asks the person before agents of one session are sent, if the high estimate exceeds `threshold`
+    tokens.
+    """
 
     scheduler: Scheduler
     threshold: int | None
@@ -189,10 +191,10 @@ class Forecaster:
     """Whether the person wants to be asked at all in this session."""
 
     async def agree(self, tasks: Sequence[Task], agent: str, reads: Sequence[int]) -> bool:
-        """Return when `agent` may send agents for these tasks; True if the person was asked and agreed.
+        """Return when `agent` may send agents for these tasks; True if the person was asked and approved.
 
-        `reads` are the answers of others that each of them reads besides.
-        Raises `ToolError` if the person does not want it, or if nobody is there and nothing bounds them.
+        `reads` are the lengths of other agents' answers that each of them reads. Raises `ToolError` if the
+        person refuses, or if the session is unattended and no ceiling limits the agents.
         """
         if self.threshold is None or self.decisions.unasked:
             return False
@@ -220,7 +222,7 @@ class Forecaster:
     async def _forecast(
         self, tasks: Sequence[Task], reads: Sequence[int], sender: LiveAgent | None, rooms: Sequence[Room]
     ) -> Forecast:
-        """What the agents take together, within what is left."""
+        """Return the forecast for all the agents, within what is left."""
         spending = self.scheduler.services.metering.spending
         try:
             past = await spending.database.read(lambda connection: tokens_of_ended(connection, ENDED))
@@ -255,7 +257,7 @@ class Forecaster:
         )
 
     async def _rooms(self, account: BudgetAccount) -> tuple[Room, ...]:
-        """What the ceilings of tokens and money leave, from the sender's own to that of the day."""
+        """Return what the token and money ceilings leave, from the sender's own to that of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [
             room
@@ -268,7 +270,7 @@ class Forecaster:
         return tuple(rooms)
 
     def _check_bounded(self, made: Forecast, tasks: Sequence[Task], rooms: Sequence[Room]) -> None:
-        """Raise `ToolError` unless a ceiling bounds what all of them take."""
+        """Raise `ToolError` unless a ceiling limits the total usage."""
         own = (task.budget.tokens is not None or task.budget.money is not None for task in tasks)
         if not rooms and not all(own):
             raise ToolError(UNBOUNDED.format(tokens=made.tokens.high))
@@ -282,5 +284,5 @@ def _remaining_rooms(owner: str, budget: Budget, taken: Charge) -> Iterator[Room
 
 
 def _least(rooms: Sequence[Room], measure: Measure) -> float | None:
-    """What the narrowest ceiling of a measure leaves; None without one."""
+    """Return what the narrowest ceiling of a measure leaves; None without a ceiling."""
     return min((room.left for room in rooms if room.measure == measure), default=None)

@@ -1,4 +1,4 @@
-"""An agent of another program that works as one of the session: its stream, its steps, its answer."""
+"""An agent of another program that works as an agent of the session: its events, steps and answer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _STOPS: Mapping[str, TurnOutcome] = {
 
 @dataclass(slots=True, kw_only=True)
 class ForeignAgent:
-    """Has the face of `agent.session.wiring.agent.Agent`, as far as the scheduler looks."""
+    """Implements the part of `agent.session.wiring.agent.Agent` that the scheduler uses."""
 
     session: LiveSession
     turn_queue: TurnQueue
@@ -61,7 +61,7 @@ class ForeignAgent:
     turns: int = 0
 
     async def run(self, text: str) -> TurnEnded:
-        """Work on a message to its end. Never raises; a cancelled task ends as interrupted."""
+        """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""
         self.turns += 1
         turn = _Turn(self.emit)
         outcome: TurnOutcome = "failed"
@@ -93,7 +93,7 @@ class ForeignAgent:
         return ended
 
     def last_words(self) -> str:
-        """What it wrote last."""
+        """Return the agent's last text."""
         said = (node for node in reversed(self.session.path) if node.kind == "assistant")
         return next((node.content for node in said if node.content.strip()), "")
 
@@ -133,7 +133,7 @@ class ForeignAgent:
 
 
 class _Turn:
-    """What an agent tells in one turn, as events of ours."""
+    """Translates the updates of one turn into our events."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -144,7 +144,7 @@ class _Turn:
         """Its own name of its session."""
 
     def take_update(self, update: Any) -> None:
-        """An update."""
+        """Handle one update."""
         match getattr(update, "session_update", ""):
             case "agent_message_chunk":
                 words = clean(str(getattr(update.content, "text", "") or ""))
@@ -165,12 +165,12 @@ class _Turn:
                 pass
 
     def end(self) -> None:
-        """Calls that were never ended are over."""
+        """End the calls that the agent never reported as ended."""
         for call in list(self._calls):
             self._finishes(call, "interrupted")
 
     def notes(self) -> str:
-        """What it did, a line each."""
+        """Return a summary of the agent's actions, one line each."""
         return "\n".join(self._done)
 
     def _begins(self, update: Any) -> None:

@@ -1,6 +1,6 @@
-"""Requests of an agent of another program to Hermes while it works: permissions and files, through the gate.
+"""Requests of a running agent of another program to Hermes: permissions and files, through the gate.
 
-What such a program does without asking is its own; it runs with the rights of the person.
+Actions of such a program without a request are not controlled; it runs with the rights of the person.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INTERNAL = -32603
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignCall(Action):
-    """Something that an agent of another program asks about and that is neither a file nor a command."""
+    """An action of an agent of another program that is neither a file access nor a command."""
 
     agent: str
     what: str
@@ -54,7 +54,7 @@ ForeignCall.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignContext:
-    """As much of a call as access to files needs."""
+    """The part of a call context that file access needs."""
 
     workspace: Path
     terminals: Terminals
@@ -64,7 +64,7 @@ class ForeignContext:
 
 
 class ForeignClient:
-    """The side of the editor. `told` hears each update."""
+    """The editor's side of the protocol. `told` is called with each update."""
 
     def __init__(self, name: str, context: ForeignContext, told: Callable[[Any], None]) -> None:
         self._name = name
@@ -72,16 +72,16 @@ class ForeignClient:
         self._told = told
 
     def on_connect(self, conn: Any) -> None:
-        """The caller that started the agent knows the way to it."""
+        """Do nothing: the caller that started the agent has the connection."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
-        """An update of its session."""
+        """Pass on an update of the agent's session."""
         self._told(update)
 
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """What the gate says; a yes is only ever given once, so that it is asked again."""
+        """Return the gate's decision; an approval is valid only once, so that the agent asks again."""
         kinds = {each.kind: each.option_id for each in reversed(options)}
         try:
             for action in await asyncio.to_thread(self._actions, tool_call):
@@ -96,7 +96,7 @@ class ForeignClient:
         )
 
     def _actions(self, call: Any) -> list[Action]:
-        """What a call would do, as far as it says so. Raises `ToolError` for invalid paths."""
+        """Return the actions that a call declares. Raises `ToolError` for invalid paths."""
         kind, title = getattr(call, "kind", None), clean(str(getattr(call, "title", "") or "something"))
         given = getattr(call, "raw_input", None)
         paths = [
@@ -123,7 +123,7 @@ class ForeignClient:
     async def read_text_file(
         self, session_id: str, path: str, line: int | None = None, limit: int | None = None, **_: Any
     ) -> schema.ReadTextFileResponse:
-        """The text of a file that it may read."""
+        """Return the text of a file, if the gate allows reading it."""
         try:
             access = await asyncio.to_thread(Access, cast("ToolContext", self._context), self._name)
             place = await asyncio.to_thread(access.target, path)
@@ -137,7 +137,7 @@ class ForeignClient:
         return schema.ReadTextFileResponse(content="".join(part))
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
-        """Write a file that it may write."""
+        """Write a file, if the gate allows it."""
         try:
             access = await asyncio.to_thread(Access, cast("ToolContext", self._context), self._name)
             place = await asyncio.to_thread(access.target, path)

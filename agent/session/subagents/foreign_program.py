@@ -1,4 +1,4 @@
-"""Agents of other programs that the settings name: how each is started."""
+"""Agents of other programs named in the settings: their commands and processes."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class ForeignProgram:
 
     @property
     def line(self) -> str:
-        """Its command line, for a person."""
+        """Return the command line for display."""
         return shlex.join((self.command, *self.args))
 
     @property
     def definition(self) -> Definition:
-        """The kind of agent that it is."""
+        """Return the program as a kind of agent."""
         told = self.description or f"Another program ({self.name}) with tools and a model of its own."
         return Definition(name=self.name, description=told, prompt="", source="yours", foreign=True)
 
@@ -49,7 +49,7 @@ class ForeignProgram:
 def foreign_programs(
     given: Mapping[str, ForeignAgentSettings],
 ) -> tuple[dict[str, ForeignProgram], list[str]]:
-    """The programs of the settings by name, and what is wrong with the others, a sentence each. Pure."""
+    """Return the valid programs of the settings by name, and a sentence about each invalid one. Pure."""
     found: dict[str, ForeignProgram] = {}
     problems: list[str] = []
     for name, entry in given.items():
@@ -75,7 +75,7 @@ def foreign_programs(
 
 
 def program_named(programs: Mapping[str, ForeignProgram], name: str) -> ForeignProgram:
-    """The program of that name. Raises `ConfigError`."""
+    """Return the program of that name. Raises `ConfigError`."""
     if name not in programs:
         raise ConfigError(f"The agent {name} is not in the settings any more (agents.{name}); add it again.")
     return programs[name]
@@ -90,7 +90,7 @@ _STDERR = 2_000
 
 
 class ForeignProcess:
-    """One that runs, with a session open."""
+    """A running program with an open session."""
 
     def __init__(self, program: ForeignProgram, connection: Any, session: str) -> None:
         self._program = program
@@ -98,7 +98,9 @@ class ForeignProcess:
         self.session = session
 
     async def prompt(self, text: str) -> str:
-        """Work on a message; how it stopped. Raises `HermesError`; a cancelled task stops it first."""
+        """Work on a message; return the stop reason. Raises `HermesError`; a cancelled task stops the work
+        first.
+        """
         from acp import RequestError, schema
 
         block = schema.TextContentBlock(type="text", text=text)
@@ -125,7 +127,7 @@ async def running(
     environ: Mapping[str, str],
     earlier: str,
 ) -> AsyncIterator[ForeignProcess]:
-    """An agent with a session: `earlier`, if it can go on with that, or a new one. Raises `HermesError`."""
+    """Run an agent with the session `earlier`, if it can resume that, or a new one. Raises `HermesError`."""
     process = await _start(program, workspace, environ)
     said = asyncio.create_task(_tail(process))
     connection: Any = None
@@ -200,7 +202,7 @@ async def _session(program: ForeignProgram, connection: Any, workspace: Path, ea
 async def _explain_failures(
     program: ForeignProgram, process: asyncio.subprocess.Process, said: asyncio.Task[str]
 ) -> AsyncIterator[None]:
-    """What goes wrong with the process or the protocol, in one sentence."""
+    """Turn failures of the process or the protocol into one sentence."""
     from acp import RequestError
 
     try:
@@ -229,7 +231,7 @@ async def _explain_failures(
 
 
 async def _tail(process: asyncio.subprocess.Process) -> str:
-    """The last line that it complained with."""
+    """Return the last line that the process wrote to stderr."""
     assert process.stderr is not None
     kept = b""
     while data := await process.stderr.read(4_096):

@@ -1,4 +1,4 @@
-"""Agents that work: what is known of each, their register, their places and turns at files."""
+"""Live agents: the state of each, their register, their slots, and turns at changing files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LiveAgent:
 
     @property
     def standing(self) -> str:
-        """Its state in one word."""
+        """The state of the agent in one word."""
         if self.report is not None:
             return self.report.outcome
         return "paused" if self.pause.on else self.state
@@ -100,7 +100,7 @@ class AgentRegister:
         return self._runs.get(id)
 
     def find(self, id: str) -> LiveAgent:
-        """Raises `ToolError` for an agent nobody sent."""
+        """Return the agent with this id. Raises `ToolError` if there is none."""
         run = self._runs.get(id.strip())
         if run is None:
             known = ", ".join(self._runs) or "none yet"
@@ -108,20 +108,20 @@ class AgentRegister:
         return run
 
     def sent_by(self, id: str) -> list[LiveAgent]:
-        """The agents that `id` sent itself."""
+        """Return the agents that `id` sent directly."""
         return [run for run in self._runs.values() if run.parent == id]
 
     def below(self, id: str) -> list[LiveAgent]:
-        """The agents that `id` sent, and those they sent."""
+        """Return the agents that `id` sent, and the agents those sent."""
         return [each for run in self.sent_by(id) for each in (run, *self.below(run.id))]
 
     def last_number(self) -> int:
-        """The highest number that one of them has in its id; 0 when there is none."""
+        """Return the highest number in an agent's id; 0 without agents."""
         return max((int(id.rpartition("-")[2]) for id in self._runs), default=0)
 
 
 class Slots:
-    """Room for `count` agents at a time. Waiting ones get it in the order in which they asked."""
+    """Slots for `count` agents at a time, given out in the order of requests."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -130,17 +130,17 @@ class Slots:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
-        """Wait for room. Cancelled, it takes none."""
+        """Wait for a slot. If cancelled, none is taken."""
         await self._take(self._waiting)
 
     def give_back(self) -> None:
-        """Leave room to the next one."""
+        """Free a slot for the next agent."""
         self.taken -= 1
         self._pass_on()
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Leave one's room to others meanwhile, to wait for them; get the next room that is free again."""
+        """Lend one's slot to others inside this context, to wait for them; then take the next free slot."""
         self.give_back()
         try:
             yield
@@ -181,14 +181,14 @@ class Slots:
 
 @dataclass(slots=True)
 class FileTurns:
-    """Who changes which path now, and who changed it last. Paths are resolved."""
+    """Records which agent changes each path now, and which changed it last. Paths are resolved."""
 
     locks: dict[Path, asyncio.Lock] = field(default_factory=dict)
     last: dict[Path, str] = field(default_factory=dict)
 
 
 class FileTurn:
-    """One agent among the writers. `tell` takes a note for its model."""
+    """One agent's access to the file turns. `tell` receives a note for its model."""
 
     def __init__(self, agent: str, writers: FileTurns, tell: Callable[[str], None]) -> None:
         self._agent = agent
@@ -198,7 +198,7 @@ class FileTurn:
 
     @asynccontextmanager
     async def during(self, call: str) -> AsyncIterator[None]:
-        """The files that the call changes are its own until this ends."""
+        """Reserve the files that the call changes until the context ends."""
         self._held[call] = []
         try:
             yield
@@ -207,7 +207,7 @@ class FileTurn:
                 lock.release()
 
     async def acting(self, call: str, action: Action) -> None:
-        """A call is about to do this: wait until nobody else changes the same file."""
+        """Wait before an action until nobody else changes the same file."""
         if not isinstance(action, (WritePath, DeletePath)):
             return
         path = action.path

@@ -1,4 +1,4 @@
-"""`@reviewer` in a message: which kinds of agents a person means, told to the model that is to send them."""
+"""Mentions such as `@reviewer` in a message: a note for the model on the kinds of agents they name."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MENTION = re.compile(r"(?:^|(?<=[\s(\['\"]))@([a-z0-9]+(?:-[a-z0-9]+)*)(?![\w/@
 
 
 def mentioned_names(text: str) -> list[str]:
-    """The names after an `@` that kinds of agents can have, each once, in order. Pure."""
+    """Return the valid agent names after an `@`, each once, in order. Pure."""
     return [name for name in dict.fromkeys(_MENTION.findall(text)) if is_name(name)]
 
 
 def note(names: Iterable[str], catalog: Catalog) -> str:
-    """What the model is told of these names; empty if none of them is a kind of agent. Pure."""
+    """Return the note for the model about these names; empty if none is a kind of agent. Pure."""
     lines = []
     for name in names:
         if (kind := catalog.definitions.get(name)) is not None:
@@ -40,13 +40,13 @@ def note(names: Iterable[str], catalog: Catalog) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mentions:
-    """Reads what messages of a session mean by names after an `@`. A file of the name comes first."""
+    """Resolves names after an `@` in messages of a session. A file of that name takes precedence."""
 
     definitions: Definitions
     workspace: Path
 
     async def __call__(self, text: str) -> str:
-        """What the model is told besides a message; empty for most."""
+        """Return the note for the model about a message's mentions; usually empty."""
         if "@" not in text or not (names := mentioned_names(text)):
             return ""
         return await asyncio.to_thread(self._note, names)

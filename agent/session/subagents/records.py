@@ -1,4 +1,4 @@
-"""Records of an agent: what it is asked to do, and the result."""
+"""Records of an agent: its task and its report."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Open points:"""
 
 
 class AgentWorker(Protocol):
-    """An agent, as far as the place goes where it works."""
+    """The part of an agent that its workspace needs."""
 
     @property
     def id(self) -> str: ...
@@ -61,7 +61,7 @@ class AgentWorker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One thing to do, for one agent."""
+    """A task for one agent."""
 
     goal: str
     context: str = ""
@@ -85,7 +85,7 @@ class Task:
     """Whether it answers a question without any tools; its words are the result as they stand."""
 
     def message(self) -> str:
-        """The first message of its conversation."""
+        """Return the first message of the agent's conversation."""
         if self.only_answers:
             return "\n\n".join(part for part in (self.prompt.strip(), self.goal.strip()) if part)
         parts = [self.prompt.strip(), f"Your task: {self.goal.strip()}"]
@@ -99,7 +99,7 @@ class Task:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Task:
-        """The task that `to_json` made. Fields this version does not know are left out."""
+        """Return the task from the output of `to_json`. Unknown fields are ignored."""
         known = {each.name for each in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         limits = {each.name for each in fields(Budget)}
@@ -109,14 +109,14 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A path that an agent changed in its copy, with the lines that came and went; 0 where there are none."""
+    """A path that an agent changed in its copy, with its added and removed lines; 0 if there are none."""
 
     path: str
     added: int = 0
     removed: int = 0
 
     def label(self) -> str:
-        """The path with its lines: `src/app.py +3 -1`."""
+        """Return the path with its line counts: `src/app.py +3 -1`."""
         return f"{self.path} +{self.added} -{self.removed}"
 
 
@@ -141,7 +141,7 @@ class AgentReport:
     """Why it is not completed, for a person."""
 
     def to_json(self) -> dict[str, Any]:
-        """The report as the agent that sent it reads it."""
+        """Return the report in the form that the sending agent reads."""
         told = {
             "id": self.id,
             "outcome": self.outcome,
@@ -160,7 +160,7 @@ class AgentReport:
 
 @dataclass(frozen=True, slots=True)
 class ReportAnswer:
-    """A report as an agent wrote it."""
+    """The parts of a report as an agent wrote them."""
 
     summary: str
     failed: bool = False
@@ -177,7 +177,7 @@ _NOTHING = frozenset({"none", "none.", "-", "n/a", "nothing", "nothing."})
 
 
 def read_answer(text: str) -> ReportAnswer:
-    """The parts of a report. One that was not written as asked is all summary."""
+    """Split a report into its parts. A report in another form becomes the summary."""
     found: dict[str, list[str]] = {"findings": [], "files": [], "open": []}
     summary: list[str] = []
     failed, begun = False, False
@@ -202,7 +202,7 @@ def read_answer(text: str) -> ReportAnswer:
 
 
 def overall(outcomes: Iterable[Outcome]) -> Literal["completed", "failed", "partial"]:
-    """What is said of several tasks together: completed only if every one is."""
+    """Return the common outcome of several tasks: completed only if every one is."""
     each = set(outcomes)
     if each <= {"completed"}:
         return "completed"

@@ -1,4 +1,4 @@
-"""The scheduler of agents: sending, steering, stopping them, and what their senders hear."""
+"""The scheduler of agents: sending, steering and stopping them, and notices to their senders."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUOTED = 1_000
 
 
 class SenderNotices:
-    """Tells each sender of its own agents. `mailbox` is that of the session's own agent."""
+    """Notifies each sender about its agents. `mailbox` belongs to the session's own agent."""
 
     def __init__(self, register: AgentRegister, turn_queue: TurnQueue) -> None:
         self._register = register
@@ -39,7 +39,7 @@ class SenderNotices:
         self._owed: list[tuple[LiveAgent, StoredAgent]] = []
 
     def goes_on(self, run: LiveAgent, before: AgentReport | None, words: str) -> None:
-        """The person lets an agent go on that had ended; its sender also hears how it ends this time."""
+        """Notify the sender that the person resumed an ended agent; its next end is reported too."""
         turn_queue = self._of_sender(run)
         if turn_queue is None:
             return
@@ -53,12 +53,14 @@ class SenderNotices:
         self.when_over(run)
 
     def owe(self, run: LiveAgent, known: StoredAgent) -> None:
-        """An earlier process may have ended before the session's own agent heard of this one."""
+        """Mark an agent of an earlier process whose end may not have been reported to the session's own
+        agent.
+        """
         if run.parent == MAIN_AGENT and (known.let_go_on or run.task.background):
             self._owed.append((run, known))
 
     async def catch_up(self, store: Store, root: str) -> None:
-        """Tell what the notes of the session `root` do not tell yet. Raises `StoreError`."""
+        """Send the notices that are missing in the session `root`. Raises `StoreError`."""
         owed, self._owed = self._owed, []
         for run, known in owed:
             if known.let_go_on > await _last_note(store, root, _lets(run)):
@@ -70,7 +72,7 @@ class SenderNotices:
                 self._turn_queue.remember(notice(run, run.report))
 
     def when_over(self, run: LiveAgent) -> None:
-        """Tell the sender when an agent has ended, unless it was cut off and can go on later."""
+        """Notify the sender when an agent has ended, unless it was cut off and can be resumed."""
 
         async def tell() -> None:
             await run.over.wait()
@@ -83,7 +85,7 @@ class SenderNotices:
         task.add_done_callback(run.notices.discard)
 
     def _of_sender(self, run: LiveAgent) -> TurnQueue | None:
-        """Where the sender reads its notes; None for one that is not at work."""
+        """Return the mailbox of the sender; None if it is not working."""
         if run.parent == MAIN_AGENT:
             return self._turn_queue
         sender = self._register.get(run.parent)
@@ -91,7 +93,7 @@ class SenderNotices:
 
 
 def notice(run: LiveAgent, report: AgentReport) -> str:
-    """How an agent ended, for the one that sent it. Pure."""
+    """Return the notice about an agent's end for its sender. Pure."""
     why = f" {report.error}" if report.error else ""
     summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
     head = f"{_end_note(run)} {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
@@ -99,17 +101,17 @@ def notice(run: LiveAgent, report: AgentReport) -> str:
 
 
 def _lets(run: LiveAgent) -> str:
-    """How the note begins that the person lets an agent go on."""
+    """Return the beginning of the note that the person resumed an agent."""
     return f"[The user lets agent {run.id}"
 
 
 def _end_note(run: LiveAgent) -> str:
-    """How the note of an agent's end begins."""
+    """Return the beginning of the note about an agent's end."""
     return f"[Agent {run.id} has ended:"
 
 
 async def _last_note(store: Store, session: str, begins: str) -> int:
-    """The last note of a session that begins so, by its node; 0 when there is none."""
+    """Return the node of a session's last note with this beginning; 0 if there is none."""
     wanted = "SELECT coalesce(max(id), 0) FROM nodes WHERE session = ? AND kind = 'notice' "
     wanted += "AND substr(content, 1, ?) = ?"
     values = (session, len(begins), begins)
@@ -124,7 +126,9 @@ CLOSING = "The session is being closed; no agent is sent any more."
 
 @dataclass(slots=True, kw_only=True)
 class Steering:
-    """Reaches the agents of a session. In what is asked, `by` is the agent that asks, or `PERSON`."""
+    """Sends messages to the agents of a session, pauses and resumes them. `by` is the asking agent, or
+    `PERSON`.
+    """
 
     store: Store
     register: AgentRegister
@@ -135,9 +139,9 @@ class Steering:
     """Whether nobody begins to work any more."""
 
     async def tell(self, run: LiveAgent, text: str, by: str) -> None:
-        """Tell an agent something, before its next request; one that has ended goes on with it.
+        """Send a message to an agent, read before its next request; an ended agent continues with it.
 
-        It is written down when this returns: it is read even if the process is killed before.
+        The message is stored when this returns, so that it is read even after a kill of the process.
         """
         if not text.strip():
             raise ToolError("There is nothing to tell the agent; give a text.")
@@ -150,14 +154,16 @@ class Steering:
             await self._after_all(run, by)
 
     def pause(self, run: LiveAgent) -> None:
-        """Hold an agent and all it sent: no request leaves from now on, and what comes in is broken off."""
+        """Pause an agent and all agents it sent: no request is sent any more, and running answers are
+        aborted.
+        """
         for each in self._with_all_below(run):
             if not each.is_over:
                 each.pause.begin()
                 self.publisher.stands(each)
 
     async def go_on(self, run: LiveAgent, text: str, budget: Budget | None, by: str) -> None:
-        """Let an agent go on that is paused, or that has ended; `text` is what it is told then."""
+        """Resume an agent that is paused or has ended; `text` is a message for it."""
         if budget is not None:
             run.account.budget = budget
         async with run.door:
@@ -171,7 +177,7 @@ class Steering:
             await self.tell(run, text, by)
 
     async def _hand_over(self, run: LiveAgent, text: str) -> None:
-        """Keep what a living agent is told; it reads it as soon as it can. Hold its `door`."""
+        """Store a message for a living agent, which reads it as soon as it can. Hold its `door`."""
         if run.stop:
             raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
         await self._keep(run, text)
@@ -181,14 +187,14 @@ class Steering:
             run.inputs.append(text)
 
     async def _after_all(self, run: LiveAgent, by: str) -> None:
-        """It was told something when its last turn was just over: let it go on with that."""
+        """Resume an agent with a message that arrived just after its last turn."""
         await run.over.wait()
         async with run.door:
             if run.is_over and run.inputs and not self.closed:
                 await self._begin_again(run, "", by)
 
     async def _begin_again(self, run: LiveAgent, text: str, by: str) -> None:
-        """Let one that has ended work again. Hold its `door`."""
+        """Resume an ended agent. Hold its `door`."""
         if self.closed:
             raise ToolError(CLOSING)
         sender = self.register.get(run.parent)
@@ -212,9 +218,9 @@ class Steering:
             self.news.when_over(run)
 
     async def _prepare(self, run: LiveAgent, text: str, by: str) -> str:
-        """Put the session of an agent in order that goes on; what it hears before what it was told.
+        """Repair the session of an agent that continues; return the text it reads before its new messages.
 
-        That is its task, if it was cut off before it heard that.
+        That text is its task, if it was cut off before reading it.
         """
         if run.child is None:
             await self.store.recover(run.record.id)
@@ -231,9 +237,9 @@ class Steering:
         return "" if run.inputs else CONTINUE
 
     async def _keep(self, run: LiveAgent, text: str) -> None:
-        """Write down what an agent is told, before anybody is promised that it will read it.
+        """Store a message for an agent, so that it will be read in any case.
 
-        Hold its `door`. Raises `StoreError`: then it was not told.
+        Hold its `door`. Raises `StoreError`: then the message was not accepted.
         """
         note = note_data(text)
         if run.child is not None:
@@ -252,7 +258,7 @@ SETTING = "subagents"
 
 @dataclass(frozen=True, slots=True)
 class AgentLimits:
-    """`each` bounds one agent, `all` all agents of the session together."""
+    """`each` limits one agent, `all` limits all agents of the session together."""
 
     at_once: int = 3
     depth: int = 2
@@ -261,10 +267,10 @@ class AgentLimits:
 
 
 class Scheduler:
-    """Starts agents in the order in which they are asked for, some at once, and ends what it began.
+    """Starts agents in the order of requests, several at once, and ends all that it started.
 
-    `delegates` makes the way of an agent to those it sends, by its id and the call; `mailbox` is that
-    of the session's own agent.
+    `delegates` creates the service with which an agent, given by its id and call, sends others; `mailbox`
+    belongs to the session's own agent.
     """
 
     def __init__(
@@ -310,28 +316,28 @@ class Scheduler:
     # Looking
 
     def runs(self) -> tuple[LiveAgent, ...]:
-        """All agents there ever were in this session, in the order in which they were sent."""
+        """Return all agents of this session, past and present, in the order in which they were sent."""
         return self._register.all()
 
     def run(self, id: str) -> LiveAgent:
-        """Raises `ToolError` for an agent nobody sent."""
+        """Return the agent with this id. Raises `ToolError` if there is none."""
         return self._register.find(id)
 
     def living(self) -> list[str]:
-        """The agents that are not over, by id."""
+        """Return the ids of the agents that have not ended."""
         return [run.id for run in self._register.all() if not run.is_over]
 
     def sender(self, id: str) -> LiveAgent | None:
-        """An agent that sends others; None for the session's own."""
+        """Return the agent that sends others; None for the session's own."""
         return self._register.get(id)
 
     def below(self, id: str) -> list[LiveAgent]:
-        """The agents that `id` sent, and those they sent."""
+        """Return the agents that `id` sent, and the agents those sent."""
         return self._register.below(id)
 
     @property
     def copies(self) -> AgentCopies:
-        """What agents changed in copies, to look at, merge and discard. Raises `HermesError` without any."""
+        """The copies of agents, to view, merge and discard. Raises `HermesError` if there are none."""
         if not self.services.workspaces.copies.are_kept:
             raise HermesError(NOT_KEPT)
         return self.services.workspaces.copies
@@ -339,9 +345,9 @@ class Scheduler:
     # Starting
 
     async def start(self, tasks: Sequence[Task], parent: str = MAIN_AGENT, call: str = "") -> list[str]:
-        """Send an agent for each task; their ids. Those for whom there is no room wait in order.
+        """Send an agent for each task; return their ids. Agents without a free slot wait in order.
 
-        Raises `ToolError` if one of them cannot be sent: then none is.
+        Raises `ToolError` without sending any if one of them cannot be sent.
         """
         sender = self._register.get(parent)
         depth = 1 if sender is None else sender.depth + 1
@@ -360,12 +366,12 @@ class Scheduler:
         return [run.id for run in made]
 
     async def _next_number(self) -> int:
-        """A number no agent of the session has, also when another process works on the session too."""
+        """Return an unused agent number, unique even if another process works on the session."""
         there = len(await self.services.store.children(self.services.root))
         return max(there, self._register.last_number()) + 1
 
     def _check_tasks(self, tasks: Sequence[Task], depth: int, sender: LiveAgent | None) -> list[Task]:
-        """The tasks, none with more tools than its sender has."""
+        """Return the tasks, limited to the tools of their sender."""
         if self._steering.closed:
             raise ToolError(CLOSING)
         if depth > self.limits.depth:
@@ -383,7 +389,7 @@ class Scheduler:
         return checked
 
     def _shared_tools(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
-        """The tools among `tools` that the sender has itself."""
+        """Return the names of the tools among `tools` that the sender has too."""
         own = agent_tools(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
         names = {tool.name for tool in own}
         shared = tuple(tool.name for tool in tools if tool.name in names)
@@ -438,9 +444,9 @@ class Scheduler:
     async def wait(
         self, ids: Iterable[str], seconds: float | None = None, waiter: str = ""
     ) -> list[AgentReport]:
-        """The reports of agents that have ended, when all have or the time is over.
+        """Return the reports of the agents that have ended, once all have or the time is over.
 
-        `waiter` is the agent that waits: it leaves its room to others meanwhile.
+        `waiter` is the waiting agent, which lends its slot to others during the wait.
         """
         runs = [self.run(id) for id in ids]
         waiting = self._register.get(waiter)
@@ -455,39 +461,41 @@ class Scheduler:
         return [run.report for run in runs if run.report is not None]
 
     async def send_input(self, id: str, text: str, by: str = PERSON) -> None:
-        """Tell an agent something, before its next request; one that has ended goes on with it.
+        """Send a message to an agent, read before its next request; an ended agent continues with it.
 
-        It is written down when this returns: it is read even if the process is killed before. `by` is
-        the agent that tells it, or the person.
+        The message is stored when this returns, so that it is read even after a kill of the process. `by` is
+        the sending agent, or the person.
         """
         await self._steering.tell(self.run(id), text, by)
 
     def pause(self, id: str) -> None:
-        """Hold an agent and all it sent: no request leaves from now on, and what comes in is broken off."""
+        """Pause an agent and all agents it sent: no request is sent any more, and running answers are
+        aborted.
+        """
         self._steering.pause(self.run(id))
 
     async def resume(self, id: str, text: str = "", budget: Budget | None = None, by: str = PERSON) -> None:
-        """Let an agent go on that is paused, or that has ended; `text` is what it is told then.
+        """Resume an agent that is paused or has ended; `text` is a message for it.
 
-        `by` is the agent that lets it go on, or the person.
+        `by` is the agent that resumes it, or the person.
         """
         await self._steering.go_on(self.run(id), text, budget, by)
 
     async def kill(self, id: str) -> AgentReport:
-        """Stop an agent and all it sent for good; its report, with what it had done. Nothing leaves after."""
+        """Stop an agent and all agents it sent; return its report. It sends no request afterwards."""
         return await self._stopper.kill(self.run(id))
 
     def interrupt(self, ids: Iterable[str]) -> None:
-        """Stop agents whose sender does not wait for them any more; they can be let go on later."""
+        """Stop agents for which their sender no longer waits; they can be resumed later."""
         for id in ids:
             self._stopper.stop(self.run(id), "interrupted")
 
     def tell(self, run: LiveAgent) -> None:
-        """Show how an agent stands."""
+        """Publish the state of an agent."""
         self._publisher.stands(run)
 
     async def aclose(self) -> None:
-        """Stop every agent; each can be let go on when the session is opened again."""
+        """Stop every agent; each can be resumed when the session is opened again."""
         self._steering.closed = True
         async with self._starting:
             # Agents that were being sent are known by now.
@@ -495,15 +503,15 @@ class Scheduler:
         await self.services.workspaces.copies.aclose()
 
     def asking(self, run: LiveAgent | None) -> AbstractContextManager[None]:
-        """While an agent waits for the person, which is shown and does not count as its time."""
+        """Return a context in which an agent waits for the person, shown and not counted as its time."""
         return nullcontext() if run is None else self._runner.asking(run)
 
     # Recovering
 
     async def recover_children(self) -> list[AgentReport]:
-        """Know the agents of an earlier process again; the reports of those that were cut off.
+        """Restore the agents of an earlier process; return the reports of those that were cut off.
 
-        Hold the lock of the session.
+        The caller must hold the lock of the session.
         """
         cut: list[AgentReport] = []
         for record in await self.services.store.children(self.services.root):
@@ -530,6 +538,6 @@ class Scheduler:
 
 
 def _changed_measures(budget: Budget, settings: Budget) -> frozenset[Measure]:
-    """The measures whose ceilings in `budget` are not those of the settings."""
+    """Return the measures whose ceilings in `budget` differ from the settings."""
     measures: tuple[Measure, ...] = ("turns", "tokens", "money", "seconds")
     return frozenset(each for each in measures if getattr(budget, each) != getattr(settings, each))

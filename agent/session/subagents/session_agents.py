@@ -1,4 +1,4 @@
-"""The agents of one session as its other parts meet them: opened, found again, reached by calls, closed."""
+"""The agents of one session for its other parts: opening, recovery, access by calls, closing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionAgents:
-    """The agents that a session has sent and can send."""
+    """The agents that a session has sent, and the service to send more."""
 
     scheduler: Scheduler
     delegates: Callable[[str, str], DelegateService]
@@ -31,17 +31,17 @@ class SessionAgents:
     """That of the session's own agent."""
 
     def step_of(self, call: str) -> Step | None:
-        """The step that a call of the session's own agent was, if it merged a copy; told once."""
+        """Return the step of a call of the session's own agent that merged a copy, only the first time."""
         return self.scheduler.services.workspaces.step_of(MAIN_AGENT, call)
 
     def of_main(self, call: str) -> DelegateService:
-        """What a call of the session's own agent sees."""
+        """Return the delegate service for a call of the session's own agent."""
         return self.delegates(MAIN_AGENT, call)
 
     async def find_again(self) -> None:
-        """Know the agents of an earlier process; the model hears of those that were cut off.
+        """Restore the agents of an earlier process; notify the model about agents that were cut off.
 
-        It also hears of copies that hold changes.
+        It is also notified about copies with changes.
         """
         cut = await self.scheduler.recover_children()
         await self.scheduler.news.catch_up(self.scheduler.services.store, self.scheduler.services.root)
@@ -60,7 +60,7 @@ class SessionAgents:
 
 
 def limits_of(settings: SubagentSettings) -> AgentLimits:
-    """The ceilings that the settings give."""
+    """Return the ceilings in the settings."""
     return AgentLimits(
         at_once=settings.at_once,
         depth=settings.depth,
@@ -76,7 +76,7 @@ def open_session_agents(
     beginning: FirstRequest,
     account: BudgetAccount,
 ) -> SessionAgents:
-    """The agents of a session. `account` is what they take from, besides their own ceilings."""
+    """Return the agents of a session. They charge `account` in addition to their own accounts."""
     scratch = services.workspaces.shared.reach.scratch / "reports"
 
     def delegates(agent: str, call: str) -> DelegateService:

@@ -1,4 +1,4 @@
-"""An agent that another one sends: what tells it from the others, and how it is opened."""
+"""An agent sent by another one: its specification and how it is opened."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services(AgentServices):
-    """What all agents that a session sends have in common."""
+    """The services shared by all agents that a session sends."""
 
     root: str
     """The session they belong to."""
@@ -71,7 +71,7 @@ class Services(AgentServices):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubagentSpec:
-    """Who an agent is and what is counted for it."""
+    """The identity of an agent and the meters for its usage."""
 
     id: str
     task: Task
@@ -97,9 +97,9 @@ class SubagentSpec:
 
 
 def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:
-    """The tools of an agent: never more than the session's own agent has.
+    """Return the tools of an agent: never more than the session's own agent has.
 
-    Raises `ToolError` for names that stand for nothing.
+    Raises `ToolError` for unknown names.
     """
     if task.only_answers:
         return ()
@@ -137,7 +137,7 @@ def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tu
 
 @dataclass(frozen=True, slots=True)
 class _Approver:
-    """A person's approvals for one agent; what it waits for them is told."""
+    """Approvals by a person for one agent; publishes that the agent waits."""
 
     inner: PersonApprover
     waiting: Callable[[bool], None]
@@ -152,7 +152,7 @@ class _Approver:
 
 @dataclass(frozen=True, slots=True)
 class _Asker(PersonAsker):
-    """Questions of one agent; what it waits for answers is told."""
+    """Questions of one agent to a person; publishes that the agent waits."""
 
     waiting: Callable[[bool], None]
 
@@ -171,7 +171,9 @@ async def open_subagent(
     record: Session,
     emit: Callable[[Event], None],
 ) -> Agent | ForeignAgent:
-    """The agent on its session, which may have a past. `emit` takes its events. Raises `HermesError`."""
+    """Open an agent on its session, which may have a history. `emit` receives its events. Raises
+    `HermesError`.
+    """
     session = LiveSession(services.store, record, await services.store.path(record.id), emit)
     await session.prepare()
     if spec.task.foreign:
@@ -214,7 +216,7 @@ def _foreign(
     session: LiveSession,
     emit: Callable[[Event], None],
 ) -> ForeignAgent:
-    """An agent of another program. Raises `ConfigError` if the settings do not name it any more."""
+    """Open an agent of another program. Raises `ConfigError` if the settings no longer name it."""
     program = program_named(services.programs, spec.task.foreign)
     turn_queue = TurnQueue(emit)
     gate = _gate(services, place, spec)
@@ -254,7 +256,7 @@ def _meter_route(services: Services, spec: SubagentSpec, route: ModelRoute) -> M
 
 
 def _gate(services: Services, place: AgentWorkspace, spec: SubagentSpec) -> Gate:
-    """The gate of the place for this agent, which may ask the person if there is one."""
+    """Return the gate of the workspace for this agent. It asks the person if one attends the session."""
     reach = place.reach
     approver = PersonApprover(services.pending_requests, spec.id, reach.around)
     asks = _Approver(approver, spec.waiting) if services.pending_requests.attended else None
@@ -275,7 +277,7 @@ def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:
 
 
 async def _more_steps(spec: SubagentSpec) -> int:
-    """Steps that an agent which has used up its requests may go on with."""
+    """Return the further steps of an agent that has used up its requests."""
     account = spec.account
     while (ceiling := account.budget.turns) is not None:
         if (left := ceiling - account.spent.turns - 1) > 0:
@@ -295,7 +297,7 @@ async def _more_steps(spec: SubagentSpec) -> int:
 
 
 async def _voice(services: Services, task: Task, record: Session) -> Voice:
-    """The models an agent asks: one that was sent to a model of its own keeps it. Raises `HermesError`."""
+    """Return the models of an agent; a model chosen when it was sent is kept. Raises `HermesError`."""
     if not task.model:
         return await services.models.voice("")
     try:

@@ -1,1 +1,1 @@
-"""Turns: the model and its tools, until there is an answer."""
+"""Turns: requests to the model and tool calls, until there is an answer."""

@@ -1,7 +1,7 @@
-"""Reading what a message of the person refers to with `@`, and putting it beside the message for the model.
+"""References with `@` in a message of the person: reading their targets and attaching them for the model.
 
-The message stays as it was written. What is attached passes the guard of secret files and the
-gate, like a read of a tool; what cannot be attached is said in one sentence, to person and model.
+The message itself is unchanged. Attachments pass the guard of secret files and the gate, like a read by a
+tool; what cannot be attached is reported in one sentence, to person and model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """The result of the references of a message."""
+    """The contents and problems of the references of a message."""
 
     text: str = ""
     """For the model; empty if there were none."""
@@ -54,7 +54,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """One reference that was read."""
+    """The contents of one reference."""
 
     label: str
     body: str
@@ -66,7 +66,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class ReferencedPage:
-    """A page of the web as text."""
+    """A web page as text."""
 
     wrapped: Callable[[str], str]
     text: str
@@ -83,22 +83,22 @@ address. Raises `ToolError`."""
 
 
 async def no_resources(_server: str, _uri: str) -> str | None:
-    """There are no servers here."""
+    """Return None, as there are no servers."""
     return None
 
 
 async def no_pages(_url: str) -> ReferencedPage:
-    """Nothing fetches pages here."""
+    """Raise `ToolError`, as pages cannot be fetched."""
     raise ToolError(NO_PAGES)
 
 
 async def nothing_attached(_text: str) -> Attached:
-    """References are only words here, as in what one agent tells another."""
+    """Return an empty result, where references are only words, as in messages between agents."""
     return Attached()
 
 
 class ReferenceReader:
-    """Reads the references of one session's messages. `room` gives the characters a message may attach."""
+    """Reads the references of one session's messages. `room` returns the characters a message may attach."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class ReferenceReader:
         self.pages: PageReader = no_pages
 
     async def __call__(self, text: str) -> Attached:
-        """What the references of a message show; what cannot be shown is named with the reason."""
+        """Return the contents of a message's references; failures are listed with their reasons."""
         if "@" not in text or not (found := references(text, plain=True)):
             return Attached()
         found = await asyncio.to_thread(self._existing, found)
@@ -143,7 +143,7 @@ class ReferenceReader:
         return Attached("\n\n".join([HEAD, *pieces]), tuple(told)) if pieces else Attached()
 
     def _fit(self, piece: _Piece, room: int) -> tuple[str, int]:
-        """As much of a piece as there is room for, in whole lines, and the room that is left."""
+        """Return as many whole lines of a piece as fit, and the remaining room."""
         body = redact(clean(piece.body), self._secrets).replace("</attached>", "</ attached>")
         if len(body) <= room:
             return body, room - len(body)
@@ -155,14 +155,14 @@ class ReferenceReader:
         return f"{start}\n[… {left:,} characters left out for want of room; read the rest with tools]", 0
 
     def _existing(self, found: Sequence[Reference]) -> list[Reference]:
-        """The references without plain mentions of what is not there, each once; touches the disk."""
+        """Return the references without mentions of missing files, each once; touches the disk."""
         meant = (self._file_meant(each) if each.plain else each for each in found)
         return list(dict.fromkeys(_same_place(each) for each in meant if each is not None))[:MOST]
 
     def _file_meant(self, mention: Reference) -> Reference | None:
-        """A plain mention as the reference it stands for; None where it is only a word.
+        """Return the file reference for a plain mention; None if the mention is only a word.
 
-        An image goes with the message itself. A folder counts where the mention ends with a slash.
+        An image is attached to the message itself. A folder counts if the mention ends with a slash.
         """
         written = mention.target if mention.first is None else _with_lines(mention)
         for target, first, last in ((mention.target, mention.first, mention.last), (written, None, None)):
@@ -181,7 +181,7 @@ class ReferenceReader:
         return None
 
     async def _read(self, reference: Reference) -> _Piece | None:
-        """What a reference shows; None for one that turns out to be plain words."""
+        """Return the contents of a reference; None if it turns out to be plain words."""
         match reference.kind:
             case "file":
                 return await self._file(reference)
@@ -201,7 +201,7 @@ class ReferenceReader:
                 return await self._page(reference)
 
     async def _place(self, reference: Reference) -> tuple[Path, str]:
-        """The place that is meant, and its name, after the guard and the gate let it be read."""
+        """Return the path and name of a reference, after guard and gate allow reading it."""
         path = await asyncio.to_thread(resolve, reference.target, self._workspace)
         name = clean(display_path(path, self._workspace)) or "."
         self._guard.check_read(path, name)
@@ -264,18 +264,18 @@ class ReferenceReader:
 
 
 def _same_place(reference: Reference) -> Reference:
-    """The reference without where it stands and how it is written, so that one written twice is read once."""
+    """Return the reference without its position and spelling, so that repeated references are read once."""
     return replace(reference, start=0, end=0, plain=False)
 
 
 def _name(reference: Reference) -> str:
-    """A reference as it is written."""
+    """Return a reference as written."""
     target = f":{_with_lines(reference)}" if reference.target else ""
     return clean(f"@{reference.server or reference.kind}{target}")[:200]
 
 
 def _with_lines(reference: Reference) -> str:
-    """The target of a reference, followed by its lines."""
+    """Return the target of a reference followed by its lines."""
     if reference.first is None:
         return reference.target
     last = "" if reference.last == reference.first else f"-{reference.last}"
@@ -283,7 +283,7 @@ def _with_lines(reference: Reference) -> str:
 
 
 def _files_below(folder: Path) -> Sequence[str]:
-    """Files below a folder, ignored ones left out; one more than are listed at most."""
+    """Return files below a folder without ignored ones, at most one more than are listed."""
     found: list[str] = []
     with closing(records(SearchRequest(folder, None, (".git",)), SearchEnding(), threading.Event())) as names:
         for name in names:

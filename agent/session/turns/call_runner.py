@@ -1,8 +1,7 @@
-"""Carrying out the tool calls of one assistant message.
+"""Execution of the tool calls of one assistant message.
 
-Calls that only read run together, everything else runs alone and in order.
-Results are committed the moment they exist and sent to the model in the order
-of the calls. A call that repeats itself without any change is stopped.
+Read-only calls run in parallel, all other calls run alone and in order. Results are committed as soon as they
+exist and sent to the model in the order of the calls. A call that is repeated without any change is stopped.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ ALIKE_HINT = 6
 
 @dataclass(slots=True)
 class RepeatGuard:
-    """Counts calls in a row that get no further, over a whole turn: identical ones, and identical results."""
+    """Counts consecutive calls without progress in a turn: identical calls, and identical results."""
 
     last: str = ""
     count: int = 0
@@ -87,17 +86,17 @@ class RepeatGuard:
     alike: int = 0
 
     def reset(self) -> None:
-        """Begin again, as with another turn."""
+        """Set the counts to zero, as at the beginning of a turn."""
         self.last, self.count, self.found, self.alike = "", 0, "", 0
 
     def refuses(self, call: ToolCall) -> bool:
-        """Whether the call has been answered alike so often that it is not run again."""
+        """Return whether the call had equal results so often that it is not run again."""
         return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
 
     def note(self, call: ToolCall, result: str, *, only_looks: bool = False) -> str:
-        """Record a result; what the model is told of repeats, mostly nothing.
+        """Record a result; return a note for the model about repetitions, usually empty.
 
-        `only_looks`: the tool changes nothing, so that results alike mean that nothing new was found.
+        With `only_looks` the tool changes nothing, so that equal results mean that nothing new was found.
         """
         digest = hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
         seen = _fingerprint(call) + digest
@@ -121,27 +120,27 @@ def _fingerprint(call: ToolCall) -> str:
 
 
 class CallHooks(Protocol):
-    """What may have a say in calls and answers."""
+    """Hooks that may change or refuse calls and answers."""
 
     def requires(self, event: HookEvent, tool: str = "") -> bool:
-        """Whether one of them has to be heard: without its answer nothing goes on."""
+        """Return whether a hook is required: without its answer the call or turn does not continue."""
         ...
 
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
-        """What is said of a call that is about to be made."""
+        """Return the hooks' answer about a call that is about to be made."""
         ...
 
     async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
-        """What is made of the result of a call."""
+        """Return the hooks' answer about the result of a call."""
         ...
 
     async def before_response(self, text: str) -> HookAnswer:
-        """What is said of an answer that ends a turn."""
+        """Return the hooks' answer about an answer that ends a turn."""
         ...
 
 
 class NoHooks:
-    """Where there are no hooks."""
+    """Stand-in for a session without hooks."""
 
     def requires(self, event: HookEvent, tool: str = "") -> bool:
         return False
@@ -162,7 +161,7 @@ HOOKS = "Asking the hooks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldByHook(Action):
-    """A call that a hook wants a person to be asked about."""
+    """A call for which a hook requires the approval of a person."""
 
     reason: str = ""
 
@@ -189,9 +188,9 @@ async def hooked_call(
     emit: Callable[[Event], None],
     helpers: TurnHelpers,
 ) -> str:
-    """Run a tool as its hooks let it; its result as JSON text.
+    """Run a tool with its hooks; return its result as JSON text.
 
-    What a hook rewrote is judged by the gate like anything else, as the tool itself asks the gate.
+    Arguments rewritten by a hook pass the gate like all others, as the tool itself asks the gate.
     """
     asked = arguments
     unheard = unheard_answer(hooks, "before_tool", name)
@@ -215,7 +214,7 @@ async def hooked_call(
 
 
 def unheard_answer(hooks: CallHooks, event: HookEvent, tool: str = "") -> HookAnswer:
-    """What counts where hooks cannot be asked: a no if one of them is required."""
+    """Return the answer if hooks cannot be asked: a refusal if one of them is required."""
     if not hooks.requires(event, tool):
         return HookAnswer()
     return HookAnswer("block", "A hook that is required could not be asked.")
@@ -266,7 +265,7 @@ StepOf = Callable[[str], "Step | None"]
 
 @dataclass(frozen=True, slots=True)
 class FinishedCall:
-    """The end of one call."""
+    """The result of one call."""
 
     call: ToolCall
     outcome: Outcome
@@ -301,15 +300,14 @@ class CallRunner:
         settled: Callable[[], None] = nothing_begins,
         helpers: TurnHelpers | None = None,
     ) -> None:
-        """`around` stands around calls that may change something, `steps` keeps what they do to files.
+        """`around` is called around calls that may change something, `steps` records their file changes.
 
-        `left_by` tells what else is known of a call that was cut off.
-        `step_of` gives the step of a call that had something else change files, such as a merge.
-        `unasked` looks after what programs change at guarded places.
-        `folders` knows what the project says about places that calls reach.
-        `refuses` tells why a tool may not be called now, in a sentence.
-        `further` are the tools that are reached through `tool_call`, where that is on offer.
-        `settled` hears when a call that may change something is over, with all that follows from it.
+        `left_by` returns what else is known of a call that was cut off. `step_of` returns the step of a call
+        that had other code change files, such as a merge. `unasked` reverts changes by programs at guarded
+        places. `folders` adds the project's rules about places that calls reach. `refuses` returns a sentence
+        why a tool may not be called now, or an empty text. `further` are the tools that are reached through
+        `tool_call`, if that is on offer. `settled` is called when a call that may change something has ended,
+        with all its consequences.
         """
         self._session = session
         self._tools = tools
@@ -343,20 +341,20 @@ class CallRunner:
         self.guard = RepeatGuard()
 
     def offer(self, tools: Iterable[str], result_limit: int) -> None:
-        """From now on only these may be called, with results of so many characters."""
+        """Allow only these tools from now on, with results of at most `result_limit` characters."""
         self._offered, self._result_limit = frozenset(tools), result_limit
 
     def turn_began(self) -> None:
-        """A new turn: repeats are counted from zero, and failures of the last one are over."""
+        """Reset repetition counts and failures at the beginning of a turn."""
         self.guard.reset()
         self._helpers.hear(LEARNING, self._learnings.turn_began, None)
 
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
-        """Run all calls of an assistant message; those in `broken` are answered with their sentence instead.
+        """Run all calls of an assistant message; calls in `broken` are answered with their sentence instead.
 
-        A call through `tool_call` is from here on the call that it means. When interrupted, or failing by a
+        A call through `tool_call` is replaced with the call it contains. If interrupted, or failing by a
         fault of ours, every call still gets a result.
         """
         if self._further is not None:
@@ -378,7 +376,7 @@ class CallRunner:
         return [finished[call.id] for call in calls]
 
     def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
-        """Contiguous runs of read-only calls together, every other call alone."""
+        """Yield consecutive read-only calls together, every other call alone."""
         group: list[ToolCall] = []
         for call in calls:
             entry = self._tools.get(call.name)
@@ -431,7 +429,7 @@ class CallRunner:
         arguments: dict[str, Any],
         label: str,
     ) -> str:
-        """The result of a call. Where what guards it fails, the call is refused, and the turn goes on."""
+        """Return the result of a call. If a guard fails, the call is refused and the turn continues."""
         try:
             text = self._refusal(call, calls)
             if not text:
@@ -446,13 +444,13 @@ class CallRunner:
             self._running.discard(call.id)
 
     async def _mask_arguments(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The arguments as surfaces may have them; none where that cannot be told."""
+        """Return the arguments for surfaces, masked; none if masking fails."""
         return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._secrets), {})
 
     async def _act(
         self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any], label: str
     ) -> str:
-        """Run the tool; what changes in the workspace meanwhile is put down to the call."""
+        """Run the tool; changes in the workspace during the run are attributed to the call."""
         context = self._context_for(call)
         if entry is None or entry.read_only:
             return await self._call(call, arguments, context)
@@ -480,7 +478,7 @@ class CallRunner:
 
     @asynccontextmanager
     async def _record_step(self, call: ToolCall, label: str) -> AsyncIterator[None]:
-        """Keep what the call does to files as a step."""
+        """Record the file changes of the call as a step."""
         before = self._keeper.position
         stack = AsyncExitStack()
         # Without a record for undo the call does not run; once it ran, its result stands.
@@ -492,7 +490,7 @@ class CallRunner:
             await self._helpers.ask(GUARDED, lambda: self._keep_step(call, kept, before), None)
 
     async def _keep_step(self, call: ToolCall, kept: Kept, before: int) -> None:
-        """Note the step that a call made, and take back what was not to be touched."""
+        """Store the step of a call, and revert its changes at guarded places."""
         if kept.step is not None:
             self._steps[call.id] = kept.step
             await asyncio.shield(self._unasked.take_back(kept.step, call.id))
@@ -501,7 +499,7 @@ class CallRunner:
             self._steps[call.id] = replace(restore, call=call.id)
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
-        """Why a call is answered without being run, as its result."""
+        """Return the result of a call that is refused without running, or None."""
         entry = self._tools.get(call.name)
         if entry is None or not self._may_call(entry.name):
             offered = ", ".join(sorted(self._offered))
@@ -525,11 +523,11 @@ class CallRunner:
         return None
 
     def _may_call(self, tool: str) -> bool:
-        """Whether the agent has the tool: shown to it, or found by it."""
+        """Return whether the agent may call the tool, because it was shown or found."""
         return tool in self._offered or (self._further is not None and self._further.reaches(tool))
 
     async def _read(self, text: str) -> dict[str, Any]:
-        """A result as data, with secrets masked; a large one is read off the event loop."""
+        """Return a result as data, with secrets masked; a large one is parsed off the event loop."""
         try:
             if len(text) > SMALL_RESULT:
                 return await asyncio.to_thread(as_data, text, self._secrets)
@@ -542,7 +540,7 @@ class CallRunner:
     def _judge(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], learned: str
     ) -> tuple[Outcome, str]:
-        """The outcome, and the result as text, with notes and the size limit applied.
+        """Return the outcome, and the result as text, with notes and the size limit applied.
 
         `learned` is what is known of the failure.
         """
@@ -560,7 +558,7 @@ class CallRunner:
     def _notes(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], failed: bool
     ) -> list[str]:
-        """What the model is told beside a result: of repeats, and of its task list."""
+        """Return notes for the model about repetitions and its task list."""
         told = self.guard.note(
             call,
             json.dumps(result, sort_keys=True, default=str),
@@ -570,7 +568,7 @@ class CallRunner:
         return [each for each in (told, reminder(todos.count_call(), failed, todos.items())) if each]
 
     def _fit_result(self, call: ToolCall, text: str) -> str:
-        """`text`, or a preview of it with the path of the whole."""
+        """Return `text`, or a preview with the path of a file that holds the full text."""
         whole = len(text) <= self._result_limit
         self._shown[call.id] = self._helpers.hear(
             READ, lambda: self._state.files.deliver(call.id, whole=whole), {}
@@ -590,7 +588,7 @@ class CallRunner:
         return json.dumps(preview, ensure_ascii=False)
 
     async def _finish_commit(self, commit: Coroutine[Any, Any, None]) -> None:
-        """Let a commit that has begun end, even if the turn is interrupted meanwhile."""
+        """Let a commit that has begun complete, even if the turn is interrupted."""
         task = asyncio.create_task(commit)
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
@@ -663,7 +661,7 @@ class CallRunner:
 
 
 def step_event(step: Step, node: int) -> StepTaken:
-    """The event of a step that a call made."""
+    """Return the event about the step of a call."""
     names = step_names(step)
     return StepTaken(
         node=node,
@@ -676,7 +674,7 @@ def step_event(step: Step, node: int) -> StepTaken:
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """Run jobs side by side; the first error stops the others and is raised as it is."""
+    """Run jobs concurrently; the first error stops the others and is raised unchanged."""
     tasks = [asyncio.create_task(job) for job in jobs]
     try:
         await asyncio.gather(*tasks)

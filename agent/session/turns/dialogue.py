@@ -1,4 +1,4 @@
-"""Asking the model for its next message: frames, room, retries, usage."""
+"""Requests for the model's next message: frames, room in the window, retries, usage."""
 
 from __future__ import annotations
 
@@ -76,17 +76,17 @@ class Lane:
 
     @property
     def size(self) -> int:
-        """What the next request counts as in estimates, in bytes."""
+        """The size of the next request for estimates, in bytes."""
         return self.ledger.size + len(self.head) - self.surplus
 
     @property
     def head(self) -> bytes:
-        """What precedes the conversation."""
+        """The part of a request before the conversation."""
         return self.tools + self.system
 
 
 class LaneFraming:
-    """Makes each `Lane` and its frames for one session."""
+    """Builds each `Lane` and its frames for one session."""
 
     def __init__(self, session: LiveSession, attachments: AttachmentStore, profile: Profile) -> None:
         self._session = session
@@ -94,7 +94,7 @@ class LaneFraming:
         self._profile = profile
 
     def lane(self, route: ModelRoute, dialect: Dialect | None = None) -> Lane:
-        """An empty `Lane` for a route; `dialect` is that of a request in work, where it differs."""
+        """Return an empty `Lane` for a route; `dialect` overrides the route's for a running request."""
         dialect = dialect or route.spoken.current
         node = self._session.system()
         tools = route.wire.tools(route.tools, dialect)
@@ -105,11 +105,11 @@ class LaneFraming:
         return Lane(system=system, tools=tools, framer=framer, dialect=dialect)
 
     def examples(self, framer: Framer) -> list[Frame]:
-        """Worked examples, which precede the conversation."""
+        """Return frames with worked examples, which precede the conversation."""
         return [frame for message in self._profile.examples for frame in framer.frames(message)]
 
     def left_out(self, dialect: Dialect) -> frozenset[str]:
-        """The SHA-256 of images that the model refused, or that are more than it takes."""
+        """Return the SHA-256 of images that the model refused, or that exceed its limit."""
         rules = dialect.images
         if not rules.count:
             return frozenset(rules.without)
@@ -120,7 +120,7 @@ class LaneFraming:
     def frames(
         self, framer: Framer, lane: Lane, messages: Sequence[MessageHistory], images: bool
     ) -> list[Frame]:
-        """Messages in wire form. Reads the files of their images."""
+        """Return messages in wire form. Reads the files of their images."""
         frames: list[Frame] = []
         rules = lane.dialect.images
         left_out = self.left_out(lane.dialect)
@@ -138,7 +138,7 @@ class LaneFraming:
         return replace(message, images=tuple(images)) if message.images else message
 
     def image_digests(self) -> list[str]:
-        """The SHA-256 of the images of the conversation, in their order."""
+        """Return the SHA-256 of the images of the conversation, in order."""
         messages = self._session.messages()
         return [image.attachment.sha256 for turned in messages for image in turned.message.images]
 
@@ -148,7 +148,7 @@ BLIND = 12
 
 
 class ServerNews:
-    """Hears of the servers that the routes of one session lead to; the first route has the meter's window."""
+    """Tracks the servers of the routes of one session; the first route determines the meter's window."""
 
     def __init__(self, meter: Meter, emit: Callable[[Event], None]) -> None:
         self._meter = meter
@@ -156,8 +156,10 @@ class ServerNews:
         self._answered: set[str] = set()
 
     async def renew(self, routes: Sequence[ModelRoute]) -> list[tuple[ModelRoute, str]]:
-        """Take in what servers say that were started again. The routes whose model is not shown tools
-        any more, each with a reason."""
+        """Read the facts of restarted servers.
+
+        Returns the routes whose model no longer receives tools in the native form, each with a reason.
+        """
         untooled: list[tuple[ModelRoute, str]] = []
         for at, route in enumerate(routes):
             now = await route.watched.news() if route.watched is not None else None
@@ -174,7 +176,7 @@ class ServerNews:
         return untooled
 
     async def name_reply(self, route: ModelRoute, reply: ModelReply) -> ModelReply:
-        """A reply under the name of the model that gave it, where a gateway let another one answer."""
+        """Return the reply with the name of the answering model, if a gateway chose another one."""
         if not reply.answered:
             return reply
         other = await route.watched.other(reply.answered) if route.watched is not None else None
@@ -189,10 +191,10 @@ class ServerNews:
         return replace(reply, answered=other.label, usage=usage)
 
     def unseen(self, route: ModelRoute, reply: ModelReply, size: int) -> str:
-        """Why the model cannot have seen the tools of its first request; empty where nothing says so.
+        """Return why the model cannot have seen the tools of its first request; empty without evidence.
 
-        Some servers take tools that their template has no place for, and drop them. `size` is that of
-        the request, in bytes.
+        Some servers accept tools for which their template has no place, and drop them. `size` is the size of
+        the request in bytes.
         """
         first = route.name not in self._answered
         self._answered.add(route.name)
@@ -248,7 +250,7 @@ class Dialogue:
         helpers: TurnHelpers | None = None,
         shrink: Callable[[], Awaitable[Sequence[ToolSpec]]] | None = None,
     ) -> None:
-        """`shrink` puts the compact set in force and gives its tools; None: it is in force already."""
+        """`shrink` puts the compact tool set in force and returns it; None if it is already in force."""
         helpers = self._helpers = helpers or TurnHelpers(emit)
 
         async def keep_notes(notes: Sequence[tuple[str, str]]) -> int:
@@ -295,7 +297,7 @@ class Dialogue:
         )
 
     async def next_reply(self, step: int) -> ModelReply:
-        """The model's next message. Raises `ModelError` when no route gives one."""
+        """Return the model's next message. Raises `ModelError` when no route gives one."""
         self._step = step
         self._trials.clear()
         if step == 1:
@@ -333,7 +335,7 @@ class Dialogue:
                         raise
 
     def _learn_window(self, error: ModelError, tokens: int | None) -> None:
-        """Keep the window that a refusal was about, for this session and later ones."""
+        """Store the window that a refusal named, for this session and later ones."""
         known, route = self._meter.window, self._route_named(self._asked)
         before = route.spoken.current.limits.window
         if tokens is not None and known is not None and before == known < tokens:
@@ -349,7 +351,9 @@ class Dialogue:
             route.spoken.learn([(Repair("compact", change), printable(error.said))])
 
     async def _become_compact(self) -> bool:
-        """Go on with few tools and a short prompt, as the window is too small for the usual ones."""
+        """Switch to fewer tools and a short prompt, if the window is too small; return whether this
+        happened.
+        """
         if self._shrink is None:
             return False
         shrink, self._shrink = self._shrink, None
@@ -367,33 +371,32 @@ class Dialogue:
         thinking: Thinking | None,
         extra: Mapping[str, Any],
     ) -> None:
-        """Ask so from the next request on."""
+        """Use these settings from the next request on."""
         self._temperature, self._max_output, self._thinking = temperature, max_output, lambda: thinking
         self._extra = dict(extra)
 
     def take_partial(self) -> tuple[str, str, str]:
-        """What was written of a message that never became complete: text, reasoning, and the label of the
-        model that wrote it; taken once."""
+        """Return text, reasoning and model label of an incomplete message, only the first time."""
         text, reasoning = "".join(self._text), "".join(self._reasoning)
         self._text.clear()
         self._reasoning.clear()
         return text, reasoning, self._asked
 
     def usage(self) -> dict[str, int | float | None]:
-        """Tokens and money of the whole session so far."""
+        """Return tokens and money of the whole session so far."""
         return self._meter.totals()
 
     def take_aside(self) -> list[dict[str, Any]]:
-        """What side models have used since the last time, to be kept with the next message."""
+        """Return the usage of side models since the last call, to be stored with the next message."""
         return self._meter.take_aside()
 
     def take_record(self) -> dict[str, Any]:
-        """The record of the last request that was answered, to be kept with the answer; taken once."""
+        """Return the record of the last answered request once, to be stored with the answer."""
         record, self._record = self._record, {}
         return record
 
     async def context(self) -> ContextTable:
-        """What fills the window now, and what was used. Counted off the event loop."""
+        """Return what fills the window now, and the usage. Counted off the event loop."""
         route = self._routes[0]
         sent = Sent(route.wire, route.tools, self._profile.examples)
         ratio, used = self._meter.ratio, self._meter.totals()
@@ -547,12 +550,12 @@ class Dialogue:
         lane.framed = len(messages)
 
     def _spoken_now(self, route: ModelRoute) -> Dialect:
-        """The dialect of the request in work."""
+        """Return the dialect of the running request."""
         trial = self._trials.get(route.name)
         return trial.dialect if trial is not None and trial.dialect is not None else route.spoken.current
 
     async def begin_again(self, reason: str) -> None:
-        """The conversation became another one: a declared break of the prefix on every route."""
+        """Declare a break of the prefix on every route, because the conversation was replaced."""
         self.take_partial()
         names = {route.name: route for route in self._routes}
         for name in list(self._lanes):
@@ -565,7 +568,9 @@ class Dialogue:
             await self._write_calls_as_text(route, reason)
 
     async def _saw_tools(self, reply: ModelReply) -> bool:
-        """Whether the model was shown its tools, as far as its count tells; if not, it is asked again."""
+        """Return whether the model received its tools, judging by its token count; if not, it is asked
+        again.
+        """
         route = next(each for each in self._routes if each.name == reply.route)
         lane = self._lane(route)
         unseen = partial(self._servers.unseen, route, reply, lane.size)
@@ -588,12 +593,14 @@ class Dialogue:
     # Room in the context
 
     async def compact(self, focus: str) -> str:
-        """Fold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""
+        """Fold as much as possible at the person's request; return a sentence about it. Raises
+        `HermesError`.
+        """
         await self._frame(self._routes[0])
         return await self._room.compact(focus, self._estimate())
 
     def _estimate(self) -> int:
-        """Tokens of the next request on the first route, as far as known."""
+        """Return the estimated tokens of the next request on the first route."""
         lane = self._lane(self._routes[0])
         messages = self._session.messages()[lane.framed :]
         unframed = sum(
@@ -602,7 +609,7 @@ class Dialogue:
         return self._meter.estimate(lane.size + unframed)
 
     def _measure(self, path: Sequence[Node]) -> int:
-        """Tokens of the request that a path would make on the first route. Any thread may ask."""
+        """Return the estimated tokens of a path's request on the first route. May be called in any thread."""
         route = self._routes[0]
         fresh = self._framing.lane(route)
         size = len(fresh.head) + sum(map(len, self._framing.examples(fresh.framer)))
@@ -612,7 +619,7 @@ class Dialogue:
         return self._meter.estimate(size)
 
     async def _made_room(self, sentence: str) -> None:
-        """A compaction is in the store: the conversation is another one on every route."""
+        """Frame the conversation again on every route after a stored compaction."""
         await self._helpers.ask("Following a compaction", self._after_compaction, None)
         for route in self._routes:
             if route.name in self._lanes:

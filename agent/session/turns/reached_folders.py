@@ -1,4 +1,4 @@
-"""Folders that calls reach, and the project files that are told with the result of the first one there."""
+"""Folders that calls reach, and the project files that are added to the first result from each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.text.safe_text import clean
 
 
 class ReachedFolders:
-    """Those of one agent. Files that are part of its system prompt are never told again."""
+    """The reached folders of one agent. Files in its system prompt are never added again."""
 
     def __init__(
         self,
@@ -30,9 +30,9 @@ class ReachedFolders:
         *,
         follows_shell: bool = True,
     ) -> None:
-        """`path` gives the nodes of the conversation. Looks for the root of the repository.
+        """`path` returns the nodes of the conversation. Searches the root of the repository.
 
-        `follows_shell` says whether the folders of the shell are folders of this machine.
+        `follows_shell` is true if the folders of the shell are folders of this machine.
         """
         self._root = repository_root(workspace)
         self._prompt = frozenset(folders_between(self._root, workspace))
@@ -54,11 +54,11 @@ class ReachedFolders:
         self.renew()
 
     def renew(self) -> None:
-        """The conversation is another one: what left the agent's view is told when it is reached again."""
+        """Read the conversation again: files no longer in it are added when their folder is reached again."""
         self._known = {*self._prompt, *in_view(self._path())}
 
     async def acting(self, call: str, action: Action) -> None:
-        """A call is about to do this, which is allowed."""
+        """Record the places of an allowed action."""
         match action:
             case ReadPath():
                 self._note(call, action.path)
@@ -70,7 +70,7 @@ class ReachedFolders:
                 pass
 
     async def add_rules(self, call: str, result: Mapping[str, Any], text: str) -> str:
-        """`text`, the result of a call as a JSON object, with the files of folders that it reached first."""
+        """Return `text`, the result of a call as a JSON object, with files of newly reached folders added."""
         places = self._take_places(call)
         if self._follows_shell and isinstance(cwd := result.get("cwd"), str):
             places.setdefault(Path(cwd), False)
@@ -95,7 +95,7 @@ class ReachedFolders:
         return f"{text[:-1]}, {json.dumps(KEY)}: {json.dumps(files.text, ensure_ascii=False)}}}"
 
     async def _fitting(self, places: Mapping[Path, bool], new: Sequence[Path]) -> Sequence[CursorRule]:
-        """The rules for one of these places that the agent does not have in view."""
+        """Return the rules for one of these places that are not in the conversation yet."""
         async with self._reading:
             unread = [each for each in (*self._prompt, *new) if each not in self._looked]
             if unread:
@@ -110,7 +110,7 @@ class ReachedFolders:
         return fitting
 
     def deliver(self, call: str) -> Mapping[str, Any]:
-        """What the node of the call's result keeps of them; the person is told."""
+        """Return the data about added files for the result's node, and notify the person."""
         files = self._pending.pop(call, None)
         if files is None:
             return {}
@@ -125,7 +125,7 @@ class ReachedFolders:
         return {KEY: files.data()}
 
     def withdraw(self, call: str) -> None:
-        """The call was interrupted, so that its result does not hold them."""
+        """Forget the files added to a call that was interrupted, as its result does not contain them."""
         self._take_places(call)
         if (files := self._pending.pop(call, None)) is not None:
             self._known.difference_update(files.folders)
@@ -135,7 +135,7 @@ class ReachedFolders:
         places[place] = wrote or places.get(place, False)
 
     def _take_places(self, call: str) -> dict[Path, bool]:
-        """The places of a call and of those that its script made."""
+        """Return the places of a call and of the calls that its script made, and forget them."""
         taken: dict[Path, bool] = {}
         for each in [name for name in self._reached if name == call or name.startswith(f"{call}.")]:
             taken |= self._reached.pop(each)

@@ -1,7 +1,7 @@
-"""Records of requests: what a replay needs to make one again, and to tell which part of it differs.
+"""Records of requests, with which a replay builds each one again and finds the part that differs.
 
-A record goes with the answer, in the data of its node. It holds digests, never text: what a request
-is made of stands in the session already.
+A record is stored with the answer, in the data of its node. It holds digests, never text: the parts of a
+request are already in the session.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ MOST_FRAMES = 200
 
 
 def short_digest(data: bytes) -> str:
-    """What tells one part of a request from another."""
+    """Return a short digest that distinguishes parts of a request."""
     return hashlib.sha256(data).hexdigest()[:SHORT]
 
 
 def schema_digest(schema: Mapping[str, Any] | None) -> str:
-    """The digest of the schema that binds a reply; empty for none."""
+    """Return the digest of the schema for a reply; empty without a schema."""
     return "" if schema is None else short_digest(json.dumps(schema, sort_keys=True).encode())
 
 
 def answer_digests(text: str, reasoning: str, calls: Sequence[ToolCall]) -> dict[str, str]:
-    """What tells a recorded answer from one that was changed."""
+    """Return digests that detect changes of a recorded answer."""
     said = json.dumps([[call.id, call.name, call.arguments] for call in calls])
     parts = {"text": text, "reasoning": reasoning, "calls": said}
     return {name: short_digest(part.encode("utf-8", "surrogatepass")) for name, part in parts.items()}
 
 
 def settings_of(request: ModelRequest) -> dict[str, Any]:
-    """What a request says beside conversation, prompt and tools."""
+    """Return the fields of a request other than conversation, prompt and tools."""
     return {
         "temperature": request.temperature,
         "max_output": request.max_output,
@@ -55,7 +55,7 @@ def settings_of(request: ModelRequest) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class SentBodies:
-    """The last body that left, as its client tells it."""
+    """The last body that a client sent."""
 
     request: ModelRequest | None = None
     body: bytes = b""
@@ -69,7 +69,7 @@ class SentBodies:
 
 
 class RequestRecorder:
-    """Makes the records of one conversation."""
+    """Builds the request records of one conversation."""
 
     def __init__(self) -> None:
         self.sent = SentBodies()
@@ -77,12 +77,12 @@ class RequestRecorder:
         self._known: dict[str, tuple[Frame, ...]] = {}
 
     def begin(self, request: ModelRequest) -> None:
-        """A request is about to leave."""
+        """Prepare the record of a request that is about to be sent."""
         self.sent.forget()
         self._built = request
 
     async def record(self, route: ModelRoute, reply: ModelReply, *, images: bool) -> dict[str, Any]:
-        """The record of the request that was answered just now; empty if there was none."""
+        """Return the record of the request that was just answered; empty if there was none."""
         built, sent = self._built, self.sent
         if built is None:
             return {}
@@ -123,7 +123,7 @@ class RequestRecorder:
 
 
 def _common(known: Sequence[Frame], frames: Sequence[Frame]) -> int:
-    """How many frames at the beginning are the same objects."""
+    """Return how many frames at the beginning are identical objects."""
     count = 0
     for one, other in zip(known, frames, strict=False):
         if one is not other:

@@ -1,8 +1,8 @@
-"""Room in the model's window: when the conversation is compacted, by what, and when that is given up.
+"""Room in the model's window: when and how the conversation is compacted, and when to give up.
 
-Cheapest first: old results are masked; then what is older is folded into a summary, with the
-person's own words carried as they are. A summary that cannot be used changes nothing; only a
-conversation that would not fit any more is folded without one.
+The cheapest way comes first: old results are masked; then older parts are folded into a summary that quotes
+the person's words. A summary that cannot be used changes nothing; only a conversation that would no longer
+fit is folded without one.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ MAX_CHECKED = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How much a fold keeps: shares of the window, of the tail a share of the conversation too."""
+    """The amount that a fold keeps: shares of the window, and for the tail also of the conversation."""
 
     tail: float
     words: float
@@ -93,7 +93,7 @@ def _levels(words: float) -> tuple[_Level, ...]:
 
 
 class AsksForSummaries(Protocol):
-    """What gives summaries. Raises `UnusableSummaryError`."""
+    """A source of summaries. Raises `UnusableSummaryError`."""
 
     async def ask(self, prompt: str, tokens: int) -> str: ...
 
@@ -105,8 +105,8 @@ Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
 class ContextRoom:
     """Keeps the conversation of one session inside the window of its model.
 
-    `measure` gives the tokens of the request that a path would make, estimated; `made` is told of each
-    compaction, with its sentence, when it is in the store. `remember` is None where nothing is remembered.
+    `measure` returns the estimated tokens of a path's request; `made` is called with a sentence about each
+    stored compaction. `remember` is None if nothing is remembered.
     """
 
     def __init__(
@@ -137,9 +137,9 @@ class ContextRoom:
         """The newest message of the person when it was said that the window fills too fast."""
 
     async def keep(self, used: int) -> None:
-        """Make room before a request of `used` tokens, if it needs any.
+        """Make room before a request of `used` tokens, if needed.
 
-        Raises `ModelError` when the conversation does not fit and nothing can be done about it.
+        Raises `ModelError` when the conversation does not fit and cannot be compacted.
         """
         window = self._meter.window
         if window is None or used <= self._threshold * window:
@@ -147,9 +147,9 @@ class ContextRoom:
         await self._make(used, window, fits=used <= FULL * window)
 
     async def after_overflow(self, used: int, attempt: int) -> bool:
-        """Make room after the provider refused a request of `used` tokens; False if nothing more can be done.
+        """Make room after the provider refused a request of `used` tokens; False if that is impossible.
 
-        `attempt` counts from 1; the second one goes without a model.
+        `attempt` counts from 1; the second attempt uses no model.
         """
         # The estimate was wrong, or the window is not known: what was sent is more than fits.
         window = min(self._meter.window or used, int(used * 0.9))
@@ -161,7 +161,9 @@ class ContextRoom:
         return len(self._session.path) > before
 
     async def compact(self, focus: str, used: int) -> str:
-        """Fold what can be folded, as the person asked; a sentence about it. Raises `HermesError`."""
+        """Fold as much as possible at the person's request; return a sentence about it. Raises
+        `HermesError`.
+        """
         path = await self._session.whole_path()
         if not self._has_news(path):
             raise HermesError("Nothing was said since the last compaction; there is nothing to fold.")
@@ -209,7 +211,7 @@ class ContextRoom:
         return None
 
     async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
-        """The last fold was a moment ago: say so, and go on only as long as requests fit."""
+        """Report that the last fold is too recent for another, and continue only while requests fit."""
         path = self._session.path
         asked = max((node.id for node in path if is_persons(node)), default=0)
         if asked > self._told_at:
@@ -231,7 +233,7 @@ class ContextRoom:
             )
 
     async def _fold_without_summary(self, used: int, window: int, share: float) -> None:
-        """Fold with an outline in place of a summary; when that is not enough, mask what is left."""
+        """Fold with an outline instead of a summary; if that is not enough, mask the remaining results."""
         path = await self._session.whole_path()
         draft = await self._draft(path, used, window, reserve=int(window * 0.04), share=share)
         if draft is not None:
@@ -251,7 +253,7 @@ class ContextRoom:
     async def _make_fold(
         self, path: Sequence[Node], used: int, window: int, *, focus: str = "", automatic: bool = True
     ) -> CompactionPlan | None:
-        """A fold with a summary; None if there is nothing to fold. Raises `UnusableSummaryError`."""
+        """Return a fold with a summary; None if nothing can be folded. Raises `UnusableSummaryError`."""
         conversation = self._meter.estimate(sum(map(size_of, sent_whole(path))))
         tokens = max(min(window // 20, conversation // 4, 4_000), 250)
         draft = await self._draft(path, used, window, reserve=tokens, share=TARGET + 0.1)
@@ -276,7 +278,7 @@ class ContextRoom:
     async def _draft(
         self, path: Sequence[Node], used: int, window: int, *, reserve: int, share: float
     ) -> ContextFold | None:
-        """The fold that keeps most and leaves enough room for a summary of `reserve` tokens."""
+        """Return the fold that keeps most and leaves enough room for a summary of `reserve` tokens."""
         found = newest_fold(path)
         earlier = found[1] if found is not None else None
         unchanged = await asyncio.to_thread(_unchanged_paths, read_files(path))
@@ -320,7 +322,7 @@ class ContextRoom:
         return await asyncio.to_thread(lambda: read_summary(answer, _everything(path), longest=longest))
 
     async def _check_fold(self, path: Sequence[Node], fold: ContextFold, used: int) -> CompactionPlan | None:
-        """The plan of a fold with its figures; None if it would not make the request smaller."""
+        """Return the plan of a fold with its figures; None if the request would not become smaller."""
         after = await self._measure_path(path_after_compaction(path, fold.data()))
         if after >= used:
             return None
@@ -329,7 +331,7 @@ class ContextRoom:
         return await asyncio.to_thread(fold_plan, path, fold, saved)
 
     async def _apply(self, plan: CompactionPlan) -> None:
-        """Put a plan in force. What has begun comes to its end, even when the turn is interrupted."""
+        """Put a plan in force. Once begun, it completes even when the turn is interrupted."""
 
         async def apply() -> None:
             await self._session.add_compaction(plan)
@@ -348,21 +350,21 @@ class ContextRoom:
     # What there is to fold, and whether it is time
 
     def _new_nodes(self, path: Sequence[Node], fold: ContextFold) -> list[Node]:
-        """The nodes a fold takes out that were still sent before."""
+        """Return the nodes that a fold removes and that were still sent before."""
         return [node for node in sent_whole(path) if node.id < fold.start]
 
     def _folds_news(self, path: Sequence[Node], fold: ContextFold, earlier: ContextFold | None) -> bool:
-        """Whether a fold takes more out than the one before it."""
+        """Return whether a fold removes more than the fold before it."""
         return bool(self._new_nodes(path, fold)) and (earlier is None or fold.start > earlier.start)
 
     def _has_news(self, path: Sequence[Node]) -> bool:
-        """Whether anything was said since the last fold."""
+        """Return whether there are messages since the last fold."""
         found = newest_fold(path)
         since = found[0].id if found is not None else 0
         return any(node.id > since and node.kind in ("user", "assistant") for node in path)
 
     def _is_too_soon(self, path: Sequence[Node]) -> bool:
-        """Whether the last fold is few requests ago, and the person has said nothing since."""
+        """Return whether the last fold is few requests ago, without a message of the person since."""
         found = newest_fold(path)
         if found is None or not found[1].automatic:
             return False
@@ -370,7 +372,7 @@ class ContextRoom:
         return sum(node.kind == "assistant" for node in since) < APART and not any(map(is_persons, since))
 
     def _failed_lately(self) -> bool:
-        """Whether a summary could not be used a few requests ago."""
+        """Return whether a summary was unusable within the last few requests."""
         failed = self._failed_at
         if failed is None:
             return False
@@ -392,7 +394,7 @@ class ContextRoom:
 
 
 def _unchanged_paths(files: Sequence[ReadFile]) -> frozenset[str]:
-    """The paths of files that are as they were read. Reads them."""
+    """Return the paths of files whose contents still equal what was read. Reads them."""
     same: set[str] = set()
     for file in files[-MAX_FILES:]:
         try:
@@ -410,7 +412,7 @@ def _unchanged_paths(files: Sequence[ReadFile]) -> frozenset[str]:
 
 
 def _everything(path: Sequence[Node]) -> str:
-    """All that was said and done, as text in which names are looked for."""
+    """Return the text of all messages and calls, in which names are searched."""
     pieces: list[str] = []
     for node in path:
         pieces.append(node.content)
@@ -425,7 +427,7 @@ SECONDS = 180.0
 
 
 class Summarizer:
-    """Asks one model; what it uses is counted as of the session."""
+    """Asks one model for summaries; its usage is charged to the session."""
 
     def __init__(self, route: ModelRoute, meter: Meter, retries: int = 1) -> None:
         mode = Wire(route.wire.format, codec_for("native"))
@@ -434,7 +436,7 @@ class Summarizer:
         self._policy = RetryPolicy(retries=retries)
 
     async def ask(self, prompt: str, tokens: int) -> str:
-        """The answer, of at most about `tokens`. Raises `UnusableSummaryError` when there is none."""
+        """Return an answer of at most about `tokens`. Raises `UnusableSummaryError` when there is none."""
         try:
             async with asyncio.timeout(SECONDS):
                 reply = await fetch_reply(
@@ -465,7 +467,7 @@ def _request(route: ModelRoute, prompt: str, tokens: int) -> ModelRequest:
 
 
 class _Unheard:
-    """A request that nobody watches."""
+    """A listener that ignores the progress of a reply."""
 
     def start(self, route: ModelRoute, attempt: int) -> None: ...
 

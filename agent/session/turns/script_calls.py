@@ -1,4 +1,4 @@
-"""Calls that a script makes: governed, shown and recorded like those of the model, outside its context."""
+"""Calls made by a script: governed, shown and recorded like those of the model, outside its context."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ContextFor = Callable[[ToolCall], CallContext]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scripts:
-    """What the scripts of one session have in common."""
+    """Services shared by the scripts of one session."""
 
     runner: CodeRunner
     tools: Registry
@@ -73,23 +73,23 @@ class Scripts:
     """The tools that are reached through `tool_call`."""
 
     def definitions(self) -> tuple[Mapping[str, Any], ...]:
-        """Definitions of the tools on offer."""
+        """Return the definitions of the tools on offer."""
         return definitions(self.specs, self.tools)
 
     def resolve_call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The tool that a call means, and its arguments: another one where it is made through `tool_call`."""
+        """Return the tool and arguments of a call; for `tool_call`, those of the call inside it."""
         found = inner_call(tool, arguments)
         if found is None or self.further is None or not self.further.reaches(found[0]):
             return tool, arguments
         return found
 
     def calls(self, parent: str, context_for: ContextFor) -> ScriptCalls:
-        """The calls of the script that the call `parent` runs."""
+        """Return the call interface for the script that the call `parent` runs."""
         return ScriptCalls(parent, self, context_for)
 
 
 def warm_up(runner: CodeRunner, specs: Sequence[ToolSpec], tools: Registry, folder: Path, mode: Mode) -> None:
-    """Have an interpreter wait for the first script, once the session has had time to open."""
+    """Start an interpreter for the first script, once the session has had time to open."""
     if any(tool.name == "execute_code" for tool in specs):
         job = CodeJob(
             script="", folder=folder, tools=definitions(specs, tools), known=tools.names(), mode=mode
@@ -98,7 +98,7 @@ def warm_up(runner: CodeRunner, specs: Sequence[ToolSpec], tools: Registry, fold
 
 
 def definitions(specs: Sequence[ToolSpec], tools: Registry) -> tuple[Mapping[str, Any], ...]:
-    """Name, description, parameters (a JSON schema) and `for_scripts` of each tool on offer."""
+    """Return name, description, parameters (a JSON schema) and `for_scripts` of each tool on offer."""
     for_scripts = tools.with_trait("for_scripts")
     return tuple(
         {
@@ -114,7 +114,7 @@ def definitions(specs: Sequence[ToolSpec], tools: Registry) -> tuple[Mapping[str
 class ScriptCalls:
     """The calls of one script; `parent` is the call that runs it.
 
-    Calls that only read run side by side, all others one after the other.
+    Read-only calls run in parallel, all others one after the other.
     """
 
     def __init__(self, parent: str, scripts: Scripts, context_for: ContextFor) -> None:
@@ -131,24 +131,24 @@ class ScriptCalls:
         self._journal = scripts.journals.new(parent, path[-1].id if path else 0)
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
-        """Definitions of the tools on offer."""
+        """Return the definitions of the tools on offer."""
         return self._scripts.definitions()
 
     def all_tools(self) -> frozenset[str]:
-        """Names of all tools there are."""
+        """Return the names of all existing tools."""
         return self._scripts.tools.names()
 
     def confined(self) -> bool:
-        """Whether the operating system confines the script itself."""
+        """Return whether the operating system confines the script."""
         return self._scripts.confined
 
     async def resume(self, script: str) -> None:
-        """Answer calls from what is recorded of an earlier script. Raises `ToolError` when nothing is."""
+        """Answer calls from the record of an earlier script. Raises `ToolError` if there is none."""
         self._replay = await self._scripts.journals.replay(script)
         self._earlier = script
 
     async def over(self, complete: bool) -> str:
-        """The script has ended, by itself or not: what to tell of what it had done."""
+        """Handle the end of the script; return a report on its calls if it was cut off."""
         if not complete:
             return await self._journal.report()
         await self._journal.remove()
@@ -159,7 +159,7 @@ class ScriptCalls:
     async def run(
         self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
     ) -> str:
-        """Carry out a call, or answer it from the record; its result as JSON text.
+        """Carry out a call, or answer it from the record; return its result as JSON text.
 
         `waiting` is entered while a person is asked.
         """
@@ -186,7 +186,7 @@ class ScriptCalls:
             return await self._make(made, arguments, context)
 
     async def _make(self, made: _Made, arguments: dict[str, Any], context: CallContext) -> str:
-        """Have the call done, and take down how it ended even when it is cancelled."""
+        """Run the call, and record how it ended even if it is cancelled."""
         began = time.monotonic()
         self._tell_start(made)
         text = json.dumps({"error": "Interrupted: the script was stopped before this call ended."})
@@ -214,7 +214,7 @@ class ScriptCalls:
         return text
 
     async def _repeat(self, made: _Made, recorded: Recorded, text: str) -> str:
-        """Answer the call with the result of the time before; nothing is done."""
+        """Answer the call with the recorded result; nothing is run."""
         self._tell_start(made)
         outcome: Outcome = "failed" if recorded.outcome == "failed" else "done"
         await asyncio.shield(self._finish(made, outcome, text, 0.0, repeated=True))
@@ -239,7 +239,7 @@ class ScriptCalls:
     async def _finish(
         self, made: _Made, outcome: Outcome, text: str, seconds: float, *, repeated: bool = False
     ) -> None:
-        """Write the call down in the journal and beside the conversation, and tell that it is over."""
+        """Record the call in the journal and the store, and emit its end."""
         ended = partial(self._journal.end, made.number, outcome, text, durable=not made.is_read)
         await self._scripts.helpers.ask(JOURNAL, ended, None)
         call = made.call
@@ -297,7 +297,7 @@ def _mask_json(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def _outcome(text: str) -> Outcome:
-    """How a call ended, by its result."""
+    """Return the outcome of a call, by its result."""
     if '"error"' not in text[:SHOWN]:
         return "done"
     result = cast(Any, json.loads(text))

@@ -1,4 +1,4 @@
-"""The name, arguments and result of a call as surfaces are shown them, masked and cut."""
+"""The name, arguments and result of a call for display, masked and shortened."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SHOWN_DEPTH = 20
 
 
 def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
-    """The display of a call; a tool without one, or whose own fails, gets a plain one."""
+    """Return the display of a call; plain if the tool has no display function, or if that fails."""
     if entry is not None and entry.describe is not None:
         try:
             return entry.describe(arguments, result)
@@ -35,21 +35,21 @@ def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any],
 
 
 def shown_name(call: ToolCall) -> str:
-    """The name of the tool as surfaces and errors give it: a model may make up one of any length."""
+    """Return the tool's name for surfaces and errors, shortened: a model may invent one of any length."""
     return brief(call.name[: 2 * NAME_SHOWN], NAME_SHOWN)
 
 
 async def shown_masked(
     call: ToolCall, arguments: dict[str, Any], secrets: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The arguments as surfaces may have them, with secrets masked; large ones in a thread."""
+    """Return the arguments for surfaces with secrets masked; large ones are handled in a thread."""
     if len(call.arguments) > SMALL_RESULT:
         return await asyncio.to_thread(redact_data, arguments, secrets)
     return redact_data(arguments, secrets)
 
 
 def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments for a surface: without control bytes, and no deeper than anybody reads."""
+    """Return arguments for a surface: without control bytes, and limited in depth."""
     return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
 
 
@@ -66,7 +66,7 @@ def _shown_value(value: Any, depth: int) -> Any:
 
 
 def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
-    """A result as data, with secrets masked; what is not an object becomes its only field."""
+    """Return a result as data with secrets masked; a value that is not an object becomes the only field."""
     try:
         result = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The state of one agent's task: task list, files it has seen, large outputs."""
+"""The state of one agent's task: task list, files read, large outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.services.canvases import CanvasBoard
 
 
 class LiveTodos:
-    """The task list of one agent; every change is shown."""
+    """The task list of one agent; every change is emitted."""
 
     def __init__(self, items: Sequence[Todo], emit: Callable[[Event], None]) -> None:
         self._items = tuple(items)
@@ -35,13 +35,13 @@ class LiveTodos:
         self._calls = 0
 
     def count_call(self) -> int:
-        """Note a finished call; the number of calls since the list was last written or read."""
+        """Count a finished call; return the number of calls since the list was last written or read."""
         self._calls += 1
         return self._calls
 
 
 class LiveFiles:
-    """What one agent knows of each file, and which lines its model was shown."""
+    """The known contents of files of one agent, and the lines that its model has read."""
 
     def __init__(self) -> None:
         self._seen: dict[Path, SeenFile] = {}
@@ -49,17 +49,17 @@ class LiveFiles:
         """Lines in results that are not yet in the conversation, by call."""
 
     def of_call(self, call: str) -> CallFiles:
-        """The memory as a call of the model uses it."""
+        """Return the file memory for a call of the model."""
         return CallFiles(self._seen, self._pending.setdefault(call, {}))
 
     def of_script(self) -> ScriptFiles:
-        """The memory as the calls of one script use it."""
+        """Return the file memory for the calls of one script."""
         return ScriptFiles(self._seen)
 
     def deliver(self, call: str, *, whole: bool) -> dict[Path, SeenFile]:
-        """The result of a call is in the conversation; unless `whole`, its lines are not.
+        """Record that the result of a call is in the conversation; its lines count only with `whole`.
 
-        Returns the lines that are.
+        Returns the lines that count.
         """
         shown = self._pending.pop(call, {})
         for path, seen in shown.items():
@@ -67,31 +67,31 @@ class LiveFiles:
         return shown if whole else {}
 
     def withdraw(self, call: str) -> None:
-        """The result of a call never came into the conversation."""
+        """Forget the lines of a call whose result never came into the conversation."""
         self._pending.pop(call, None)
 
     def clear(self) -> None:
-        """The conversation is another one: a new read must show what it reads."""
+        """Forget which lines were read, after the conversation was replaced: a new read must show them."""
         self._seen.clear()
         self._pending.clear()
 
     def limit_lines(self, shown: Collection[tuple[str, str, int, int]]) -> None:
-        """The conversation shows only these lines any more: path, digest, first line, lines asked for.
+        """Limit the lines read to these: path, digest, first line, lines asked for.
 
-        What the contents of the others were is still known, so that a change by somebody else is noticed.
+        The contents of other files remain known, so that a change by somebody else is noticed.
         """
         for path, seen in self._seen.items():
             if seen.offset and (str(path), seen.digest, seen.offset, seen.limit) not in shown:
                 self._seen[path] = SeenFile(seen.digest)
 
     def restore(self, shown: Iterable[tuple[str, str, int, int]]) -> None:
-        """Take in the lines that the conversation of a resumed session shows, the newest last."""
+        """Add the lines shown in the conversation of a resumed session, the newest last."""
         for path, digest, first, limit in shown:
             self._seen[Path(path)] = SeenFile(digest, first, limit)
 
 
 class CallFiles:
-    """The file memory of an agent as one call of its model uses it."""
+    """The file memory of an agent for one call of its model."""
 
     def __init__(self, seen: dict[Path, SeenFile], pending: dict[Path, SeenFile]) -> None:
         self._seen = seen
@@ -111,9 +111,9 @@ class CallFiles:
 
 
 class ScriptFiles:
-    """The file memory of an agent as a script uses it: nothing the script reads was shown to the model.
+    """The file memory of an agent for a script: nothing the script reads was shown to the model.
 
-    What the script writes the agent knows; what it only reads, the script alone knows.
+    The agent knows what the script writes; what it only reads is known to the script alone.
     """
 
     def __init__(self, seen: dict[Path, SeenFile]) -> None:
@@ -140,7 +140,7 @@ class ScriptFiles:
 
 
 class TaskState:
-    """All of it, for one task."""
+    """The state of one task."""
 
     def __init__(self, task: str, scratch: Path, todos: LiveTodos, canvases: CanvasBoard) -> None:
         self.task = task
@@ -151,11 +151,11 @@ class TaskState:
 
     @property
     def scratch(self) -> Path:
-        """A private folder for outputs too large for the conversation; made when first needed."""
+        """Return a private folder for outputs too large for the conversation, created on first use."""
         return private_folder(self._scratch)
 
     def spill(self, name: str, text: str) -> Path:
-        """Keep a large text as a private file."""
+        """Save a large text in a private file."""
         path = self.scratch / re.sub(r"[^A-Za-z0-9_.-]", "_", name)[-120:]
         path.touch(mode=PRIVATE_FILE)
         path.write_text(text, encoding="utf-8", errors="replace")

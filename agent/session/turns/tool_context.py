@@ -1,4 +1,4 @@
-"""One call's view of the engine: the protocols of `tools.context`, implemented."""
+"""One call's view of the engine: implementations of the protocols in `tools.context`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Acting = Callable[[str, Action], Awaitable[None]]
 
 
 def acting_in_turn(each: Sequence[Acting]) -> Acting:
-    """One that tells several, in their order."""
+    """Return a callback that calls several in order."""
 
     async def acting(call: str, action: Action) -> None:
         for hears in each:
@@ -71,7 +71,7 @@ def acting_in_turn(each: Sequence[Acting]) -> Acting:
 
 @dataclass(frozen=True, slots=True)
 class PersonAsker:
-    """Questions of one agent on their way to the inbox."""
+    """Sends questions of one agent to the person."""
 
     pending_requests: PendingRequests
     agent: str
@@ -81,7 +81,7 @@ class PersonAsker:
         return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
 
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
-        """Put a form of a tool server to the person. Declined at once when nobody is there."""
+        """Send a form of a tool server to the person. Declined at once in an unattended session."""
         return await self.pending_requests.ask_person(
             FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
         )
@@ -89,7 +89,7 @@ class PersonAsker:
 
 @dataclass(frozen=True, slots=True)
 class PersonApprover:
-    """Approvals one agent needs, on their way to the inbox."""
+    """Sends approval requests of one agent to the person."""
 
     pending_requests: PendingRequests
     agent: str
@@ -102,7 +102,7 @@ class PersonApprover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """What a tool sees while one call of one agent runs."""
+    """The view of a tool while one call of one agent runs."""
 
     call: str
     state: TaskState
@@ -177,7 +177,7 @@ class CallContext:
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """A script that edits many files is not held up."""
+        """The diagnostics; none for scripts, so that a script that edits many files is not delayed."""
         return self.servers if self.script_files is None else NO_DIAGNOSTICS
 
     async def permit(self, action: Action) -> None:

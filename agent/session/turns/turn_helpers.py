@@ -1,9 +1,9 @@
-"""Helpers of a turn, which may fail: the person reads a notice, the log has the cause, the turn goes on.
+"""Helpers of a turn, which may fail: the person gets a notice, the log has the cause, the turn continues.
 
-Everything that stands around calls and turns without deciding anything is asked through this: what was
-learned, context files of folders, watching, diagnostics, figures, displays, records beside the
-conversation. What guards an effect (the gate, the boundary, a required hook, the record for undo, the budget)
-is not: where that fails, the effect does not happen.
+This covers everything around calls and turns that decides nothing: learnings, context files of folders,
+watching, diagnostics, figures, displays, records next to the conversation. Guards of effects (the gate, the
+boundary, a required hook, the record for undo, the budget) are not covered: if one fails, the effect does not
+happen.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _REASON = 300
 
 @dataclass(slots=True)
 class TurnHelpers:
-    """Those of one agent. `emit` takes the notices; each helper is told of once in a turn."""
+    """The helpers of one agent. `emit` receives the notices; each helper is reported once in a turn."""
 
     emit: Callable[[Event], None]
     _told: set[str] = field(default_factory=set)
 
     def turn_began(self) -> None:
-        """A helper that fails again in this turn is told of again."""
+        """Start a turn: a helper that fails in it is reported again."""
         self._told.clear()
 
     async def ask(
@@ -47,9 +47,9 @@ class TurnHelpers:
         *,
         through: type[Exception] | None = None,
     ) -> T:
-        """What a helper gives, or `instead` where it fails; `name` begins the sentence about that.
+        """Return the result of a helper, or `instead` if it fails; `name` begins the notice about that.
 
-        Errors of the kind `through` are no faults and are raised, and so is a ceiling that is reached.
+        Errors of the kind `through` are no faults and are raised, and so are reached ceilings.
         """
         try:
             return await work()
@@ -58,7 +58,7 @@ class TurnHelpers:
             return instead
 
     def hear(self, name: str, work: Callable[[], T], instead: T) -> T:
-        """The same for a helper that answers at once."""
+        """Return the result of a synchronous helper, or `instead` if it fails, as in `ask`."""
         try:
             return work()
         except Exception as error:
@@ -69,7 +69,7 @@ class TurnHelpers:
     async def around(
         self, name: str, opened: Callable[[], AbstractAsyncContextManager[T]], instead: T
     ) -> AsyncIterator[T]:
-        """A helper that is open while something runs, which its faults do not touch."""
+        """Keep a helper's context open while other code runs, which its faults do not affect."""
         async with AsyncExitStack() as outer:
             stack = AsyncExitStack()
             given = await self.ask(name, lambda: stack.enter_async_context(opened()), instead)
@@ -92,7 +92,7 @@ class TurnHelpers:
 
 @dataclass(frozen=True, slots=True)
 class HelpedDiagnostics:
-    """Diagnostics whose failure does not touch the edit they look at."""
+    """Diagnostics whose failure does not affect the edit."""
 
     servers: Diagnostics
     helpers: TurnHelpers
@@ -106,7 +106,7 @@ class HelpedDiagnostics:
 def helping(
     helpers: TurnHelpers, hears: Callable[[str, Action], Awaitable[None]]
 ) -> Callable[[str, Action], Awaitable[None]]:
-    """One that hears of actions and prevents none."""
+    """Return a callback that receives actions and never prevents one."""
 
     async def acting(call: str, action: Action) -> None:
         await helpers.ask("Noting what a call reaches", lambda: hears(call, action), None)
@@ -115,5 +115,5 @@ def helping(
 
 
 def cause(error: Exception) -> str:
-    """An unexpected error in a few words."""
+    """Return an unexpected error in a few words."""
     return clean(" ".join(f"{type(error).__name__}: {error}".split())[:_REASON])

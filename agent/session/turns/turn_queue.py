@@ -1,4 +1,4 @@
-"""Input that came while a turn runs: queued messages, steering, notices from processes."""
+"""Input that arrives while a turn runs: queued messages, steering, notices from processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tools.text.safe_text import clean
 
 @dataclass(frozen=True, slots=True)
 class QueuedMessage:
-    """A message that waits, with what is attached to it."""
+    """A waiting message with its attachments."""
 
     text: str
     attachments: tuple[Attachment, ...] = ()
@@ -22,7 +22,7 @@ class QueuedMessage:
 
 
 def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> list[QueuedMessage]:
-    """`texts` as items: each takes the attachments of the first item that says the same."""
+    """Return `texts` as messages, each with the attachments of the first item with the same text."""
     left = list(items)
     found: list[QueuedMessage] = []
     for text in texts:
@@ -34,7 +34,7 @@ def match_attachments(texts: Iterable[str], items: Iterable[QueuedMessage]) -> l
 
 
 class TurnQueue:
-    """Messages that wait. The queue is for the next turn, steering and notices are for the running one."""
+    """Waiting messages. The queue is for the next turn, steering and notices are for the running one."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -48,7 +48,7 @@ class TurnQueue:
         return tuple(item.text for item in self._queue)
 
     def set_queue(self, texts: Sequence[str]) -> None:
-        """Replace the queue, as edited by the person; a text that stays keeps its attachments."""
+        """Replace the queue with the person's edit; an unchanged text keeps its attachments."""
         self._queue = deque(match_attachments(texts, self._queue))
         self._tell()
 
@@ -57,9 +57,9 @@ class TurnQueue:
         self._tell()
 
     def put_back(self, items: Sequence[QueuedMessage]) -> None:
-        """Queue messages that could not be stored before all others; the next `next` finds nothing.
+        """Return messages that could not be stored to the front of the queue; the next `next` returns None.
 
-        Whatever kept them from being stored would meet them, and all after them, again at once.
+        Otherwise the cause of the failure would hit them, and all after them, again at once.
         """
         if items:
             self._queue.extendleft(reversed(items))
@@ -67,7 +67,7 @@ class TurnQueue:
             self._tell()
 
     def next(self) -> QueuedMessage | None:
-        """Take the first queued message."""
+        """Remove and return the first queued message."""
         held, self._held = self._held, False
         if held or not self._queue:
             return None
@@ -90,7 +90,7 @@ class TurnQueue:
         return taken
 
     def queue_steering(self) -> None:
-        """The turn ended before it read its steering: that goes to the front of the queue."""
+        """Move unread steering to the front of the queue, after the turn has ended."""
         if self._steering:
             self._queue.extendleft(reversed(self._steering))
             self._steering.clear()
@@ -102,12 +102,12 @@ class TurnQueue:
         self._emit(QueueChanged(queued=self.queue, steering=steering, taken=texts))
 
     def notify(self, text: str) -> None:
-        """Show a notice now and keep it for the model's next request."""
+        """Show a notice now and save it for the model's next request."""
         self.remember(text)
         self._emit(Noticed(kind="process", text=clean(text)))
 
     def remember(self, text: str, images: Sequence[Attachment] = ()) -> None:
-        """Keep a note for the model's next request without showing it, with images it is to see."""
+        """Save a note, with images, for the model's next request without showing it."""
         self._notices.append(QueuedMessage(text, tuple(images)))
 
     def take_notices(self) -> list[QueuedMessage]:

@@ -1,4 +1,4 @@
-"""One user turn: the model and its tools, back and forth until there is an answer."""
+"""One user turn: requests to the model and tool calls until there is an answer."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ EXIT_CODES: dict[TurnOutcome, ExitCode] = {
 
 @dataclass(slots=True)
 class _Progress:
-    """What has happened in a turn so far."""
+    """The progress of a turn."""
 
     calls: int = 0
     nudges: int = 0
@@ -131,10 +131,10 @@ class TurnRunner:
         hooks: CallHooks,
         helpers: TurnHelpers | None = None,
     ) -> None:
-        """`more` is asked for further steps when `max_steps` of a turn are used up.
+        """`more` is called for further steps when `max_steps` of a turn are used up.
 
-        `meant` gives what the model is told besides a message of the person, as what its mentions mean,
-        `attach` what its references show; `beginning` hears that a turn begins.
+        `meant` returns extra text for the model about a message of the person, such as the meaning of its
+        mentions, `attach` the contents of its references; `beginning` is called when a turn begins.
         """
         self._session = session
         self._dialogue = dialogue
@@ -162,8 +162,8 @@ class TurnRunner:
     ) -> TurnEnded:
         """Work on a message until there is an answer. Never raises; the outcome says how it ended.
 
-        The message is in the store before anything else happens. A cancelled
-        task ends the turn as interrupted, with a history that can go on.
+        The message is stored before anything else happens. A cancelled task ends the turn as interrupted,
+        with a valid history.
         """
 
         async def begin(_: _Progress) -> None:
@@ -173,15 +173,15 @@ class TurnRunner:
         return await self._carry(begin)
 
     async def go_on(self) -> TurnEnded:
-        """Carry a turn to its end that ended with the process before: `cut_off` says whether there is one.
+        """Complete a turn that was cut off with the previous process; `cut_off` tells if there is one.
 
-        Nothing that is in the store is asked for again. Never raises, as `run`.
+        Stored answers and results are not requested again. Never raises, as `run`.
         """
         return await self._carry(self._take_up)
 
     @property
     def cut_off(self) -> bool:
-        """Whether the session ends within a turn."""
+        """Return whether the session ends within a turn."""
         last = _last_said(self._session.path)
         return last is not None and not (last.kind == "assistant" and _is_whole(last))
 
@@ -259,7 +259,7 @@ class TurnRunner:
         return "budget", await self._wrap_up(step + 1)
 
     async def _goes_on(self, reply: ModelReply, progress: _Progress) -> bool:
-        """Whether a reply without calls is not the end of the turn."""
+        """Return whether the turn continues after a reply without calls."""
         if reply.finish == "content_filter":
             self._emit(Noticed(kind="warning", text=FILTERED))
             return False
@@ -288,7 +288,7 @@ class TurnRunner:
         return True
 
     async def _held_back(self, answer: str) -> str | None:
-        """What the model is told if a hook does not let its answer end the turn."""
+        """Return a message for the model if a hook does not let its answer end the turn, else None."""
         unheard = unheard_answer(self._hooks, "before_response")
         said = await self._helpers.ask(HOOKS, lambda: self._hooks.before_response(answer), unheard)
         if said.decision == "allow":
@@ -296,7 +296,7 @@ class TurnRunner:
         return f"[A check of the user holds your answer back: {said.reason or 'no reason is given'}]"
 
     async def _wrap_up(self, step: int) -> str:
-        """The limit of steps is reached: one last request for a summary, whose calls are not run."""
+        """Request a final summary after the limit of steps; its calls are not run."""
         await self._session.add_user(WRAP_UP, "engine")
         reply = await self._dialogue.next_reply(step)
         await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
@@ -326,7 +326,7 @@ class TurnRunner:
     async def _add_user(
         self, text: str, origin: str, attachments: Sequence[Attachment], received: int
     ) -> None:
-        """Keep a message of the person, and what the model has to know to understand it."""
+        """Store a message of the person, and the notes that the model needs to understand it."""
         await self._session.add_user(text, origin, attachments, received)
         self.unsaved = False
         if told := await self._helpers.ask("Reading mentions", lambda: self._meant(text), ""):
@@ -369,7 +369,7 @@ class TurnRunner:
                 progress.refused = False
 
     async def _keep_partial_answer(self) -> str:
-        """Keep what the model had written when it was stopped. Returns a sentence if even that failed."""
+        """Store the model's incomplete answer. Returns a sentence if that failed."""
         await self._session.wait_for_write()
         text, reasoning, model = self._dialogue.take_partial()
         if not text.strip():
@@ -382,14 +382,14 @@ class TurnRunner:
         return ""
 
     def _refused_by(self, failure: HermesError) -> list[int]:
-        """What the model has not answered yet, where that was refused for what it says."""
+        """Return the unanswered nodes, if the failure is a refusal of their contents."""
         if not isinstance(failure, ModelError) or failure.kind != "content_filter" or not failure.status:
             return []
         unanswered = takewhile(lambda node: node.kind != "assistant", reversed(self._session.path))
         return [node.id for node in unanswered if node.kind in ("user", "tool") or node.data.get("to_model")]
 
     async def _note_failure(self, error: str, refused: Sequence[int] = ()) -> None:
-        """Keep the reason in the session. A turn that is stopped meanwhile has failed all the same."""
+        """Store the reason in the session. The turn has failed even if it is stopped during this."""
         noting = asyncio.ensure_future(self._keep_failure(error, refused))
         while not noting.done():
             try:
@@ -399,7 +399,7 @@ class TurnRunner:
                     task.uncancel()
 
     async def _keep_failure(self, error: str, refused: Sequence[int]) -> None:
-        """Keep the reason in the session, unless the store itself is what failed."""
+        """Store the reason in the session, unless the store itself has failed."""
         await self._keep_partial_answer()
         try:
             more = {"refused": list(refused)} if refused else {}
@@ -429,7 +429,7 @@ class TurnRunner:
 
 
 def _nothing_said(reply: ModelReply) -> str:
-    """Why a turn without an answer failed, for a person."""
+    """Return a sentence for the person on why a turn without an answer failed."""
     sent = f" to {reply.usage.input:,} tokens" if reply.usage.input else ""
     return (
         f"{reply.route} answered nothing{sent}, also when it was asked again; a window that is full looks "
@@ -438,12 +438,12 @@ def _nothing_said(reply: ModelReply) -> str:
 
 
 def _last_said(path: Sequence[Node]) -> Node | None:
-    """The last node that a turn consists of; what is told beside it does not count."""
+    """Return the last node of a turn, ignoring notes."""
     return next((node for node in reversed(path) if node.kind in ("user", "assistant", "tool")), None)
 
 
 def _parts_cut_off(path: Sequence[Node]) -> list[str]:
-    """What an answer at the end of a path consists of so far, each part cut off with its process."""
+    """Return the parts of an answer at the end of a path, each cut off with its process."""
     parts: list[str] = []
     for node in reversed(path):
         cut_off = node.data.get("state") == "interrupted" and not node.data.get("calls")

@@ -1,7 +1,7 @@
-"""Takes back what programs changed at guarded places unasked, and puts it there again after a yes.
+"""Reverts unapproved changes by programs at guarded places, and applies them again after an approval.
 
-What git brought from commits that are not the agent's own stays. Where it brought others, or the agent took
-what it wrote over into a commit, the whole step goes back: else HEAD, index and work tree would disagree.
+Changes that git brought from commits of others stay. If git brought other commits, or the agent committed
+what it overwrote, the whole step is reverted: otherwise HEAD, index and work tree would disagree.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One file of settings whose copy was written."""
+    """One settings file whose copy was written."""
 
     change: LentChange
     before: Settings
@@ -64,7 +64,7 @@ class _Judged:
 
 @dataclass(frozen=True, slots=True)
 class SettledSettings:
-    """What happened to the settings that a call wrote."""
+    """The outcome for the settings that a call wrote."""
 
     written: tuple[Path, ...] = ()
     note: str = ""
@@ -73,9 +73,9 @@ class SettledSettings:
 
 
 class SettingsChanges:
-    """Looks after the settings that the calls of one agent write.
+    """Handles the git settings that the calls of one agent write.
 
-    `had` gives the addresses of remotes, by name, that a git folder had before the session.
+    `had` returns the addresses of remotes, by name, that a git folder had before the session.
     """
 
     def __init__(self, lender: SettingsLender, had: Callable[[Path], Mapping[str, str]]) -> None:
@@ -83,7 +83,7 @@ class SettingsChanges:
         self._had = had
 
     async def settle(self, tool: str, context: ToolContext) -> SettledSettings:
-        """Take over what may be, ask about the rest."""
+        """Apply the permitted changes, and ask about the rest."""
         changes = await asyncio.to_thread(self._lender.changes)
         if not changes:
             return SettledSettings()
@@ -124,7 +124,7 @@ class SettingsChanges:
         return _Judged(change, before, after, tuple(keys_to_ask(before, after, had)))
 
     def _write(self, judged: _Judged) -> bool:
-        """Whether the file is another one now."""
+        """Write the file; return whether it changed."""
         path, change = judged.change.path, judged.change
         keys = [
             key
@@ -159,7 +159,7 @@ class SettingsChanges:
 
 
 def _without(judged: _Judged) -> _Judged:
-    """The same with the keys that were asked about as they were."""
+    """Return the changes with the keys that were asked about left unchanged."""
     after = {key: values for key, values in judged.after.items() if key not in judged.asked}
     after |= {key: judged.before[key] for key in judged.asked if key in judged.before}
     return _Judged(judged.change, judged.before, after, ())
@@ -179,7 +179,7 @@ def _merge_settings(text: bytes, values: Sequence[tuple[str, Sequence[str]]]) ->
 
 
 def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
-    """What `work` makes of a private file with this text."""
+    """Return the result of `work` on a private file with this text."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
@@ -189,7 +189,7 @@ def _in_file(text: bytes, work: Callable[[Path], T]) -> T:
 
 
 def _open_lock(lock: Path) -> int:
-    """The lock that git takes too, opened. Raises `OSError`."""
+    """Create and open the lock file that git uses too. Raises `OSError`."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -217,7 +217,7 @@ _STATE = frozenset({(".yarn", "install-state.gz"), (".yarn", "build-state.yml")}
 
 @dataclass(frozen=True, slots=True)
 class GuardedChanges:
-    """What a step of a program did to guarded places, by paths relative to the workspace, in order."""
+    """The changes of a program's step at guarded places, by paths relative to the workspace, in order."""
 
     changes: tuple[PathChange, ...] = ()
     brought: tuple[str, ...] = ()
@@ -225,20 +225,20 @@ class GuardedChanges:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """To be taken back."""
+        """The paths to be reverted."""
         return _paths(self.changes)
 
     def without(self, known: frozenset[str]) -> GuardedChanges:
-        """The same without what git brought from commits that are not the agent's own."""
+        """Return the changes without those that git brought from commits of others."""
         above = {folder for path in known for folder in _above(path)}
         rest = tuple(change for change in self.changes if change.path not in known | above)
         return replace(self, changes=rest if any(not _is_folder(change) for change in rest) else ())
 
 
 def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChanges:
-    """Guarded paths that a program changed in this step. Reads settings of git that are new.
+    """Return the guarded paths that a program changed in this step. Reads new git settings.
 
-    `allowed` are places that a person said yes to in the same call; a folder stands for all below it.
+    `allowed` are places that a person approved in the same call; a folder includes all below it.
     """
     if step.kind not in ("command", "outside"):
         return GuardedChanges()
@@ -262,7 +262,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
 
 
 def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
-    """The paths of the changes, without folders in which nothing else was changed."""
+    """Return the paths of the changes, without folders in which other paths changed."""
     used = {folder for change in changes if not _is_folder(change) for folder in _above(change.path)}
     return tuple(change.path for change in changes if not _is_folder(change) or change.path in used)
 
@@ -280,7 +280,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _new_repositories(changes: Sequence[PathChange], root: Path) -> Iterator[str]:
-    """Folders (with a slash) that are repositories of their own and have nothing in them but what is new."""
+    """Yield folders (with a slash) that are repositories with new contents only."""
     new = {change.path for change in changes if change.before is None}
     for path in new:
         folder, _, name = path.rpartition("/")
@@ -313,12 +313,12 @@ def _is_guarded(change: PathChange, root: Path) -> bool:
 
 
 def is_link(entry: PathEntry | None) -> bool:
-    """Whether a link stands there."""
+    """Return whether the entry is a link."""
     return entry is not None and entry.kind is PathKind.LINK
 
 
 def _runs_nothing(modules: Path) -> bool:
-    """Whether all that a file says of submodules is where they are, and of where they come from."""
+    """Return whether a `.gitmodules` file only sets paths and addresses of submodules."""
     try:
         return all(passes(key, value) for key, values in all_settings(modules).items() for value in values)
     except OSError:
@@ -326,7 +326,7 @@ def _runs_nothing(modules: Path) -> bool:
 
 
 def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> bool:
-    """Whether a change in git's own folder has it run something: a hook, or settings that name programs."""
+    """Return whether a change in git's own folder can run programs: a hook, or settings that name some."""
     if change.after is None or change.after.kind is PathKind.FOLDER:
         return False
     if "hooks" in inside[:-1]:
@@ -345,7 +345,7 @@ def _text(path: Path) -> str:
 
 
 def _went_along(path: str, removed: Collection[str]) -> bool:
-    """Whether it was deleted with a folder around it that does not stand for it."""
+    """Return whether the path was deleted together with an unguarded folder around it."""
     return any(each in removed and known_name(each, whole=True) is None for each in _above(path))
 
 
@@ -354,14 +354,14 @@ def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:
 
 
 def name_paths(paths: Sequence[str]) -> str:
-    """Some of the paths, for a sentence."""
+    """Return the first paths and the number of the rest, for a sentence."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return f"{', '.join(paths[:SHOWN])}{more}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What was taken back of a call."""
+    """The reverted changes of a call."""
 
     step: Step
     guarded: tuple[str, ...]
@@ -374,7 +374,7 @@ class _Taken:
 
     @property
     def model_text(self) -> str:
-        """What happened, for the model."""
+        """A report for the model."""
         shown = name_paths(self.guarded)
         if not self.whole:
             return f"{shown}: this runs something later, so what the program did there was taken back."
@@ -392,7 +392,7 @@ class _Taken:
 
 
 class UnaskedChanges:
-    """Looks after the steps of one agent's calls."""
+    """Handles guarded changes in the steps of one agent's calls."""
 
     def __init__(
         self,
@@ -411,12 +411,12 @@ class UnaskedChanges:
         """By the call: what was taken back of it."""
 
     def allow(self, call: str, places: Sequence[Path]) -> None:
-        """A person said yes to changes of these places by the call, or by one that its script makes."""
+        """Record that a person approved changes of these places by the call, or by its script's calls."""
         if places:
             self._allowed.setdefault(call, []).extend(places)
 
     async def settle_settings(self, call: str, tool: str, context: ToolContext, result: str) -> str:
-        """Take over what a call wrote to settings of git, as far as it may be; its result with that told."""
+        """Apply the permitted changes of a call to git settings; return its result with a report."""
         if self._settings is None:
             return result
         settled = await self._settings.settle(tool, context)
@@ -426,7 +426,7 @@ class UnaskedChanges:
         return _with_note(result, settled.note) if settled.note else result
 
     async def take_back(self, step: Step, call: str) -> None:
-        """Take back what the step of a call did to guarded places unasked. Never raises."""
+        """Revert unapproved changes of a call's step at guarded places. Never raises."""
         allowed = [
             place
             for each in list(self._allowed)
@@ -455,7 +455,7 @@ class UnaskedChanges:
             self._taken[call] = _Taken(taken, made, whole)
 
     async def settle(self, call: str, tool: str, context: ToolContext, result: str) -> str:
-        """Ask whether to keep what was taken back of a call; its result with what happened to that."""
+        """Ask whether to apply the reverted changes of a call; return its result with the outcome."""
         taken = self._taken.pop(call, None)
         if taken is None:
             return result
@@ -484,7 +484,7 @@ class UnaskedChanges:
         )
 
     async def forgo(self, call: str) -> None:
-        """A call was cut off: what was taken back of it stays so, and nobody is asked."""
+        """Drop the reverted changes of a call that was cut off, without a question."""
         self._allowed.pop(call, None)
         if taken := self._taken.pop(call, None):
             text = "A program changed what runs something later; it was taken back: "
@@ -492,7 +492,7 @@ class UnaskedChanges:
 
 
 def _mark_failed(result: str) -> str:
-    """A result whose exit code does not say that all was done."""
+    """Return the result with a failing exit code in place of a successful one."""
     try:
         data = json.loads(result)
     except (ValueError, RecursionError):
@@ -518,10 +518,10 @@ _WHO = "While a program ran in the background, it or somebody else changed what 
 
 
 class BackgroundChanges:
-    """Looks after the processes that the agents of one workspace have in the background.
+    """Handles guarded changes by background processes of the agents of one workspace.
 
-    `closed` gives the places that are read-only to programs now; None where nothing can be, and then changes
-    are only told. `tell` receives a sentence for the person and the model.
+    `closed` returns the places that are read-only to programs now; None if no place can be, and then changes
+    are only reported. `tell` receives a sentence for the person and the model.
     """
 
     def __init__(
@@ -542,12 +542,12 @@ class BackgroundChanges:
         terminals.background_ended = self._start_look
 
     async def acting(self, call: str, action: Action) -> None:
-        """A call is about to do this: before a program runs, what others left is taken back."""
+        """Revert the changes of background programs before an action runs a program."""
         if isinstance(action, _PROGRAMS):
             await self.look()
 
     async def look(self) -> None:
-        """Take back what programs in the background did at guarded places since the last look."""
+        """Revert changes of background programs at guarded places since the last check."""
         async with self._looking:
             run = self._terminals.in_background()
             # While a program of a call runs, whatever changes is put down to that call.
@@ -561,13 +561,13 @@ class BackgroundChanges:
             self._terminals.looked_at(run)
 
     async def aclose(self) -> None:
-        """Look a last time: once nothing runs any more, and while steps are still kept."""
+        """Check a last time: once nothing runs any more, and while steps are still recorded."""
         self._terminals.background_ended = lambda: None
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.look()
 
     def _suspects(self, steps: Sequence[Step]) -> dict[int, list[str]]:
-        """Paths to be taken back, by the number of the first step that changed them."""
+        """Return the paths to be reverted, by the number of the first step that changed them."""
         root, closed = self._steps.root, self._closed()
         made = {change.path for step in steps for change in step.changes if change.before is None}
         kept = [each for each in closed or () if not _lies_in(each, root, made)]
@@ -596,7 +596,9 @@ class BackgroundChanges:
 
 
 def _lies_in(place: Path, root: Path, made: set[str]) -> bool:
-    """Whether a place was made since, itself or a folder around it: then it was open to who ran before."""
+    """Return whether a place, or a folder around it, was created since; then earlier programs could write
+    it.
+    """
     if not place.is_relative_to(root):
         return False
     parts = place.relative_to(root).parts

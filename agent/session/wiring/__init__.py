@@ -1,1 +1,1 @@
-"""The parts of an engine, put together floor by floor by `agent.session.runtime`."""
+"""The parts of an engine, assembled layer by layer by `agent.session.runtime`."""

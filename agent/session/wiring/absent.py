@@ -1,7 +1,7 @@
-"""Objects in place of services that an agent or a session does not have.
+"""Stand-ins for services that an agent or a session does not have.
 
-Each does nothing, or says in one sentence why it cannot, so that code that uses a service
-need not ask whether it is there.
+Each does nothing, or says in one sentence why it cannot, so that code that uses a service need not check that
+it exists.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ NOT_WATCHED = "The project is watched only where a person works beside Hermes."
 
 
 class Kept(Protocol):
-    """What a call led to; `step` is known when it has ended, None if it changed nothing."""
+    """The record of a call's changes; `step` is set when the call has ended, None without changes."""
 
     step: Step | None
 
 
 class FileSteps(Protocol):
-    """Keeps what calls do to files as steps of the session's line."""
+    """Records the file changes of calls as steps of the session's line."""
 
     @property
     def position(self) -> int:
@@ -57,19 +57,19 @@ class FileSteps(Protocol):
         ...
 
     def during(self, call: str, label: str, session: str) -> AbstractAsyncContextManager[Kept]:
-        """What changes while this is open, and was announced by `acting`, becomes a step."""
+        """Record the changes made inside this context and announced by `acting` as one step."""
         ...
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
-        """A call is about to do this. Raises `ToolError` where it could not be undone."""
+        """Announce an action of a call. Raises `ToolError` if it could not be undone."""
         ...
 
     async def restored_after(self, position: int) -> Step | None:
-        """The newest restore after a position."""
+        """Return the newest restore after a position."""
         ...
 
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
-        """Put these paths as at a position, no matter who changed them since; None if nothing changed."""
+        """Restore these paths to a position, even if others changed them since; None if nothing changed."""
         ...
 
 
@@ -78,7 +78,7 @@ class _Nothing:
 
 
 class NoSteps:
-    """Where what happens to files is not kept."""
+    """Stand-in for a session that does not record file changes."""
 
     position = 0
 
@@ -97,24 +97,24 @@ class NoSteps:
 
 
 class Around(Protocol):
-    """Stands around calls that may change something."""
+    """A context around calls that may change something."""
 
     def during(self, call: str) -> AbstractAsyncContextManager[None]: ...
 
 
 class ProjectWatch(Around, Protocol):
-    """Notices what others change in the project."""
+    """Notices changes in the project by others."""
 
     @property
     def enabled(self) -> bool: ...
 
     async def switch(self, on: bool) -> str:
-        """What holds now, in a sentence. Raises `HermesError`."""
+        """Switch the watch; return a sentence about its state. Raises `HermesError`."""
         ...
 
 
 class NoWatch:
-    """Where nobody works beside the agent: nothing is noticed."""
+    """Stand-in for a session without a watch: nothing is noticed."""
 
     enabled = False
 
@@ -127,21 +127,21 @@ class NoWatch:
 
 
 class AtCalls(Protocol):
-    """Hears of each call before and after, and knows what failed earlier."""
+    """Receives each call before and after it runs, and knows earlier failures."""
 
     def turn_began(self) -> None: ...
 
     async def before(self, call: ToolCall, arguments: Mapping[str, Any]) -> str:
-        """The result of a call that is held back instead of being run; empty for one that is to run."""
+        """Return the result of a call that is not run; empty for a call that is to run."""
         ...
 
     async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
-        """What to tell with the result; mostly empty."""
+        """Return a note to add to the result; usually empty."""
         ...
 
 
 class NothingLearned:
-    """Where nothing is learned from calls."""
+    """Stand-in for an agent that learns nothing from calls."""
 
     def turn_began(self) -> None:
         pass
@@ -154,7 +154,7 @@ class NothingLearned:
 
 
 class _Refusing:
-    """Whatever is asked of it, is refused with the same sentence."""
+    """Refuses every call with one sentence."""
 
     def __init__(self, sentence: str) -> None:
         self._sentence = sentence
@@ -181,26 +181,26 @@ NO_DELEGATES: Delegates = _Refusing(NOT_SENT)  # pyright: ignore[reportAssignmen
 
 
 async def no_more_steps() -> int:
-    """A turn that has used up its steps gets no further ones."""
+    """Return 0: a turn that has used up its steps gets no further ones."""
     return 0
 
 
 async def nothing_meant(_text: str) -> str:
-    """A message needs no explanation."""
+    """Return an empty text: a message needs no explanation."""
     return ""
 
 
 def nothing_refused(_tool: str) -> str:
-    """Every tool on offer may be called."""
+    """Return an empty text: every tool on offer may be called."""
     return ""
 
 
 def nothing_begins() -> None:
-    """Nobody has to hear that a turn begins."""
+    """Do nothing at the beginning of a turn."""
 
 
 def no_step(_call: str) -> Step | None:
-    """No call has anything else change files."""
+    """Return None: no call lets other code change files."""
     return None
 
 

@@ -1,4 +1,4 @@
-"""The one way to open an agent: the session's own, one that was sent, one that works in parallel."""
+"""Opening of an agent: the session's own, a sent one, or one of a parallel attempt."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AgentLearnings:
-    """Learnings of one agent: at its calls, and for its tools."""
+    """Learnings of one agent: checks at its calls, and the service for its tools."""
 
     at_calls: AtCalls = NothingLearned()  # noqa: RUF009 - has no state
     keeper: LearningKeeper = NO_LEARNINGS
@@ -101,7 +101,7 @@ class AgentLearnings:
 
 @dataclass(frozen=True, slots=True)
 class _ShellCaller:
-    """Whose shell tells the folder of the next command."""
+    """The agent whose shell determines the folder of the next command."""
 
     task: str
     workspace: Path
@@ -118,7 +118,7 @@ def open_learnings(
     options: Mapping[str, Any],
     search: str,
 ) -> AgentLearnings:
-    """Those of an agent that works at `place`. Reads where the root of its project is.
+    """Open the learnings of an agent that works at `place`. Searches the root of its project on disk.
 
     `search` is the path along which programs are looked for on this machine.
     """
@@ -158,7 +158,7 @@ def open_learnings(
 
 
 def without_lessons(registry: Registry) -> frozenset[str]:
-    """Tools of whose failures nothing is learned: they act on the session, or ask somebody."""
+    """Return the tools whose failures teach nothing: they act on the session, or ask somebody."""
     own = frozenset(entry.name for entry in registry.entries() if entry.toolset == "learnings")
     return own.union(
         registry.with_trait("asks_person"),
@@ -169,7 +169,7 @@ def without_lessons(registry: Registry) -> frozenset[str]:
 
 
 def _newest(session: LiveSession) -> Callable[[], int | None]:
-    """The message at which a session stands."""
+    """Return a function that returns the id of the session's newest node."""
     return lambda: session.path[-1].id if session.path else None
 
 
@@ -179,7 +179,7 @@ MOST_REMEMBERED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentServices:
-    """What all agents of a session have in common."""
+    """The services shared by all agents of a session."""
 
     store: Store
     recall: Recall
@@ -215,7 +215,7 @@ class AgentServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
-    """What tells an agent from the others of its session."""
+    """The settings that distinguish an agent from the others of its session."""
 
     session: LiveSession
     """Its conversation, which may have a past."""
@@ -269,7 +269,7 @@ class AgentSpec:
 
 @dataclass(slots=True, kw_only=True)
 class Agent:
-    """An agent that can work, on one message after the other."""
+    """An agent that works on one message after the other."""
 
     session: LiveSession
     turn_queue: TurnQueue
@@ -283,17 +283,17 @@ class Agent:
     """What stands around its turns."""
 
     async def run(self, text: str) -> TurnEnded:
-        """Work on a message to its end. Never raises; a cancelled task ends as interrupted."""
+        """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""
         return await self.turns.run(text)
 
     def last_words(self) -> str:
-        """What it wrote last."""
+        """Return the agent's last text."""
         said = (node for node in reversed(self.session.path) if node.kind == "assistant")
         return next((node.content for node in said if node.content.strip()), "")
 
 
 async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
-    """An agent that is ready for its first turn. Raises `HermesError`."""
+    """Return an agent that is ready for its first turn. Raises `HermesError`."""
     session, place, tools = spec.session, spec.place, spec.tools
     skills = _skills(services, spec)
     if skills is not None:
@@ -405,7 +405,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
 
 def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
-    """What the project says about the places that an agent's calls reach. Reads where its root is."""
+    """Return the project files for places that an agent's calls reach. Searches the project root on disk."""
     context, reach = services.settings.context, spec.place.reach
     room = FolderRoom(
         file=context.file_chars if spec.profile.context_files else 0,
@@ -422,7 +422,7 @@ def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
 
 
 def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
-    """The skills of an agent; what one allows holds for that agent and turn."""
+    """Return the skills of an agent; permissions from a skill apply to that agent and turn."""
     if services.skills is None:
         return None
     registry = services.registry
@@ -443,7 +443,9 @@ def _refuses(skills: SessionSkills | None) -> Callable[[str], str]:
 
 
 def _supplement_source(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[str], Awaitable[str]]:
-    """What the model is told besides a message: the skill it runs, the agents it names."""
+    """Return a function that returns extra text for the model: the skill a message runs, the agents it
+    names.
+    """
     if skills is None:
         return spec.meant
 
@@ -472,7 +474,7 @@ def _context_factory(
     learnings: LearningKeeper,
     helpers: TurnHelpers,
 ) -> ContextFor:
-    """What makes the view of the engine that each call gets."""
+    """Return the factory of each call's view of the engine."""
     place, session = spec.place, spec.session
     reach = place.reach
     search = ToolSearch(services.recall, services.store)
@@ -533,7 +535,7 @@ def _context_factory(
 
 
 def _remember(spec: AgentSpec) -> Remember | None:
-    """What keeps facts that a summary names; None for an agent that keeps no notes."""
+    """Return the function that saves facts named in a summary; None for an agent without notes."""
     if "memory" not in {tool.name for tool in spec.tools}:
         return None
 
@@ -561,7 +563,7 @@ def _dialogue(
     settings, profile, session = services.settings, spec.profile, spec.session
 
     async def after_compaction() -> None:
-        """What is no longer sent can be read again; the task list is shown once more."""
+        """Allow dropped file lines to be read again, and show the task list once more."""
         state.files.limit_lines(set(still_shown(session.path)))
         folders.renew()
         if items := state.todos.items():

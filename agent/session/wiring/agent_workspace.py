@@ -1,4 +1,4 @@
-"""The workspace of an agent: that of its session, or a copy of its own."""
+"""The workspace of an agent: its session's workspace, or a copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OpenReach = Callable[[ExecutionScope], Awaitable[ExecutionContext]]
 
 @dataclass(slots=True, kw_only=True)
 class AgentWorkspace:
-    """The folder an agent works in, and by what it acts there."""
+    """The folder in which an agent works, and the services with which it acts there."""
 
     reach: ExecutionContext
     steps: FileSteps = NoSteps()  # noqa: RUF009 - has no state
@@ -43,7 +43,7 @@ class AgentWorkspace:
     closers: list[Closer] = field(default_factory=list)
 
     def keep_steps(self, steps: StepRecorder, folder: Path) -> None:
-        """From here on `steps` keeps what calls do; `folder` is for what must be known of them later."""
+        """Record the changes of calls in `steps` from now on; `folder` is for data that is needed later."""
         from agent.workspace.git_origins import GitOrigins
 
         self.steps, self.position = steps, lambda: steps.position
@@ -52,7 +52,7 @@ class AgentWorkspace:
         self.before_programs = [self.origins.acting]
 
     async def close(self) -> None:
-        """Close what was opened for it alone. Never raises."""
+        """Close what was opened for this workspace alone. Never raises."""
         for close in reversed(self.closers):
             try:
                 await close()
@@ -63,7 +63,7 @@ class AgentWorkspace:
 async def open_in_copy(
     open_reach: OpenReach, shared: ExecutionContext, copy: WorkspaceCopy, agent: str, news: str = ""
 ) -> AgentWorkspace:
-    """The workspace of an agent in a copy, under the rules of the session. Raises `HermesError`."""
+    """Return an agent's workspace in a copy, under the rules of the session. Raises `HermesError`."""
     closers: list[Closer] = []
     around = ExecutionScope(
         workspace=copy.root,

@@ -1,4 +1,4 @@
-"""The session of an engine: its path, the tools it offers, the models that go on with it."""
+"""The session of an engine: its path, the tools it offers, and its models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def open_metering(base: SharedServices, session: LiveSession) -> Metering:
-    """How the requests of the session are paid for."""
+    """Open the metering of the session's requests."""
     infos = {target.label: target.info for target in base.plan.all}
     settings = base.settings.budget
     spending = Spending(
@@ -68,9 +68,9 @@ class Conversation:
 async def open_conversation(
     base: SharedServices, kinds: Sequence[tuple[str, str]], servers: McpService
 ) -> Conversation:
-    """Find or make the session. `kinds` are those of agents, by name and description.
+    """Find or create the session. `kinds` are the kinds of agents, by name and description.
 
-    Raises a `HermesError` when there is none as asked for, or no model.
+    Raises a `HermesError` when the requested session or a model is missing.
     """
     plan = base.plan
     # What a job or a task names has to be there; names in files may be of a server that is away today.
@@ -113,7 +113,7 @@ def tool_offer(
     registry: Registry,
     window: int | None,
 ) -> ToolOffer:
-    """The tools on offer, as the profile shows them; that which sends agents names the kinds there are."""
+    """Return the tools on offer in the form of the profile; the delegate tool lists the kinds of agents."""
     names = allowed_tools(settings, registry)
     offer = divide_tools(_specs(names, kinds, registry), registry.with_trait("brought"), window)
     if offer.searched:
@@ -131,10 +131,10 @@ def _as_before(
     before: Sequence[ToolSpec],
     servers: McpService,
 ) -> tuple[ToolOffer, str]:
-    """The offer of a session that is taken up again, so that its prefix stays; and a sentence on changes.
+    """Return the earlier offer of a resumed session, so that its prefix stays, and a sentence on changes.
 
-    `before` are the tools that its requests showed. What servers and plugins brought since then is
-    left to the search; a tool that is gone stays in sight while a server may bring it again.
+    `before` are the tools of its requests. Tools that servers and plugins added since then are left to the
+    search; a missing tool remains listed while a server may provide it again.
     """
     place = {spec.name: position for position, spec in enumerate(before)}
     if not {SEARCH, CALL} <= place.keys() & {spec.name for spec in now.direct}:
@@ -161,7 +161,7 @@ def _specs(
 
 
 def further_tools(base: SharedServices, servers: McpService) -> FurtherTools:
-    """What `tool_search` finds; it is there where servers or plugins can bring something."""
+    """Return the tools for `tool_search`, registered if servers or plugins can provide any."""
     further = FurtherTools(base.tools, lambda: allowed_tools(base.settings, base.tools))
     if servers.usable() or base.plugins.run():
         further.register()
@@ -169,7 +169,7 @@ def further_tools(base: SharedServices, servers: McpService) -> FurtherTools:
 
 
 def allowed_tools(settings: Settings, registry: Registry) -> tuple[str, ...]:
-    """The names of all tools that the settings let a session have."""
+    """Return the names of all tools that the settings allow in a session."""
     unusable = frozenset[str]() if settings.checkpoints.enabled else registry.with_trait("takes_back")
     if settings.subagents.depth == 0:
         unusable |= registry.with_trait("sends_agents")

@@ -50,7 +50,7 @@ def open_browsers(
     secrets: Mapping[str, str],
     closers: list[Closer],
 ) -> Browsers:
-    """Nothing is started before a tool asks for it."""
+    """Open the browser service. No browser starts before a tool needs it."""
     settings = base.settings.browser
     host = SessionBrowsers(settings, gate, base.home, workspace, scratch, base.environ, secrets)
     browsers = Browsers(host, idle=settings.idle)
@@ -59,7 +59,7 @@ def open_browsers(
 
 
 def note_settings(base: SharedServices) -> None:
-    """Have the browser tools offered where the settings name a browser that is not on this machine."""
+    """Offer the browser tools if the settings name a browser on another machine."""
     settings = base.settings.browser
     wants = settings.backend in ("auto", "browserbase") and bool(base.environ.get("BROWSERBASE_API_KEY"))
     use_remote(bool(settings.cdp_url) or bool(settings.program) or wants)
@@ -67,7 +67,7 @@ def note_settings(base: SharedServices) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionContext:
-    """How far an agent reaches, and by what."""
+    """The services with which an agent acts, and their limits."""
 
     workspace: Path
     scratch: Path
@@ -98,7 +98,7 @@ class ExecutionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionScope:
-    """Around which folder a reach is opened, and for whom."""
+    """The folder and the agent for which an execution context is opened."""
 
     workspace: Path
     scratch: Path
@@ -118,7 +118,7 @@ class ExecutionScope:
 def session_scope(
     base: SharedServices, talk: Conversation, pending_requests: PendingRequests, *, steps: bool
 ) -> ExecutionScope:
-    """Around the workspace of the session, for its own agent; `steps` tells whether they are kept."""
+    """Return the scope of the session's workspace and own agent; `steps` is true if steps are recorded."""
     options = base.options
     return ExecutionScope(
         workspace=options.workspace,
@@ -133,7 +133,7 @@ def session_scope(
 async def open_execution(
     base: SharedServices, talk: Conversation, wanted: ExecutionScope
 ) -> ExecutionContext:
-    """What an agent of the session acts through. Raises `HermesError`."""
+    """Open the execution context of an agent of the session. Raises `HermesError`."""
     settings = base.settings
     await asyncio.to_thread(private_folder, base.home.scratch)
     boundary = await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""Services of plugins where no session is open: dictation, and what `hermes doctor` says. Reads the disk."""
+"""Services of plugins without an open session: dictation, and checks for `hermes doctor`. Reads the disk."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def service_names(home: Home, workspace: Path, loaded: LoadedSettings) -> dict[str, str]:
-    """By its tool, the service of a plugin that works for it. Nothing of a plugin is started."""
+    """Return the plugin services in use, by tool. Starts no plugin."""
     plugins = _plugins(home, workspace, loaded)
     return {} if plugins is None else {tool: each.name for tool, each in plugin_services(plugins).items()}
 
 
 def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> Dictation:
-    """One dictation. Raises `HermesError` where nothing records, or nothing listens."""
+    """Open one dictation. Raises `HermesError` if recording or transcription is not available."""
     loaded = load(home, dict(environ), workspace)
     plugins = _plugins(home, workspace, loaded)
     if plugins is None:
@@ -35,7 +35,7 @@ def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> 
 
 
 def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins | None:
-    """The plugins that are on; None where nobody agreed to any, as trying the boundary takes a while."""
+    """Return the enabled plugins; None without consent to any, as testing the boundary takes a while."""
     if not ConsentFile(home.plugin_consent).read():
         return None
     variables = loaded.environ

@@ -1,4 +1,4 @@
-"""Memory that a plugin keeps. What may be written, and how much, is decided here as for files."""
+"""Memory stored by a plugin. Hermes decides what may be written, and how much, as for files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PluginMemory:
     def __init__(
         self, runner: PluginRunner, provider: str, project: str, limits: Mapping[Scope, int]
     ) -> None:
-        """`project` names the project that is worked in, the same in every session."""
+        """`project` is the id of the current project, equal in every session."""
         self._runner = runner
         self._provider = provider
         self._project = project
@@ -118,7 +118,7 @@ class PluginMemory:
 
 
 def _entries(said: Any) -> Entries | None:
-    """The notes in an answer, cleaned as those of a file; None for what are not notes."""
+    """Return the notes in an answer, cleaned as those of a file; None for an invalid answer."""
     listed = said.get("entries") if isinstance(said, Mapping) else said
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
         return None
@@ -130,9 +130,9 @@ def _entries(said: Any) -> Entries | None:
 async def open_notes(
     home: Home, workspace: Path, settings: Settings, plugins: SessionPlugins
 ) -> tuple[MemoryProvider, list[str]]:
-    """The notes that a session reads and writes, and what to say of them.
+    """Return the notes that a session reads and writes, and notices about them.
 
-    May start the process of a plugin. Never raises for what is wrong with one.
+    May start the process of a plugin. Never raises for a plugin's faults.
     """
     files = await asyncio.to_thread(memory_files, home, workspace, settings)
     if not settings.memory.enabled:
@@ -143,7 +143,7 @@ async def open_notes(
 
 
 def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
-    """The service of a plugin that keeps the notes of sessions here; empty for files. Reads the disk."""
+    """Return the name of the plugin service that stores the notes here; empty for files. Reads the disk."""
     from agent.integrations.plugins.shelf import find_agreed
 
     wanted = settings.memory.provider
@@ -160,7 +160,7 @@ def kept_elsewhere(home: Home, workspace: Path, settings: Settings) -> str:
 def _choose_provider(
     plugins: SessionPlugins, workspace: Path, settings: Settings, files: MemoryProvider
 ) -> tuple[MemoryProvider, str]:
-    """Who keeps the notes, by `memory.provider`, and what is wrong with that. Reads the disk."""
+    """Return the provider of notes chosen by `memory.provider`, and a problem with it. Reads the disk."""
     wanted = settings.memory.provider
     brought: dict[str, PluginMemory] = {}
     if wanted != FILES:

@@ -1,4 +1,4 @@
-"""Search services that plugins register, asked like those of Hermes."""
+"""Search services that plugins register, used like the built-in ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = "this machine"
 
 @dataclass(frozen=True, slots=True)
 class PluginSearch:
-    """One service of one plugin. Its own boundary lets it reach the hosts that it declared, and no others."""
+    """One service of one plugin. Its sandbox reaches only the hosts that the plugin declared."""
 
     runner: PluginRunner
     provider: str
@@ -34,9 +34,9 @@ class PluginSearch:
         return hits(listed, description="description", date="date")[:limit]
 
     async def close(self) -> None:
-        """Nothing: the process of the plugin ends with the session."""
+        """Do nothing: the process of the plugin ends with the session."""
 
 
 def plugin_search(plugins: SessionPlugins) -> list[PluginSearch]:
-    """All search services of the plugins that are on, by plugin."""
+    """Return all search services of the enabled plugins, by plugin."""
     return [PluginSearch(runner, each.name) for runner, each in plugins.providers() if each.kind == "search"]

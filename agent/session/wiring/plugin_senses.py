@@ -1,4 +1,4 @@
-"""Services of plugins that draw, speak or listen: asked over files in a folder that both can see."""
+"""Services of plugins that draw, speak or listen, with files exchanged in a shared folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOOLS = {"image": "image_generate", "speech": "text_to_speech", "transcribe": "t
 
 @dataclass(frozen=True, slots=True)
 class PluginService:
-    """One service of one plugin. What is too large for a frame goes through a folder of its data."""
+    """One service of one plugin. Data too large for a frame is passed through a folder of the plugin."""
 
     runner: PluginRunner
     kind: str
@@ -77,7 +77,7 @@ class PluginService:
 
 
 class _Folder:
-    """A folder for one exchange. It is held open, so that the plugin cannot put a link in its place."""
+    """A folder for one exchange. It is held open, so that the plugin cannot replace it with a link."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
@@ -85,7 +85,7 @@ class _Folder:
 
     @classmethod
     def create(cls, data: Path) -> _Folder:
-        """A new one in the data of a plugin. Raises `ToolError`."""
+        """Create a folder in the data of a plugin. Raises `ToolError`."""
         try:
             private_folder(data)
             path = Path(tempfile.mkdtemp(prefix="exchange-", dir=data))
@@ -94,7 +94,7 @@ class _Folder:
             raise ToolError(f"{data} cannot be written: {error.strerror or error}.") from error
 
     def lay(self, files: Sequence[tuple[str, bytes]]) -> list[str]:
-        """Write files, named by their number; their paths."""
+        """Write files, named by their number; return their paths."""
         paths: list[str] = []
         for number, (ending, data) in enumerate(files, 1):
             name = f"{number}{ending}"
@@ -103,7 +103,9 @@ class _Folder:
         return paths
 
     def read(self, given: str) -> bytes:
-        """A file that was written here. Raises `OSError`, or `ValueError` for what is not a plain file."""
+        """Return a file written in this folder. Raises `OSError`, or `ValueError` for other than plain
+        files.
+        """
         path = Path(given)
         if path.parent not in (Path(), self.path):
             raise ValueError("it does not lie in the folder that was given")
@@ -117,13 +119,13 @@ class _Folder:
         return data
 
     def clear(self) -> None:
-        """Remove it."""
+        """Remove the folder."""
         os.close(self._descriptor)
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def plugin_services(plugins: SessionPlugins) -> dict[str, PluginService]:
-    """By its tool, the service of a plugin that works for it; of several, that of the first plugin."""
+    """Return the plugin services in use, by tool; of several, that of the first plugin."""
     found: dict[str, PluginService] = {}
     for runner, each in plugins.providers():
         if (tool := TOOLS.get(each.kind)) is not None:

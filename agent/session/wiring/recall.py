@@ -30,7 +30,7 @@ AUTO, OFF = "auto", "off"
 def recall_sources(
     store: Store, home: Home, workspace: Path, settings: Settings, notes: MemoryProvider
 ) -> list[RecallSource]:
-    """What is ranked beside messages in a workspace, as the settings have it."""
+    """Return the sources that are ranked together with messages in a workspace, by the settings."""
     from agent.integrations.plugins.shelf import skill_catalog
     from agent.knowledge.recall.sources import RecalledLearnings, RecalledSkills
 
@@ -45,9 +45,9 @@ def recall_sources(
 
 
 def open_meaning(store: Store, settings: Settings, environ: Mapping[str, str]) -> Meaning | None:
-    """What tells the meaning of texts, as the settings have it; None where nothing does.
+    """Return the search by meaning that the settings choose; None without one.
 
-    Reads nothing but names of files: what it needs is loaded when it is first used.
+    Reads only names of files: models are loaded on first use.
     """
     try:
         embedder = embedder_of(settings, environ, store.secrets)
@@ -64,7 +64,7 @@ def open_meaning(store: Store, settings: Settings, environ: Mapping[str, str]) -
 def embedder_of(
     settings: Settings, environ: Mapping[str, str], secrets: Mapping[str, str]
 ) -> Embedder | None:
-    """The source of vectors that the settings name, None without one. Raises `ConfigError`."""
+    """Return the source of vectors that the settings name, None without one. Raises `ConfigError`."""
     wanted = settings.recall.embeddings.strip()
     if wanted == OFF:
         return None
@@ -83,7 +83,7 @@ def embedder_of(
 
 
 async def open_recall(store: Store, home: Home, workspace: Path) -> Recall:
-    """What can be recalled where a person stands."""
+    """Open the recall for a workspace."""
     from agent.core.config.loader import load
 
     loaded = await asyncio.to_thread(lambda: load(home, dict(os.environ), workspace))

@@ -43,7 +43,7 @@ Closer = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """Which models will be asked, in order, and how the first one is spoken to."""
+    """The models to use, in order, and the profile of the first one."""
 
     targets: tuple[Target, ...]
     profile: Profile
@@ -58,7 +58,7 @@ class RoutePlan:
 
     @property
     def all(self) -> tuple[Target, ...]:
-        """Every model that may be asked."""
+        """Return every model that may be used."""
         return (*self.targets, *(each for each in (self.side, self.summary) if each is not None))
 
 
@@ -69,10 +69,10 @@ async def plan_routes(
     problems: Sequence[SettingProblem] = (),
     home: Home | None = None,
 ) -> RoutePlan:
-    """The models to ask, with the windows that refusals named earlier, as `home` knows them.
+    """Return the models to use, with the windows that earlier refusals named, stored in `home`.
 
-    Raises `ConfigError`; with none configured, `NoModelError` naming the ways on. Either names the
-    `problems` of the settings first: what stands there may be what is missed.
+    Raises `ConfigError`; without a configured model, `NoModelError` with the possible next steps. Either
+    names the `problems` of the settings first, as these may be the cause.
     """
     try:
         targets = resolve(settings, environ, override)
@@ -98,7 +98,7 @@ async def plan_routes(
 
 
 def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
-    """Targets with the windows that refusals named, where no server tells one."""
+    """Return targets with the windows that refusals named, unless a server reports one."""
     book = DialectBook(home.root)
     informed = []
     for target in targets:
@@ -114,7 +114,7 @@ def _with_windows(targets: Sequence[Target], home: Home) -> list[Target]:
 
 
 def _window_notice(target: Target) -> str:
-    """A line about a window that is smaller than the settings say; empty where it is not."""
+    """Return a notice if the window is smaller than in the settings; else an empty text."""
     chosen, window = target.chosen.context_window, target.info.context_window
     if not chosen or not window or window >= chosen:
         return ""
@@ -125,7 +125,7 @@ def _window_notice(target: Target) -> str:
 
 
 def untooled_notice(target: Target) -> str:
-    """A line about calls that travel as text because the server says so; empty where they do not."""
+    """Return a notice if calls are sent as text because the server requires it; else an empty text."""
     if not target.untooled:
         return ""
     return (
@@ -135,7 +135,7 @@ def untooled_notice(target: Target) -> str:
 
 
 def profile_of(target: Target) -> Profile:
-    """How a model is spoken to."""
+    """Return the profile of a model."""
     if target.kind != "local":
         window = target.info.context_window
         return COMPACT if window is not None and window < SMALL_WINDOW else STANDARD
@@ -145,7 +145,7 @@ def profile_of(target: Target) -> Profile:
 
 
 def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
-    """The format and the tool mode of a model. Raises `ConfigError` for a format that cannot be read."""
+    """Return the format and the tool mode of a model. Raises `ConfigError` for an unreadable format."""
     mode = target.tool_mode
     if mode == "native" and spoken is not None:
         mode = spoken.current.tools.mode or mode
@@ -153,7 +153,7 @@ def wire_of(target: Target, spoken: SpokenDialect | None = None) -> Wire:
 
 
 def book_of(home: Home, emit: Callable[[Event], None]) -> DialectBook:
-    """The dialects of one session; what is learned is told to `emit`."""
+    """Return the dialects of one session; notices about learned rules go to `emit`."""
 
     def tell(learned: LearnedRule) -> None:
         emit(
@@ -168,7 +168,7 @@ def book_of(home: Home, emit: Callable[[Event], None]) -> DialectBook:
 
 
 def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
-    """How a model is spoken to. Reads files. Raises `ConfigError` for a dialect that cannot be read."""
+    """Return the dialect of a model. Reads files. Raises `ConfigError` for an unreadable dialect."""
     if target.kind != "chat":
         return SpokenDialect()
     url = target.base_url
@@ -176,7 +176,7 @@ def spoken_of(target: Target, book: DialectBook) -> SpokenDialect:
 
 
 def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
-    """The side model, or why it cannot be asked."""
+    """Return the side model, or why it is not available."""
     name = settings.safety.smart.model.strip()
     if not name:
         return None, ""
@@ -190,7 +190,7 @@ def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None
 
 
 def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
-    """Whom summaries are asked of, if the settings name somebody, or why that model cannot be asked."""
+    """Return the model for summaries if the settings name one, or why it is not available."""
     name = settings.context.summary_model.strip()
     if not name:
         return None, ""
@@ -208,7 +208,7 @@ def open_summary_route(
     emit: Callable[[Event], None],
     closers: list[Closer],
 ) -> ModelRoute | None:
-    """The way to the model that summarises; None if it is the first one. Nothing is connected yet."""
+    """Return the route to the model that summarises; None if it is the first one. Opens no connection."""
     target = plan.summary
     if target is None:
         return None
@@ -236,7 +236,7 @@ async def open_routes(
     emit: Callable[[Event], None],
     closers: list[Closer],
 ) -> tuple[ModelRoute, ...]:
-    """A route per target. Nothing is connected yet; what must be closed is added to `closers`."""
+    """Return a route per target. Opens no connection; functions that close it are added to `closers`."""
     routes = []
     book = book_of(home, emit)
     for target in plan.targets:
@@ -271,9 +271,9 @@ def open_adviser(
     closers: list[Closer],
     metered: Callable[[ModelClient, str], ModelClient] = lambda client, _: client,
 ) -> Adviser | None:
-    """The side model of the smart mode, None if there is none. Nothing is connected yet.
+    """Return the side model of the smart mode, None if there is none. Opens no connection.
 
-    `metered` makes a client and the name of its model one whose requests are paid for.
+    `metered` wraps a client, given with the name of its model, so that its requests are paid for.
     """
     target = plan.side
     if target is None:
@@ -342,7 +342,7 @@ def _remote(
 
 
 class LocalClient:
-    """The embedded model: its server is started by the first request and stopped with the session."""
+    """A client of the embedded model. The first request starts its server, which stops with the session."""
 
     def __init__(self, target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> None:
         self._target = target

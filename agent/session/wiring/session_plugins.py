@@ -1,4 +1,4 @@
-"""The plugins of an open session: found, and their slash commands as every surface calls them."""
+"""The plugins of an open session, and their slash commands for every surface."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def open_plugins(
     secrets: Mapping[str, str],
     emit: Callable[[Event], None],
 ) -> SessionPlugins:
-    """The plugins of a workspace that are on. Never raises for what is wrong with a plugin."""
+    """Return the enabled plugins of a workspace. Never raises for a plugin's faults."""
 
     def find() -> SessionPlugins:
         from agent.integrations.plugins.installing import PluginEnvironment
@@ -37,30 +37,32 @@ async def open_plugins(
 
 
 class PluginCommands:
-    """The slash commands that the plugins of the session registered, and how their code does."""
+    """The slash commands that the plugins of the session registered, and failures of their code."""
 
     def __init__(self, plugins: SessionPlugins, emit: Callable[[Event], None]) -> None:
         self._plugins = plugins
         self._emit = emit
 
     async def commands(self) -> Sequence[PluginCommand]:
-        """All of them, by plugin."""
+        """Return all commands, by plugin."""
         return self._plugins.commands()
 
     async def run(self, name: str, text: str, show: bool = True) -> str:
-        """Carry one out with the text after it; what it says. With `show` that becomes a notice."""
+        """Run a command with the text after its name; return its output. With `show` it becomes a notice."""
         said = await self._plugins.run_command(name, text)
         if show and said.strip():
             self._emit(Noticed(kind="info", text=said))
         return said
 
     async def run_called(self, text: str, *, show: bool = True) -> str | None:
-        """What the command says that a message `/name rest` calls; None where it calls none of a plugin."""
+        """Run the plugin command of a message `/name rest`; return its output, or None if there is no such
+        one.
+        """
         name, _, rest = text[1:].strip().partition(" ")
         if not text.startswith("/") or all(name != command.name for command in self._plugins.commands()):
             return None
         return await self.run(name, rest.strip(), show)
 
     async def failures(self) -> Sequence[PluginFailure]:
-        """What went wrong last with the code of each, where something did."""
+        """Return the last failure of each plugin's code, if any."""
         return self._plugins.failures()

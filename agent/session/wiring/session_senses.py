@@ -1,4 +1,4 @@
-"""The senses of a session: which of its tools can work, and what they work by for each agent."""
+"""The senses of a session: its available tools for pictures and sound, and their services per agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def offer_ready(base: SharedServices) -> None:
-    """Have this session offer those tools of the senses that can work. Looks at the disk."""
+    """Offer the tools of the senses that can work in this session. Reads the disk."""
     target = base.plan.targets[0]
     sees = target.info.images is not False and target.tool_mode == "native"
     brought = {tool: service.name for tool, service in plugin_services(base.plugins).items()}
@@ -34,14 +34,14 @@ def offer_ready(base: SharedServices) -> None:
 
 
 class Voiced(Protocol):
-    """A model that can be asked."""
+    """An object with model routes."""
 
     @property
     def routes(self) -> tuple[ModelRoute, ...]: ...
 
 
 class SessionSenses:
-    """Makes the senses of each agent of a session."""
+    """Creates the senses of each agent of a session."""
 
     def __init__(
         self, base: SharedServices, talk: Conversation, voice: Callable[[str], Awaitable[Voiced]]
@@ -51,7 +51,7 @@ class SessionSenses:
         self._voice = voice
 
     def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
-        """What an agent sees and speaks by, that asks `routes` and reads what is in `turn_queue`."""
+        """Return the senses of an agent that uses `routes` and reads `turn_queue`."""
         # The `Door` and its libraries are read when something is reached.
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats

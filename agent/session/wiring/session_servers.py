@@ -1,4 +1,4 @@
-"""The MCP servers of an engine: found, their tools offered, their questions answered."""
+"""The MCP servers of an engine: finding them, offering their tools, answering their questions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIRST_LOOK = 5.0
 
 
 class SessionAnswers:
-    """Answers what servers ask in a session. Until somebody is there to be asked, all is declined."""
+    """Answers requests of servers in a session. Until `begin`, all are declined."""
 
     def __init__(self) -> None:
         self.asker: FormAsker | None = None
@@ -53,17 +53,17 @@ class SessionAnswers:
         return await self.sampling.ask(server, params)
 
     def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: FormAsker) -> None:
-        """Somebody is there from now on, and so is a model."""
+        """Connect the person and a model, so that requests can be answered."""
         self.asker = asker
         routes = talk.metering.routes([talk.summary_route or talk.routes[0]])
         self.sampling = Sampling(routes[0], base.plan.meter, gate, lambda: _is_bounded(base))
 
 
 async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
-    """The servers of the session, with their tools in its registry; and what to say of them.
+    """Return the servers of the session, with their tools in its registry, and notices about them.
 
-    Only servers of which nothing is known yet are started: at once where nobody is there, as that is their
-    only chance; otherwise beside the session.
+    Only unknown servers are started: in an unattended session at once, as that is their only chance;
+    otherwise in the background.
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
@@ -106,8 +106,10 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
 
 
 def resource_reader(service: McpService) -> ResourceReader:
-    """What reads resources that a message refers to; None for a server that the session does not have,
-    and nothing for an empty address."""
+    """Return a reader of resources that a message refers to.
+
+    It returns None for a server that the session does not have, and an empty text for an empty address.
+    """
 
     async def read(server: str, uri: str) -> str | None:
         if server not in {state.name for state in await service.states()}:
@@ -125,7 +127,7 @@ def resource_reader(service: McpService) -> ResourceReader:
 
 
 def _is_bounded(base: SharedServices) -> bool:
-    """Whether a person looks on, or a ceiling bounds what servers may cost."""
+    """Return whether a person attends, or a ceiling limits what servers may cost."""
     budget = base.settings.budget.session
     return base.options.attended or budget.tokens is not None or budget.money is not None
 
@@ -137,7 +139,7 @@ def _say(base: SharedServices, kind: str, text: str) -> None:
 def session_references(
     base: SharedServices, place: AgentWorkspace, servers: McpService, web: WebServices | None
 ) -> ReferenceReader:
-    """What reads the references of the person's messages."""
+    """Return the reader of references in the person's messages."""
     meter, share = base.plan.meter, base.settings.context.references_share
 
     def room() -> int:
@@ -153,7 +155,7 @@ def session_references(
 
 
 async def _page(web: WebServices, gate: Gate, url: str) -> ReferencedPage:
-    """A page as text, by the gate and the `Door`, like a page that the model asks for. Raises `ToolError`."""
+    """Return a page as text, through gate and `Door`, like a page for the model. Raises `ToolError`."""
     from agent.integrations.web.extracting import fetch_page
     from agent.integrations.web.services import CallGate
 

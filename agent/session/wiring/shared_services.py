@@ -1,4 +1,4 @@
-"""The services that all parts of one engine share."""
+"""The services shared by all parts of one engine."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ MAIN_AGENT = "main"
 
 @dataclass(frozen=True, slots=True)
 class Automation:
-    """What works while nobody looks, as agents may use it. Who opens a session hands it in.
+    """The unattended services that agents may use, passed in by the code that opens a session.
 
-    A session knows nobody who starts sessions.
+    The session itself does not know the callers that start sessions.
     """
 
     jobs: Callable[[SharedServices, Path], JobKeeper] = lambda _, __: NO_JOBS
@@ -49,7 +49,7 @@ NO_AUTOMATION = Automation()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedServices:
-    """Opened before anything else, and closed after it."""
+    """Services opened before all others, and closed after them."""
 
     options: Options
     home: Home
@@ -79,7 +79,7 @@ class SharedServices:
         return self.stream.emit
 
     def tool_options(self) -> dict[str, Any]:
-        """Settings that tools read, by their names."""
+        """Return the settings that tools read, by name."""
         terminal, code, home = self.settings.terminal, self.settings.code, self.home
         return {
             "terminal.timeout": terminal.timeout,

@@ -1,4 +1,4 @@
-"""The backend that runs commands, made from settings, when that is not this machine."""
+"""The backend that runs commands on another machine, created from settings."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def backend_options(settings: TerminalSettings, environ: Mapping[str, str]) -> BackendOptions | None:
-    """The place that is configured; None = this machine. Raises `ConfigError` when something is missing."""
+    """Return the configured backend; None for this machine. Raises `ConfigError` if incomplete."""
     kind = settings.backend
     if kind == "local":
         return None

@@ -1,4 +1,4 @@
-"""Voice messages written down, by what the settings name or a plugin, at the cost of the session."""
+"""Transcription of voice messages, by the configured service or a plugin, charged to the session."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def transcribe(
 
 
 def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) -> Transcriber:
-    """What listens by the settings, at the cost of the session."""
+    """Return the transcriber of the settings, charged to the session."""
     from agent.core.net.door import Door
     from agent.integrations.senses.hearing import Transcriber
     from agent.integrations.senses.online import Online
@@ -80,4 +80,4 @@ def _listener(engine: Engine, settings: Settings, environ: Mapping[str, str]) ->
 
 
 async def _sent_for_this(_action: Action) -> None:
-    """The person spoke to us and named who listens: there is nothing left to ask."""
+    """Permit the action: the person sent the message and chose the service, so nothing is left to ask."""
