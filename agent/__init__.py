@@ -1,6 +1,6 @@
-"""The engine of Hermes, in nine districts. Imports no user interface.
+"""The engine of Hermes, in nine packages. Imports no user interface.
 
 Imports go downwards only: api > automation > session > integrations > knowledge > safety > workspace, model
-> core. `workspace` and `model` do not know each other; a session knows nobody who starts sessions. `events`
-and `errors` are what crosses to surfaces.
+> core. `workspace` and `model` do not import each other; a session knows nothing of the callers that start
+sessions. `events` and `errors` are shared with the surfaces.
 """

@@ -1,8 +1,8 @@
-"""The engine in a process of its own: one session, served over the socket the process was born with.
+"""The engine in a separate process: one session, served over a socket inherited at the start.
 
 Frames of the surface: `open` (once), `cast` (a command without an answer), `call` (one with), `cancel`,
-`answer` (of a request that waits), `close`. Frames of the engine: `event`, `reply`, `preview`, `log`,
-`closed`; each may carry `view`, what changed of that which is known without asking.
+`answer` (to a pending request), `close`. Frames of the engine: `event`, `reply`, `preview`, `log`, `closed`;
+each may carry `view`, the changed values of the properties that surfaces read without a request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Serve the socket whose number stands in the arguments until the surface closes it."""
+    """Serve the socket whose descriptor is given in the arguments until the surface closes it."""
     # The terminal belongs to the surface, which tells us when to stop.
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
@@ -53,7 +53,7 @@ async def _serve(connection: socket.socket) -> None:
 
 
 class _Forwarding(logging.Handler):
-    """Lets the surface write the log: only one process may turn its files over."""
+    """Sends log records to the surface: only one process may rotate the log files."""
 
     def __init__(self, outlet: Outlet) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class _Forwarding(logging.Handler):
 
 
 class EngineServer:
-    """Carries out what the surface asks for, in the order in which it asks."""
+    """Carries out the requests of the surface, in their order."""
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
@@ -82,7 +82,7 @@ class EngineServer:
         self.closing = False
 
     def handle(self, frame: Mapping[str, Any]) -> None:
-        """Begin what a frame asks for. Raises `WireError` for one that means nothing."""
+        """Begin the work that a frame asks for. Raises `WireError` for an invalid frame."""
         match frame:
             case {"open": options, "environ": environ, "preview": preview}:
                 self._begin(0, self._open(decode(options), environ, bool(preview)))
@@ -102,7 +102,7 @@ class EngineServer:
                 raise WireError(f"A frame means nothing: {', '.join(frame)}")
 
     async def aclose(self) -> None:
-        """Stop what runs, close the session and say so."""
+        """Stop all work, close the session and send `closed`."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -159,12 +159,12 @@ class EngineServer:
             task.add_done_callback(self._beside.discard)
 
     async def _report_idle(self) -> None:
-        """Tell that no turn runs any more: nothing happens after its last event that would tell it."""
+        """Send the view when no turn runs any more, as no event after the last one would carry it."""
         await self._need().idle()
         self._tell({})
 
     def _tell(self, frame: dict[str, Any]) -> None:
-        """Send a frame with what changed of the view; none where there is nothing to send."""
+        """Send a frame with the changes of the view; nothing if both are empty."""
         if self._client is not None and (view := self._changed_values(self._client)):
             frame["view"] = view
         if frame:
@@ -182,7 +182,7 @@ class EngineServer:
         return changed
 
     def _changed_path(self, path: Sequence[Any]) -> list[Any]:
-        """How many nodes stay, and those that follow them; empty if nothing changed."""
+        """Return the number of unchanged nodes and the nodes after them; empty if nothing changed."""
         kept = len(self._path)
         if path is not self._live or len(path) < kept:
             self._live = path

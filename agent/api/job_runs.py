@@ -1,4 +1,4 @@
-"""Runs of jobs as sessions like any other, on the surface `cron`, with nobody there to be asked."""
+"""Runs of jobs as ordinary sessions on the surface `cron`, unattended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def open_runner(
     settings: Settings,
     told: Callable[[Job, JobRun], None] = lambda _job, _run: None,
 ) -> JobRunner:
-    """A runner whose jobs work in sessions."""
+    """Return a runner whose jobs work in sessions."""
     commands = commands_of(home)
     return JobRunner(
         database=database,
@@ -61,12 +61,12 @@ def open_runner(
 
 
 def commands_of(home: Home) -> UnattendedCommands:
-    """What runs scripts and mailers of jobs."""
+    """Return the runner of scripts and mail commands of jobs."""
     return UnattendedCommands(home=home, surface="cron", environ=os.environ)
 
 
 async def refusals(home: Home, database: Database, job: Job) -> tuple[str, ...]:
-    """What a job will be refused as things stand, a sentence each."""
+    """Return a sentence for each action that the current rules will refuse to a job."""
     found = await foresee_refusals(commands_of(home), job.intent)
     kind, _, target = job.intent.deliver.partition(":")
     if kind != "message":
@@ -99,13 +99,15 @@ async def _messenger(home: Home, database: Database) -> Messenger:
 async def _send(
     home: Home, database: Database, run: JobRun, target: str, text: str, title: str, permit: Permit
 ) -> object:
-    """Send a message of a run: over the store into a chat, else to a target. Raises `ToolError`."""
+    """Send a message of a run: through the store into a chat, else to a target. Raises `ToolError`."""
     messenger = await _messenger(home, database)
     if not messenger.chat_of(target):
         return await messenger.send(target, text, title, permit)
 
     async def once(put: Callable[[Any], tuple[int, ...]]) -> tuple[int, ...]:
-        """Put it down and note that in one transaction: a kill in between neither loses nor doubles it."""
+        """Store the message and the note of it in one transaction, so that a kill neither loses nor doubles
+        it.
+        """
 
         def both(connection: Any) -> tuple[int, ...]:
             if stored_run(connection, run.id).delivery != "waiting":
@@ -122,7 +124,7 @@ async def _send(
 async def work(
     database: Database, settings: Settings, commands: UnattendedCommands, job: Job, run: JobRun, note: Note
 ) -> JobOutcome:
-    """Carry a run out. Raises `HermesError`."""
+    """Carry out a run. Raises `HermesError`."""
     intent = job.intent
     folder = await asyncio.to_thread(_folder, intent.cwd)
     if intent.script:
@@ -168,7 +170,7 @@ async def work(
 
 
 def _own_settings(settings: Settings, toolsets: tuple[str, ...]) -> dict[str, Any]:
-    """Settings of a run: its tools, and the lower of the limits of a run and of a session. Pure."""
+    """Return the settings of a run: its tools, and the lower of the run's and the session's limits. Pure."""
     own, run = settings.budget.session, settings.schedule
     limits = {"tokens": _lower(own.tokens, run.tokens), "money": _lower(own.money, run.money)}
     budget = {"budget": {"session": {name: value for name, value in limits.items() if value is not None}}}
@@ -181,7 +183,7 @@ def _lower(first: float | None, second: float | None) -> float | None:
 
 
 def _folder(cwd: str) -> Path:
-    """Where a job works, resolved."""
+    """Return the resolved folder of a job."""
     folder = Path(cwd or Path.home())
     if not folder.is_dir():
         raise ScheduleError(f"The folder {folder} of the job is gone; edit its cwd.")
@@ -189,7 +191,7 @@ def _folder(cwd: str) -> Path:
 
 
 def _finished_answer(client: SessionClient, prompt: str) -> str | None:
-    """The answer of a session whose turn was over before the cut."""
+    """Return the answer of a session whose turn ended before the process was killed, or None."""
     last = client.path[-1] if client.path else None
     asked = next((node for node in reversed(client.path) if node.kind == "user"), None)
     if asked is None or not asked.content.endswith(prompt):
@@ -198,7 +200,7 @@ def _finished_answer(client: SessionClient, prompt: str) -> str | None:
 
 
 async def _message(database: Database, job: Job) -> str:
-    """The prompt, after the outputs of other jobs and the skills to follow."""
+    """Return the prompt, preceded by the outputs of other jobs and the skills to follow."""
     parts: list[str] = []
     for name in job.intent.context_from:
         other = await database.read(lambda c, name=name: stored_job(c, name))
@@ -217,7 +219,7 @@ async def _message(database: Database, job: Job) -> str:
 
 
 class _Seen:
-    """What a receipt says of a run: models, what it took, what was refused."""
+    """Collects the data of a run's receipt: models, usage, refusals."""
 
     def __init__(self) -> None:
         self._refused: list[str] = []
@@ -227,7 +229,7 @@ class _Seen:
             self._refused.append(f"{event.display.verb} {event.display.subject}"[:200])
 
     def refusal_text(self) -> str:
-        """What was refused, as a sentence; empty where nothing was."""
+        """Return a sentence on the refused actions; empty without any."""
         if not self._refused:
             return ""
         count = len(self._refused)

@@ -1,4 +1,4 @@
-"""Opening a session, new or resumed, for a surface."""
+"""Opening of a session, new or resumed, for a surface."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ async def open_session(
     process: bool = False,
     service: Path | None = None,
 ) -> SessionClient:
-    """Open a session; `listeners` hear every event of it, from the first on.
+    """Open a session; `listeners` receive every event of it, from the first on.
 
-    With `process` the engine works in a process of its own, with `service` (the socket of one) it is that
-    of a service and stays there when this head leaves, else it works in this process. `environ` replaces the
-    environment it reads its settings from. Raises `HermesError` when there is no model, no usable
-    store, or no such session.
+    With `process` the engine works in a separate process. With `service` (its socket) the engine belongs to a
+    service and continues when this head leaves. Otherwise it works in this process. `environ` replaces the
+    environment from which settings are read. Raises `HermesError` when there is no model, no usable store, or
+    no such session.
     """
     if not process and service is None:
         return await open_here(options, *listeners, environ=os.environ if environ is None else environ)

@@ -43,10 +43,10 @@ log = logging.getLogger(__name__)
 
 
 class Link:
-    """A child process with an engine. `hear` gets every frame that is not a reply, in order."""
+    """The connection to a process with an engine. `hear` receives all frames except replies, in order."""
 
     def __init__(self, hear: Callable[[Mapping[str, Any]], None], ended: Callable[[str], None]) -> None:
-        """`ended` is called once if the process goes without being asked to, with how it went."""
+        """`ended` is called once, with a sentence, if the process ends without being asked to."""
         self._hear = hear
         self._ended = ended
         self._numbers = itertools.count()
@@ -60,7 +60,7 @@ class Link:
 
     @property
     def pid(self) -> int:
-        """The number of the process; 0 before there is one."""
+        """The id of the process; 0 before it is started."""
         return self._process.pid if self._process is not None else 0
 
     async def start(self) -> None:
@@ -72,7 +72,7 @@ class Link:
         self._reading = asyncio.create_task(self._read(reader), name="engine")
 
     async def connect(self, path: Path) -> None:
-        """Speak to an engine of the service over its socket instead. Raises `HermesError`."""
+        """Connect to an engine of the service over its socket instead. Raises `HermesError`."""
         try:
             reader, self._writer = await asyncio.open_unix_connection(str(path))
         except OSError as error:
@@ -82,11 +82,11 @@ class Link:
         self._reading = asyncio.create_task(self._read(reader), name="service")
 
     def cast(self, method: str, *arguments: Any) -> None:
-        """Send a command that nobody answers. Raises `HermesError` when the engine is gone."""
+        """Send a command without an answer. Raises `HermesError` when the engine is gone."""
         self._send({"cast": method, "arguments": encode(arguments)})
 
     async def call(self, port: str, method: str, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
-        """Ask the engine for something; the value as it was encoded. Raises `HermesError`."""
+        """Call a method of the engine; return the encoded value. Raises `HermesError`."""
         frame = {
             "port": port,
             "method": method,
@@ -96,7 +96,7 @@ class Link:
         return await self.ask(lambda number: {"call": number, **frame})
 
     async def ask(self, frame: Callable[[int], Mapping[str, Any]]) -> Any:
-        """Send a frame with a number of its own and wait for the reply to it. Raises `HermesError`."""
+        """Send a numbered frame and wait for the reply to it. Raises `HermesError`."""
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
@@ -135,7 +135,7 @@ class Link:
             self._writer.close()
 
     async def _let_go(self, reading: asyncio.Task[None]) -> None:
-        """Wait until the service has heard that this head leaves; its session goes on."""
+        """Wait until the service has received that this head leaves; its session continues."""
         await asyncio.wait([reading], timeout=PATIENCE)
         reading.cancel()
         if self._writer is not None:
@@ -161,7 +161,7 @@ class Link:
             self._ended(self.dead)
 
     async def _end(self) -> str:
-        """How the other side ended, in a sentence."""
+        """Return a sentence on how the other side ended."""
         if self._process is None:
             return "The service has ended, or let this terminal go."
         if not self._closing and self._process.returncode is None:
@@ -189,7 +189,7 @@ class Link:
 
 
 def _how(code: int) -> str:
-    """How a process ended, in words."""
+    """Return in words how a process ended."""
     if code >= 0:
         return f"ended unexpectedly (exit code {code})"
     try:
@@ -203,7 +203,7 @@ GO_ON = "What was said is kept; /resume {} goes on with it."
 
 
 class _Port:
-    """The coroutines of one port: each call is carried out by the engine."""
+    """The coroutines of one port of the session; the engine carries out each call."""
 
     def __init__(self, link: Link, port: str) -> None:
         self._link = link
@@ -220,7 +220,7 @@ class _Port:
 
 
 class RemoteSession:
-    """The signatures of `SessionClient` over a socket. The view follows the events, in their order."""
+    """The interface of `SessionClient` over a socket. The view follows the events, in their order."""
 
     def __init__(
         self, listeners: Sequence[Listener], preview: Callable[[Sequence[Node]], None] | None
@@ -251,7 +251,7 @@ class RemoteSession:
         environ: Mapping[str, str] | None,
         service: Path | None = None,
     ) -> SessionClient:
-        """Start an engine and let it open a session, or ask a `service` for one by its socket.
+        """Start an engine and let it open a session, or request one from a `service` by its socket.
 
         Raises `HermesError`; then no process is left.
         """
@@ -317,7 +317,7 @@ class RemoteSession:
 
     @property
     def pid(self) -> int:
-        """The number of the engine's process."""
+        """The id of the engine's process."""
         return self._link.pid
 
     # Commands without an answer
@@ -347,7 +347,7 @@ class RemoteSession:
             self._link.cast("answer", request, reply)
 
     async def aclose(self) -> None:
-        """Let the engine close the session; one that has died has nothing to close."""
+        """Let the engine close the session; does nothing if the engine has died."""
         await self._link.close()
 
     # What comes in
@@ -383,7 +383,7 @@ class RemoteSession:
             listener(event)
 
     def _confirm(self, event: Event) -> None:
-        """Take note of messages that have arrived."""
+        """Remove messages from the sent list that the event confirms."""
         match event:
             case UserMessageAdded():
                 arrived = [event.text]
@@ -394,12 +394,12 @@ class RemoteSession:
         self._sent = [each for each in self._sent if clean(each) not in arrived]
 
     def _forward_answer(self, request: str, done: asyncio.Future[Any]) -> None:
-        """The surface answered, unless the engine was first."""
+        """Send the surface's answer to the engine, unless the request is already resolved."""
         if request in self._asked and not done.cancelled():
             self.answer(request, done.result())
 
     def _handle_death(self, how: str) -> None:
-        """Say once that the engine is gone; whatever waited for it is over."""
+        """Emit once that the engine is gone, and end everything that waited for it."""
         busy, self._view["busy"] = self.busy, False
         # A caller that opens another session gets them back.
         self._view["queue"] = (*self.queue, *self._sent)
@@ -415,16 +415,16 @@ class RemoteSession:
 
 
 async def move_session(service: Path, session: str, where: str) -> str:
-    """Let your chat at a messenger go on with a session of the service; where it goes on, in words.
+    """Let the person's messenger chat continue a session of the service; return the chat in words.
 
-    `service` is its socket. Raises `HermesError`.
+    `service` is the socket of the service. Raises `HermesError`.
     """
     told: str = await _ask_service(service, {"move": {"session": session, "to": where}})
     return told
 
 
 async def check_move(service: Path, where: str) -> None:
-    """See whether the service lets a session move there. Raises `HermesError` with the reason if not."""
+    """Check that the service lets a session move there. Raises `HermesError` with the reason if not."""
     await _ask_service(service, {"check_move": where})
 
 
@@ -438,4 +438,4 @@ async def _ask_service(service: Path, question: Mapping[str, Any]) -> Any:
 
 
 def _unheard(_frame: Mapping[str, Any]) -> None:
-    """No session is open on this connection."""
+    """Ignore the frame: no session is open on this connection."""

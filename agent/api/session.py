@@ -1,4 +1,4 @@
-"""An open session as surfaces know it: the class of the engine and those of its parts, for annotations."""
+"""An open session as surfaces see it: the class of the engine and of its parts, for annotations."""
 
 from __future__ import annotations
 

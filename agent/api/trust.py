@@ -1,4 +1,4 @@
-"""Trust: everything that a person agreed to, from all stores that keep a yes, and taking one back."""
+"""Trust: all consents of a person, from all stores that hold some, and their withdrawal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from agent.safety import grants
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustEntry:
-    """One yes. Name, place and what `read` gives are outside text."""
+    """One consent. Name, place and the result of `read` are outside text."""
 
     kind: str
     """One word, such as `hook`."""
@@ -56,12 +56,12 @@ class TrustEntry:
 
     @property
     def id(self) -> str:
-        """The kind and the beginning of a hash; the same as long as the yes stands."""
+        """The kind and the beginning of a hash; stable as long as the consent exists."""
         return f"{self.kind}-{hashlib.sha256(self.key.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
 
 
 def trust_entries(home: Home, environ: Mapping[str, str]) -> tuple[list[TrustEntry], list[str]]:
-    """Everything agreed to, and a sentence for each store that cannot be read. Blocks."""
+    """Return all consents, and a sentence for each store that cannot be read. Blocks."""
     found: list[TrustEntry] = []
     problems: list[str] = []
     for store in (
@@ -118,7 +118,7 @@ def _plugins(home: Home) -> Iterator[TrustEntry]:
 
 
 def _plugin_texts(agreed: ConsentFile, consent: PluginConsent) -> Mapping[str, Any]:
-    """What was agreed to of a plugin, with the texts of its files as they were then."""
+    """Return the consent to a plugin, with the texts of its files at that time."""
     kept = agreed.texts.read(consent.digest, consent.files)
     return consent.to_json() | {
         "texts": {
@@ -160,7 +160,7 @@ def _projects(home: Home) -> Iterator[TrustEntry]:
 
 
 def _edited_skills(home: Home) -> Iterator[TrustEntry]:
-    """Installed skills that a person let be used although they are not as they were delivered."""
+    """Yield installed skills that a person accepted although they differ from the delivered ones."""
     lock = LockFile(home)
 
     def take_back(row: LockedSkill) -> bool:

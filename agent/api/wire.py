@@ -1,4 +1,4 @@
-"""Values that cross the interface, as JSON and back, and frames of them in order."""
+"""Encoding of the values of the interface as JSON, and their transport in ordered frames."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ _classes: dict[str, type[Any]] = {}
 
 
 class WireError(ValueError):
-    """Something that may not cross, or nothing that this side can read."""
+    """A value that must not be sent, or data that this side cannot read."""
 
 
 def encode(value: Any) -> Any:
-    """The value as JSON-able data. Raises `WireError` for what may not cross."""
+    """Return the value as JSON-able data. Raises `WireError` for a value that must not be sent."""
     if value is None or isinstance(value, (str, bool)):
         return value
     if isinstance(value, Enum):
@@ -128,7 +128,7 @@ def _encode_container(value: Any) -> Any:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a data class that are told; a future stays where it is."""
+    """Return the fields of a data class that are sent; a future is not."""
     return {
         field.name: encode(getattr(value, field.name))
         for field in dataclasses.fields(value)
@@ -137,7 +137,7 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` wrote. Raises `WireError` for anything else."""
+    """Return the value that `encode` wrote. Raises `WireError` for other data."""
     if isinstance(value, list):
         return [decode(each) for each in value]
     if not isinstance(value, dict):
@@ -174,7 +174,7 @@ def _decode_marked(key: str, value: dict[str, Any]) -> Any:
 
 
 def _construct(kind: type[Any], fields: dict[str, Any]) -> Any:
-    """A value of a class; a future that stayed on the other side is replaced by one of this loop."""
+    """Construct a value of a class; a future, which is not sent, is replaced with one of this loop."""
     if dataclasses.is_dataclass(kind):
         for field in dataclasses.fields(kind):
             if field.init and not field.metadata.get("json", True):
@@ -189,7 +189,7 @@ def _name(kind: type[Any]) -> str:
 
 
 def _class(name: str) -> type[Any]:
-    """The class of a name. Only data classes, named tuples and enumerations of `MODULES` are found."""
+    """Return the class of a name. Only data classes, named tuples and enumerations of `MODULES` are found."""
     if (known := _classes.get(name)) is not None:
         return known
     module, _, kind = name.partition(":")
@@ -205,7 +205,7 @@ def _class(name: str) -> type[Any]:
 
 
 def encode_error(error: HermesError) -> dict[str, Any]:
-    """An error with what is known of it, as far as that may cross."""
+    """Return an error with its data, as far as that may be sent."""
     data: dict[str, Any] = {}
     for name, value in vars(error).items():
         try:
@@ -217,7 +217,7 @@ def encode_error(error: HermesError) -> dict[str, Any]:
 
 
 def decode_error(value: Mapping[str, Any]) -> HermesError:
-    """The error of the other side, of its own class where this side knows one of that name."""
+    """Return the error of the other side, in the same class if this side knows it."""
     kind: type[HermesError] = HermesError
     module, _, name = str(value["kind"]).partition(":")
     if module.partition(".")[0] in ("agent", "tools"):
@@ -231,7 +231,7 @@ def decode_error(value: Mapping[str, Any]) -> HermesError:
 
 
 def pack(frame: Mapping[str, Any]) -> bytes:
-    """A frame as it is sent: its length in four bytes, then the JSON."""
+    """Return a frame as sent: its length in four bytes, then the JSON."""
     return framed(json.dumps(frame, separators=(",", ":")).encode("ascii"))
 
 
@@ -242,7 +242,7 @@ HELD = 1_000_000
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """The next frame; None at the end of the stream, whole or not. Raises `WireError`."""
+    """Return the next frame; None at the end of the stream, even within a frame. Raises `WireError`."""
     try:
         return await children.read_frame(reader, LARGEST)
     except children.FrameError as error:
@@ -250,10 +250,10 @@ async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 class Outlet:
-    """Writes frames in order. What the other side does not take waits here, up to `HELD` bytes.
+    """Writes frames in order. Frames that the other side does not accept wait here, up to `HELD` bytes.
 
-    Then `send` itself waits: an engine whose surface does not keep up reads no more from its model,
-    as the surface would have to hold all of it.
+    Beyond that `send` waits: an engine whose surface is too slow reads no more from its model, as the surface
+    would have to hold all of it.
     """
 
     def __init__(self, to: socket.socket) -> None:
@@ -266,7 +266,7 @@ class Outlet:
         """Whether nobody is there any more."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        """Send a frame as soon as the other side takes it. Raises `WireError` for what may not cross."""
+        """Send a frame as soon as the other side accepts it. Raises `WireError` for invalid values."""
         if self.broken:
             return
         self.queue(frame)
@@ -276,23 +276,23 @@ class Outlet:
 
     @property
     def waiting(self) -> int:
-        """Bytes that the other side has not taken yet."""
+        """The number of bytes that the other side has not accepted yet."""
         return len(self._waiting)
 
     def queue(self, frame: Mapping[str, Any]) -> None:
-        """Send what the other side takes now, and the rest later. Raises `WireError`."""
+        """Send as much as the other side accepts now, and the rest later. Raises `WireError`."""
         self._waiting += pack(frame)
         self._write()
 
     def drop(self) -> None:
-        """Close at once; nobody is there any more."""
+        """Close at once, without sending the rest."""
         self.broken = True
         self._waiting.clear()
         self._stop_watching()
         self._to.close()
 
     def finish(self) -> None:
-        """Send what still waits, however long the other side takes, and close."""
+        """Send the rest, however long the other side takes, and close."""
         while self._waiting and not self.broken:
             select.select([], [self._to], [])
             self._write()

@@ -1,4 +1,4 @@
-"""Foundations of every other package: store, settings, home, messages, processes, the door to the network.
+"""Foundations of all other packages: store, settings, home, messages, processes, network access.
 
-It knows `errors`, `events` and the tools only.
+It imports only `errors`, `events` and the tools.
 """

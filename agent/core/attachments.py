@@ -1,7 +1,7 @@
-"""Images that come with messages: checked, kept under their hash, read again.
+"""Images attached to messages: checking, storing under their hash, and reading.
 
-The store holds name, type, size and hash of an attachment; the bytes lie once
-in a private file of the home, however often they are sent.
+The store holds name, type, size and hash of an attachment; the bytes are stored once in a private file of the
+home, however often they are sent.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ _MEDIA = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 class AttachmentError(HermesError):
-    """A file cannot be attached."""
+    """A file that cannot be attached."""
 
     exit_code = ExitCode.USAGE
 
 
 class NotAnImageError(AttachmentError):
-    """The file is there, but it is not an image of a kind that models read."""
+    """A file that is not an image of a kind that models read."""
 
 
 def sniff(head: bytes) -> str | None:
-    """The media type of an image by its first 16 bytes; None if models do not read it."""
+    """Return the media type of an image by its first 16 bytes; None if models do not read it."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -61,30 +61,34 @@ def sniff(head: bytes) -> str | None:
 
 
 def check(path: Path) -> tuple[str, int]:
-    """Media type and size of the image at `path`. Reads its first bytes; raises `AttachmentError`."""
+    """Return media type and size of the image at `path`. Reads its first bytes; raises `AttachmentError`."""
     descriptor, media, size = _open(path)
     os.close(descriptor)
     return media, size
 
 
 class AttachmentStore:
-    """The attachments of one home. Every method touches the disk and belongs into a thread."""
+    """The attachments of one home. Every method accesses the disk and must be called in a thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def take(self, path: Path, mention: str = "") -> Attachment:
-        """Keep the image at `path`. Raises `AttachmentError` naming what is wrong with it."""
+        """Store the image at `path`. Raises `AttachmentError` with the reason if it cannot."""
         media, data = _image(path)
         return self._take(path, media, data, mention)
 
     @staticmethod
     def digest(path: Path) -> str:
-        """The hash under which `take` would keep the image at `path`. Raises `AttachmentError` likewise."""
+        """Return the hash under which `take` would store the image at `path`. Raises `AttachmentError`
+        likewise.
+        """
         return hashlib.sha256(_image(path)[1]).hexdigest()
 
     def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
-        """Keep the image `data`. Raises `AttachmentError` if it is not one, too large, or cannot be kept."""
+        """Store the image `data`. Raises `AttachmentError` if it is no image, too large, or cannot be
+        stored.
+        """
         media, path = sniff(data[:_HEAD]), Path(name)
         if media is None:
             raise NotAnImageError(f"{short_name(path)} is no png, jpeg, gif or webp image.")
@@ -98,7 +102,7 @@ class AttachmentStore:
         return Attachment(short_name(path), media, len(data), digest, _line(mention))
 
     def read(self, attachment: Attachment) -> bytes:
-        """The bytes of an attachment; empty when they are gone or are not what was attached."""
+        """Return the bytes of an attachment; empty if the file is missing or has changed."""
         if not _HASH.fullmatch(attachment.sha256):
             return b""
         try:
@@ -108,7 +112,7 @@ class AttachmentStore:
         return data if hashlib.sha256(data).hexdigest() == attachment.sha256 else b""
 
     def any(self) -> bool:
-        """Whether there is anything to sweep."""
+        """Return whether there are any stored files."""
         try:
             with os.scandir(self._folder) as found:
                 return next(found, None) is not None
@@ -116,11 +120,11 @@ class AttachmentStore:
             return False
 
     def sweep(self, wanted: Collection[str], gone: Mapping[str, float]) -> int:
-        """Delete what no message refers to; the number of files. Both name images by their SHA-256.
+        """Delete unreferenced images; return their number. Both arguments name images by their SHA-256.
 
-        `wanted` are those that messages refer to. `gone` are those of deleted messages, and when each was
-        sent last (seconds since the epoch): a file taken after that may belong to a message that is not
-        stored yet. For the same reason a file that nothing refers to is left for a day.
+        `wanted` are the images that messages refer to. `gone` are those of deleted messages, with the time of
+        their last use (seconds since the epoch): a file stored after that may belong to a message that is not
+        stored yet. For the same reason an unreferenced file is kept for a day.
         """
         yesterday = time.time() - LEFT_FOR
         swept = 0
@@ -157,7 +161,7 @@ class AttachmentStore:
 
 
 def records(attachments: Sequence[Attachment]) -> list[dict[str, Any]]:
-    """Attachments as a node keeps them."""
+    """Return attachments in the form stored in a node."""
     return [
         {
             "name": each.name,
@@ -171,14 +175,14 @@ def records(attachments: Sequence[Attachment]) -> list[dict[str, Any]]:
 
 
 def attachments_of(data: Mapping[str, Any]) -> tuple[Attachment, ...]:
-    """The attachments in the data of a user node; anything else is left out."""
+    """Return the attachments in the data of a user node; invalid entries are left out."""
     found = data.get("attachments")
     read = (_attachment(each) for each in found) if isinstance(found, list) else ()
     return tuple(each for each in read if each is not None)
 
 
 def label(attachment: Attachment) -> str:
-    """What stands for an attachment on the screen: `[image: chart.png 120 KB]`."""
+    """Return the label of an attachment on the screen: `[image: chart.png 120 KB]`."""
     return image_label(attachment.name, attachment.size)
 
 
@@ -187,7 +191,7 @@ def image_label(name: str, size: int) -> str:
 
 
 def display_text(text: str, attachments: Sequence[Attachment]) -> str:
-    """A message as a person reads it: its mentions of attachments as name and size."""
+    """Return a message for display, with mentions of attachments as name and size."""
     behind = []
     at = 0
     pieces = []
@@ -203,7 +207,7 @@ def display_text(text: str, attachments: Sequence[Attachment]) -> str:
 
 
 def short_name(path: Path) -> str:
-    """The name of a file on one line, shortened in the middle when it is very long."""
+    """Return the name of a file on one line, shortened in the middle when it is very long."""
     name = _line(path.name).replace("[", "(").replace("]", ")") or "image"
     if len(name) > LONGEST_NAME:
         half = LONGEST_NAME // 2
@@ -212,7 +216,7 @@ def short_name(path: Path) -> str:
 
 
 def size_text(size: int) -> str:
-    """Bytes for a person: `840 B`, `120 KB`, `2.4 MB`."""
+    """Return a number of bytes for display: `840 B`, `120 KB`, `2.4 MB`."""
     if size < 1_000:
         return f"{size} B"
     if size < 999_500:
@@ -221,7 +225,7 @@ def size_text(size: int) -> str:
 
 
 def _image(path: Path) -> tuple[str, bytes]:
-    """The media type and the bytes of the image at `path`."""
+    """Return the media type and the bytes of the image at `path`."""
     descriptor, media, _ = _open(path)
     with os.fdopen(descriptor, "rb") as file:
         try:
@@ -234,7 +238,7 @@ def _image(path: Path) -> tuple[str, bytes]:
 
 
 def _open(path: Path) -> tuple[int, str, int]:
-    """An open descriptor of the image at `path`, its media type and size. Never waits for a pipe."""
+    """Return an open descriptor of the image at `path`, its media type and size. Never waits for a pipe."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except (OSError, ValueError) as error:
@@ -290,5 +294,5 @@ def _attachment(record: Any) -> Attachment | None:
 
 
 def _line(text: str) -> str:
-    """Text from outside on one line, without control characters."""
+    """Return text from outside on one line, without control characters."""
     return " ".join(clean(text).split("\n")).replace("\t", " ")

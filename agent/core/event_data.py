@@ -1,4 +1,4 @@
-"""Values that events carry, and the replies a person gives to them."""
+"""Values carried by events, and the person's replies to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FileChange:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's verdict on an action. `feedback` goes to the model with a denial."""
+    """A person's decision on an action. `feedback` is for the model after a denial."""
 
     choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
     feedback: str = ""
@@ -31,7 +31,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a ceiling leaves, in its measure."""
+    """The amount a ceiling leaves, in its measure."""
 
     owner: str
     """Whose ceiling it is, in words."""
@@ -42,7 +42,7 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class CeilingReply:
-    """A person's answer where a ceiling stands in the way. `ceiling` is the new one, if it was raised."""
+    """A person's answer about a reached ceiling. `ceiling` is the new one, if it was raised."""
 
     outcome: Literal["raised", "stopped", "expired", "cancelled"]
     ceiling: float = 0.0
@@ -52,7 +52,7 @@ class CeilingReply:
 
 @dataclass(frozen=True, slots=True)
 class FormReply:
-    """A person's answer to a form. `values` by name of the field, of those that were filled in."""
+    """A person's answer to a form. `values` holds the filled-in fields by name."""
 
     outcome: Literal["answered", "declined", "expired", "cancelled"]
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ Measure = Literal["turns", "tokens", "money", "seconds"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request as the provider counted them. None means: it did not say."""
+    """Tokens of one request as counted by the provider. None: not reported."""
 
     input: int | None = None
     output: int | None = None
@@ -84,7 +84,7 @@ VerdictKind = Literal["allow", "ask", "deny", "hardline"]
 
 @dataclass(frozen=True, slots=True)
 class VerdictPart:
-    """What is said of one command of a shell line, or of one file it writes."""
+    """The verdict on one command of a shell line, or on one file it writes."""
 
     text: str
     """The part as it would run: quotes and wrappers resolved as far as they are known."""
@@ -97,7 +97,7 @@ class VerdictPart:
 
 @dataclass(frozen=True, slots=True)
 class ForecastSpan:
-    """From the low to the high end."""
+    """A range from the low to the high estimate."""
 
     low: float
     high: float
@@ -108,7 +108,7 @@ class ForecastSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What agents take together, if nothing stops them but their ceilings."""
+    """The expected usage of agents together, limited only by their ceilings."""
 
     models: tuple[tuple[str, int], ...]
     """Each model with the number of agents that use it, in the order in which they are sent."""

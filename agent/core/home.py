@@ -1,6 +1,6 @@
-"""The home folder, where Hermes keeps its own files: `~/.hermes`, or `HERMES_HOME`.
+"""The home folder with the files of Hermes: `~/.hermes`, or `HERMES_HOME`.
 
-Folders are made 0700 and files 0600: sessions and keys are nobody else's business.
+Folders have mode 0700 and files 0600, as sessions and keys are private.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Home(NamedTuple):
 
     @classmethod
     def locate(cls, environ: dict[str, str] | os._Environ[str] = os.environ) -> Home:
-        """The home of this user. Raises `ConfigError` when `HERMES_HOME` is not a usable path."""
+        """Return the home of this user. Raises `ConfigError` when `HERMES_HOME` is not a usable path."""
         override = environ.get("HERMES_HOME", "")
         if "\0" in override:
             raise ConfigError("HERMES_HOME holds a NUL byte; set it to the path of a folder.")
@@ -44,42 +44,42 @@ class Home(NamedTuple):
 
     @property
     def permissions(self) -> Path:
-        """Rules of the person about what may be done."""
+        """The person's permission rules."""
         return self.root / "permissions.yaml"
 
     @property
     def hooks(self) -> Path:
-        """Which hooks the person agreed to: see docs/hooks.md."""
+        """The consents to hooks: see docs/hooks.md."""
         return self.root / "hooks.json"
 
     @property
     def servers(self) -> Path:
-        """What is kept of MCP servers: schemas, folders, tokens; see docs/mcp.md."""
+        """Data about MCP servers: schemas, folders, tokens; see docs/mcp.md."""
         return self.root / "mcp"
 
     @property
     def plugins(self) -> Path:
-        """Plugins of the person's own, one folder each: see docs/plugins.md."""
+        """The person's plugins, one folder each: see docs/plugins.md."""
         return self.root / "plugins"
 
     @property
     def plugin_consent(self) -> Path:
-        """Which plugins the person agreed to, bound to the hash of their files."""
+        """The consents to plugins, bound to the hash of their files."""
         return self.root / "plugins.json"
 
     @property
     def browser_profiles(self) -> Path:
-        """Which lasting profiles of the browser the person agreed to: see docs/browser.md."""
+        """The consents to persistent browser profiles: see docs/browser.md."""
         return self.root / "browser-profiles.json"
 
     @property
     def plugin_data(self) -> Path:
-        """What plugins keep for themselves, one folder each."""
+        """The data of plugins, one folder each."""
         return self.root / "plugin-data"
 
     @property
     def schedule(self) -> Path:
-        """Locks of what runs jobs on time, and what heartbeats have seen: see docs/schedule.md."""
+        """Locks of the job scheduler, and the state of heartbeats: see docs/schedule.md."""
         return self.root / "schedule"
 
     @property
@@ -95,7 +95,7 @@ class Home(NamedTuple):
         return self.root / "state.db"
 
     def keeps_sessions(self) -> bool:
-        """Whether anything is where the session store belongs, also what cannot be opened as one."""
+        """Return whether a file exists at the place of the session store, valid or not."""
         try:
             self.database.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -111,7 +111,7 @@ class Home(NamedTuple):
 
     @property
     def skills(self) -> Path:
-        """Skills of the person's own: see docs/skills.md."""
+        """The person's skills: see docs/skills.md."""
         return self.root / "skills"
 
     @property
@@ -120,7 +120,7 @@ class Home(NamedTuple):
 
     @property
     def sandbox_caches(self) -> Path:
-        """Caches of package managers inside the sandbox, one folder a workspace: see docs/sandbox.md."""
+        """Caches of package managers inside the sandbox, one folder per workspace: see docs/sandbox.md."""
         return self.root / "cache" / "sandbox"
 
     @property
@@ -130,12 +130,12 @@ class Home(NamedTuple):
 
     @property
     def tour(self) -> Path:
-        """Where the demo model works: beside this folder, in which no step could be undone."""
+        """The working folder of the demo model, outside the home, in which steps cannot be undone."""
         return self.root.parent / f"{self.root.name}-demo"
 
     @property
     def scripts(self) -> Path:
-        """What scripts that were cut off have had done, one folder per session."""
+        """Journals of scripts that were cut off, one folder per session."""
         return self.root / "scripts"
 
     @property
@@ -145,47 +145,47 @@ class Home(NamedTuple):
 
     @property
     def judges(self) -> Path:
-        """How far judges agree with labelled pairs, one file per model and set: see docs/eval.md."""
+        """The agreement of judges with labelled pairs, one file per model and set: see docs/eval.md."""
         return self.root / "judges"
 
     @property
     def canvas(self) -> Path:
-        """What canvases show, one folder per session."""
+        """The contents of canvases, one folder per session."""
         return self.root / "canvas"
 
     @property
     def edits(self) -> Path:
-        """Changes of several files that are under way, and what happened to those that were cut off."""
+        """Running changes of several files, and records of those that were cut off."""
         return self.root / "edits"
 
     @property
     def checkpoints(self) -> Path:
-        """What steps did to files: see docs/checkpoints.md."""
+        """Recorded file changes of steps: see docs/checkpoints.md."""
         return self.root / "checkpoints"
 
     @property
     def copies(self) -> Path:
-        """Isolated copies of workspaces, while something works in them."""
+        """Isolated copies of workspaces that are in use."""
         return self.root / "copies"
 
     @property
     def attachments(self) -> Path:
-        """Images that came with messages, one file each, named by its SHA-256."""
+        """Images attached to messages, one file each, named by its SHA-256."""
         return self.root / "attachments"
 
     @property
     def gateways(self) -> Path:
-        """A folder for each messenger: what its library keeps, and copies of files that wait to be sent."""
+        """A folder for each messenger: the data of its library, and copies of files that wait to be sent."""
         return self.root / "gateways"
 
     @property
     def skins(self) -> Path:
-        """Skins of the person's own, one YAML file each."""
+        """The person's skins, one YAML file each."""
         return self.root / "skins"
 
     @property
     def agents(self) -> Path:
-        """Kinds of agents of the person's own, one file each: see docs/agents.md."""
+        """The person's kinds of agents, one file each: see docs/agents.md."""
         return self.root / "agents"
 
     @property
@@ -194,47 +194,47 @@ class Home(NamedTuple):
 
     @property
     def grants(self) -> Path:
-        """What was allowed permanently, each for exactly one action in one project."""
+        """Permanent grants, each for exactly one action in one project."""
         return self.root / "grants.json"
 
     @property
     def audit(self) -> Path:
-        """The log of what was allowed and refused."""
+        """The log of allowed and refused actions."""
         return self.root / "audit"
 
     @property
     def run(self) -> Path:
-        """Locks and sockets of living processes."""
+        """Locks and sockets of running processes."""
         return self.root / "run"
 
     @property
     def service_socket(self) -> Path:
-        """Where the service of this home takes terminals in."""
+        """The socket at which the service of this home accepts terminals."""
         return self.run / "service.sock"
 
     @property
     def history(self) -> Path:
-        """What was sent from the prompt, one file per project."""
+        """The history of the prompt, one file per project."""
         return self.root / "history"
 
     @property
     def screen(self) -> Path:
-        """How the person arranged the screen."""
+        """The person's screen layout."""
         return self.root / "screen.json"
 
     @property
     def passages(self) -> Path:
-        """Passages of context files that were let in, one file each, named by its SHA-256."""
+        """Accepted passages of context files, one file each, named by its SHA-256."""
         return self.root / "passages"
 
     @property
     def trust(self) -> Path:
-        """Which project settings were trusted, bound to their content."""
+        """The trusted project settings, bound to their content."""
         return self.root / "trust.json"
 
 
 def private_folder(path: Path) -> Path:
-    """`path` as a folder only its owner can enter. Raises `ConfigError` naming the cause."""
+    """Create `path` as a folder that only its owner can enter. Raises `ConfigError` naming the cause."""
     try:
         path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
         if path.stat().st_mode & 0o077 and path.stat().st_uid == os.getuid():
@@ -246,7 +246,7 @@ def private_folder(path: Path) -> Path:
 
 
 def from_home(path: Path) -> str:
-    """`path` as a person writes it: with `~` for the home folder of the user."""
+    """Return `path` for display, with `~` for the home folder of the user."""
     try:
         below = path.relative_to(Path.home())
     except (ValueError, RuntimeError):  # elsewhere, or nobody knows where home is

@@ -19,10 +19,10 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An image that came with a user message; its bytes lie in the home under their hash.
+    """An image attached to a user message; its bytes are stored in the home under their hash.
 
-    `name` and `mention` hold no control characters. `mention` is what stands for
-    it in the message, such as `@shots/chart.png`; it may be empty.
+    `name` and `mention` hold no control characters. `mention` is the text that refers to it in the message,
+    such as `@shots/chart.png`; it may be empty.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of a message. `data` is empty until it is loaded, and when its file is gone."""
+    """An image of a message. `data` is empty until loaded, and if its file is missing."""
 
     attachment: Attachment
     data: bytes = field(default=b"", repr=False)
@@ -45,8 +45,8 @@ class Image:
 class SealedPart:
     """A part of a reply that only its provider reads, such as signed or encrypted reasoning.
 
-    `data` is the text of a JSON object in ASCII, sent back byte for byte. `text` and `calls`
-    say where it stood: behind so many characters of the text and so many calls.
+    `data` is the text of a JSON object in ASCII, sent back byte for byte. `text` and `calls` give its
+    position: after so many characters of the text and so many calls.
     """
 
     data: str
@@ -56,7 +56,7 @@ class SealedPart:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The sealed parts of one reply and who can read them."""
+    """The sealed parts of one reply, and the provider that can read them."""
 
     format: str
     """Name of the wire format."""
@@ -69,10 +69,10 @@ class Sealed:
 class Message:
     """One message of a request.
 
-    `reasoning` is kept for display and export; what a provider wants back of it is in
-    `sealed`. `call_id` names the call a tool message answers, `name` (where known) its
-    tool; only tool modes without ids send the name. Only user messages have `images`.
-    `model` is the label of the model that wrote the message, as far as known.
+    `reasoning` is stored for display and export; the part that a provider needs back is in `sealed`.
+    `call_id` is the id of the call a tool message answers, `name` (if known) its tool; only tool modes
+    without ids send the name. Only user messages have `images`. `model` is the label of the model that wrote
+    the message, if known.
     """
 
     role: Role
@@ -112,7 +112,7 @@ SUMMARIES: dict[Mode, str] = {
 
 
 def canonical(name: str) -> Mode:
-    """The mode a name stands for. Raises `ValueError` for any other name."""
+    """Return the mode with this name. Raises `ValueError` for any other name."""
     mode = _OLD.get(name, name)
     if mode not in MODES:
         raise ValueError(f"there is no mode {name!r}; modes are {', '.join(MODES)}")
@@ -120,10 +120,10 @@ def canonical(name: str) -> Mode:
 
 
 def stricter(one: Mode, other: Mode) -> Mode:
-    """The one of two modes that lets less pass."""
+    """Return the stricter of two modes."""
     return one if _STRICTNESS.index(one) >= _STRICTNESS.index(other) else other
 
 
 def following(mode: Mode) -> Mode:
-    """The mode the key leads to; from one outside the cycle, `normal`."""
+    """Return the next mode in the cycle of the mode key; `normal` for a mode outside the cycle."""
     return CYCLE[(CYCLE.index(mode) + 1) % len(CYCLE)] if mode in CYCLE else "normal"

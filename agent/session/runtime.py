@@ -385,7 +385,7 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
-    """The hooks of the person and of plugins, and what to say of those nobody agreed to."""
+    """Return the hooks of the person and of plugins, and notices about hooks without consent."""
     agreed = (
         await asyncio.to_thread(HookConsent(base.home.hooks).agreed_digests) if base.hooks else frozenset()
     )

@@ -28,7 +28,7 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class SettingsDocument:
-    """What a settings file says. `keys` and `values` tell where each entry's key and value stand."""
+    """The data of a settings file. `keys` and `values` hold the places of each entry's key and value."""
 
     data: dict[str, Any] = field(default_factory=dict)
     keys: dict[Path, SettingPlace] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class SettingsDocument:
 
 
 class UnusableError(Exception):
-    """A file, or one value of it, cannot be used. `message` has no file name; `place` may be unknown."""
+    """A file, or one of its values, cannot be used. `message` has no file name; `place` may be unknown."""
 
     def __init__(self, message: str, place: SettingPlace | None = None) -> None:
         super().__init__(message)
@@ -61,7 +61,7 @@ def parse(content: bytes, origin: str) -> SettingsDocument:
 
 
 def decode(content: bytes) -> str:
-    """Bytes of a settings file as text, without a byte-order mark. Raises `UnusableError`."""
+    """Return the bytes of a settings file as text, without a byte-order mark. Raises `UnusableError`."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -79,7 +79,7 @@ def _place_after(text: str) -> SettingPlace:
 
 
 def _compose(text: str) -> Node | None:
-    """The node tree of the only document in `text`; None when it is empty. Raises `UnusableError`."""
+    """Return the node tree of the only document in `text`, None when it is empty. Raises `UnusableError`."""
     from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
     try:
@@ -90,7 +90,7 @@ def _compose(text: str) -> Node | None:
 
 
 class _Builder:
-    """Turns a node tree into data. One use only."""
+    """Turns a node tree into data. For one use only."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -114,7 +114,7 @@ class _Builder:
         return SettingsDocument(data, self._keys, self._values, tuple(self._problems))
 
     def _value(self, node: Node, path: Path) -> Any:
-        """The data of one node; `UnusableError` when it has none."""
+        """Return the data of one node. Raises `UnusableError` when it has none."""
         from tools.kit.yaml_text import MappingNode, ScalarNode
 
         self._count(node)
@@ -144,7 +144,7 @@ class _Builder:
     def _entry(
         self, key_node: Node, value_node: Node, path: Path, data: dict[str, Any], own: set[str]
     ) -> None:
-        """Read one `key: value` into `data`. `own` holds the keys this mapping gave before."""
+        """Read one `key: value` into `data`. `own` holds the earlier keys of this mapping."""
         from tools.kit.yaml_text import ScalarNode
 
         if not isinstance(key_node, ScalarNode):
@@ -166,7 +166,7 @@ class _Builder:
             self._report(f"`{short_text(dotted_key(entry))}` {refused.message}", refused.place, entry)
 
     def _merge_sources(self, source: Node, path: Path) -> dict[str, Any]:
-        """What YAML's `<<` brings in; of several mappings the first one that has a key wins."""
+        """Return the entries that YAML's `<<` adds; of several mappings the first with a key wins."""
         from tools.kit.yaml_text import MappingNode, SequenceNode
 
         sources = source.value if isinstance(source, SequenceNode) else [source]
@@ -187,7 +187,7 @@ class _Builder:
 
     @contextmanager
     def _inside(self, node: Node) -> Iterator[None]:
-        """Notes that `node` is being read, to find aliases that lead back into it."""
+        """Mark `node` as being read, to find aliases that lead back into it."""
         if id(node) in self._open:
             raise UnusableError("an alias contains itself here.", _place(node))
         self._open.add(id(node))
@@ -201,7 +201,7 @@ class _Builder:
 
 
 class _UnusableValueError(UnusableError):
-    """One value is unusable; the rest of the file is fine."""
+    """One value is unusable; the rest of the file is valid."""
 
 
 def _place(node: Node) -> SettingPlace:
@@ -216,7 +216,7 @@ def _check_tag(node: Node, kind: str) -> None:
 
 
 def _scalar(node: ScalarNode) -> Any:
-    """Text, number, true, false or None. A date stays text, since no setting is a date."""
+    """Return text, number, true, false or None. A date remains text, since no setting is a date."""
     from yaml.constructor import SafeConstructor
 
     kind = node.tag.removeprefix(_TAG)

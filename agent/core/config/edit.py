@@ -1,6 +1,6 @@
-"""Changing one setting in `config.yaml` and nothing else: comments, order and layout stay.
+"""Changing one setting in `config.yaml` and nothing else: comments, order and layout are preserved.
 
-The edit is a small piece of text at a known place. Its result is read again and must differ in exactly the
+The edit is a small piece of text at a known place. The result is parsed again and must differ in exactly the
 one setting; otherwise nothing is written and the person is told which lines to add by hand.
 """
 
@@ -27,12 +27,12 @@ _WIDE = 1_000_000
 
 
 def set_setting(home: Home, key: str, text: str) -> Any:
-    """Set the dotted `key` in `config.yaml` to what `text` means for it, and return that value.
+    """Set the dotted `key` in `config.yaml` to the value of `text`, and return that value.
 
-    `null` unsets a key that cannot be nothing, so that its default holds.
+    `null` unsets a key that cannot be null, so that its default applies.
 
-    Raises `ConfigError` when the key is unknown, the value is not allowed, or the file
-    cannot be changed safely; the file is untouched then.
+    Raises `ConfigError` when the key is unknown, the value is not allowed, or the file cannot be changed
+    safely; then the file is unchanged.
     """
     path = _setting(key)
     field = setting_names.field_at(path)
@@ -49,7 +49,7 @@ def set_setting(home: Home, key: str, text: str) -> Any:
 
 
 def setting_value(key: str, text: str) -> Any:
-    """What `text` means for the dotted `key`; nothing is written.
+    """Return the value of `text` for the dotted `key`; nothing is written.
 
     Raises `ConfigError` when the key is unknown or the value is not allowed.
     """
@@ -57,9 +57,9 @@ def setting_value(key: str, text: str) -> Any:
 
 
 def unset_setting(home: Home, key: str) -> bool:
-    """Take the dotted `key` out of `config.yaml`, so that its default holds. False when it was not there.
+    """Remove the dotted `key` from `config.yaml`, so that its default applies. False when it was not there.
 
-    Raises `ConfigError` as `set_setting` does; the file is untouched then.
+    Raises `ConfigError` as `set_setting` does; then the file is unchanged.
     """
     path = _setting(key)
     before = _read(home)
@@ -70,9 +70,9 @@ def unset_setting(home: Home, key: str) -> bool:
 
 
 def put_entry(home: Home, path: Path, value: Mapping[str, Any]) -> None:
-    """Put a whole entry, such as a server, at `path` of `config.yaml`.
+    """Set a whole entry, such as a server, at `path` of `config.yaml`.
 
-    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; it is untouched then.
+    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; then it is unchanged.
     """
     before = _read(home)
     _require_allowed(parse(before or b"", home.config.name), path, dict(value))
@@ -80,7 +80,7 @@ def put_entry(home: Home, path: Path, value: Mapping[str, Any]) -> None:
 
 
 def drop_entry(home: Home, path: Path) -> bool:
-    """Take the entry at `path` out of `config.yaml`; False when it was not there. Raises as `put_entry`."""
+    """Remove the entry at `path` from `config.yaml`; False when it was not there. Raises as `put_entry`."""
     before = _read(home)
     if not before or not _holds(parse(before, home.config.name).data, path):
         return False
@@ -106,7 +106,7 @@ def _write(home: Home, before: bytes | None, after: bytes) -> None:
 
 
 def set_value(content: bytes, path: Path, value: Any) -> bytes:
-    """`content` with one setting changed. Raises `ConfigError` when that cannot be done safely."""
+    """Return `content` with one setting changed. Raises `ConfigError` if that cannot be done safely."""
     from tools.kit.yaml_text import YamlError
 
     before = _sound(content)
@@ -128,7 +128,7 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
 
 
 def unset_value(content: bytes, path: Path) -> bytes:
-    """`content` without one setting. Raises `ConfigError` when that cannot be done safely."""
+    """Return `content` without one setting. Raises `ConfigError` if that cannot be done safely."""
     from tools.kit.yaml_text import YamlError
 
     before = _sound(content)
@@ -148,7 +148,7 @@ def unset_value(content: bytes, path: Path) -> bytes:
 
 
 def _sound(content: bytes) -> SettingsDocument:
-    """The file as read. Raises `ConfigError` when it is broken as a whole."""
+    """Return the parsed file. Raises `ConfigError` when it is broken as a whole."""
     before = parse(content, "config.yaml")
     broken = [problem for problem in before.problems if not problem.key]
     if broken:
@@ -157,13 +157,13 @@ def _sound(content: bytes) -> SettingsDocument:
 
 
 def _encode(text: str, original: bytes) -> bytes:
-    """`text` as bytes, with the mark at the start that the file had before."""
+    """Return `text` as bytes, with a byte-order mark if the original file had one."""
     mark = b"\xef\xbb\xbf" if original.startswith(b"\xef\xbb\xbf") else b""
     return mark + text.encode()
 
 
 class _CannotEditError(Exception):
-    """The editor does not know the layout at this place."""
+    """The editor does not support the layout at this place."""
 
 
 def _setting(key: str) -> Path:
@@ -181,7 +181,7 @@ def _members(key: str, section: type[SettingsSection]) -> str:
 
 
 def _value(path: Path, text: str) -> Any:
-    """What `text`, typed in a shell, means for the setting at `path`; validation has the last word."""
+    """Return the value of `text`, typed in a shell, for the setting at `path`; validation follows later."""
     annotation = setting_names.type_at(path)
     if annotation is str:
         return text
@@ -203,7 +203,7 @@ def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None
 
 
 def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """A copy of `data` with `value` at `path`; what stands in the way of a section is replaced."""
+    """Return a copy of `data` with `value` at `path`; values where a section is needed are replaced."""
     result = copy.deepcopy(data)
     inner = result
     for part in path[:-1]:
@@ -215,7 +215,7 @@ def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
 
 
 def _without(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    """A copy of `data` without what stands at `path`."""
+    """Return a copy of `data` without the value at `path`."""
     result = copy.deepcopy(data)
     del lookup(result, path[:-1])[path[-1]]
     return result
@@ -230,13 +230,13 @@ def _holds(data: dict[str, Any], path: Path) -> bool:
 
 
 def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
-    """A copy without sections that hold nothing."""
+    """Return a copy without empty sections."""
     pruned = {key: _without_empty(value) if isinstance(value, dict) else value for key, value in data.items()}
     return {key: value for key, value in pruned.items() if value not in (None, {})}
 
 
 def _remove_entry(text: str, path: Path, data: dict[str, Any]) -> str:
-    """`text` without the lines of `path`. Raises `_CannotEditError`."""
+    """Return `text` without the lines of `path`. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, compose_exact
 
     node = compose_exact(text)
@@ -267,7 +267,7 @@ def _remove_entry(text: str, path: Path, data: dict[str, Any]) -> str:
 
 
 def _set_entry(text: str, path: Path, value: Any) -> str:
-    """`text` with the piece for `path` replaced or inserted. Raises `_CannotEditError`."""
+    """Return `text` with the piece for `path` replaced or inserted. Raises `_CannotEditError`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, compose_exact
 
     root = compose_exact(text)
@@ -307,7 +307,7 @@ def _insert(text: str, node: MappingNode, path: Path, value: Any, flow: bool, ne
 def _open_section(
     text: str, key: Node, node: ScalarNode, path: Path, value: Any, flow: bool, newline: str
 ) -> str:
-    """Give a section without content (`terminal:`) its first entry."""
+    """Add the first entry to a section without content (`terminal:`)."""
     start, end = node.start_mark.index, node.end_mark.index
     if node.tag != "tag:yaml.org,2002:null":
         raise _CannotEditError
@@ -320,7 +320,7 @@ def _open_section(
 
 
 def _replace(text: str, node: Node, value: Any, newline: str) -> str:
-    """Put `value` where `node` stands."""
+    """Replace the text of `node` with `value`."""
     from tools.kit.yaml_text import MappingNode, ScalarNode, SequenceNode
 
     start, end = node.start_mark.index, _end(node)
@@ -341,7 +341,7 @@ def _replace(text: str, node: Node, value: Any, newline: str) -> str:
 
 
 def _end(node: Node) -> int:
-    """Index behind the last character of `node`. Block collections end with their last entry."""
+    """Return the index after the last character of `node`. Block collections end with their last entry."""
     from tools.kit.yaml_text import CollectionNode, MappingNode
 
     if isinstance(node, CollectionNode) and not node.flow_style and node.value:
@@ -359,7 +359,7 @@ def _insert_lines(text: str, at: int, lines: list[str], newline: str) -> str:
 
 
 def _block(path: Path, value: Any, indent: int) -> list[str]:
-    """The lines of a nested entry: `terminal:` and below it `  timeout: 60`."""
+    """Return the lines of a nested entry: `terminal:` and below it ` timeout: 60`."""
     lines = [f"{' ' * (indent + 2 * depth)}{_flow(part)}:" for depth, part in enumerate(path)]
     lines[-1] += f" {_flow(value)}"
     return lines
@@ -373,7 +373,7 @@ def _flow_nested(path: Path, value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
-    """`value` on one line, quoted where YAML would read it as something else."""
+    """Return `value` on one line, quoted if YAML would read it as something else."""
     from tools.kit.yaml_text import dump_scalar
 
     return dump_scalar(value, default_flow_style=True, allow_unicode=True, width=_WIDE, sort_keys=False)

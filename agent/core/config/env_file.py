@@ -1,4 +1,4 @@
-"""Keeping a key in `~/.hermes/.env`, which only its owner may read."""
+"""Writing a key to `~/.hermes/.env`, which only its owner may read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:+=@~-]+")
 
 
 def keep_key(home: Home, variable: str, key: str) -> None:
-    """Write `variable=key` into the file, in the place of an earlier line; all other lines stay.
+    """Write `variable=key` into the file, in place of an earlier line; all other lines are unchanged.
 
     Raises `ConfigError` naming cause and fix; the key is never part of it.
     """
@@ -41,7 +41,7 @@ def keep_key(home: Home, variable: str, key: str) -> None:
 
 
 def _with_line(before: bytes, variable: str, line: bytes) -> bytes:
-    """The file with the line that sets `variable` replaced and later ones gone, or the line added. Pure."""
+    """Return the file with the line of `variable` replaced (later ones removed) or added. Pure."""
     own = re.compile(rb"\s*(?:export\s+)?" + variable.encode() + rb"\s*=")
     lines: list[bytes] = []
     is_kept = False

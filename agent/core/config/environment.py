@@ -24,21 +24,21 @@ ENV_FILE = ".env"
 
 
 def environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables Hermes sees: those of `environ`, and those of `~/.hermes/.env` it does not set.
+    """Return the variables that Hermes sees: `environ`, and entries of `~/.hermes/.env` that it does not set.
 
-    Nothing is expanded in the file. A file that cannot be read adds nothing; `env_file_problems` tells why.
+    Nothing is expanded in the file. An unreadable file adds nothing; `env_file_problems` gives the reason.
     """
     found, _ = _env_file(home)
     return {**found, **environ}
 
 
 def env_file_problems(home: Home) -> tuple[SettingProblem, ...]:
-    """What is wrong with `~/.hermes/.env`. No value of it is ever part of a message."""
+    """Return the problems of `~/.hermes/.env`. No message ever contains a value of it."""
     return tuple(_env_file(home)[1])
 
 
 def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
-    """The settings that variables override, one layer for each, so that each names its own origin."""
+    """Return the settings that variables override, one layer each, so that each names its own origin."""
     layers: list[SettingsLayer] = []
     for variable, path in OVERRIDES.items():
         text = environ.get(variable, "")
@@ -51,7 +51,7 @@ def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
 
 
 def _convert(text: str, path: Path) -> Any:
-    """`text` as a number where the setting takes one; other text is left for validation to refuse."""
+    """Return `text` as a number if the setting takes one; invalid text is left for validation to refuse."""
     from agent.core.config import setting_names
 
     if setting_names.type_at(path) is int:
@@ -92,7 +92,7 @@ def _env_file(home: Home) -> tuple[dict[str, str], list[SettingProblem]]:
 
 
 def _open_to_others(home: Home) -> str:
-    """The permissions of the file when someone else may use it, as `mode 0644`; otherwise empty."""
+    """Return the file's permissions as `mode 0644` if other users have access; otherwise empty."""
     try:
         mode = home.env.stat().st_mode & 0o777
     except OSError:

@@ -1,4 +1,4 @@
-"""Declared hooks: the command, the event it gets, and the calls it is meant for. Pure."""
+"""Declared hooks: the command, its event, and the calls it applies to. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HookError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class HookAnswer:
-    """What one or several hooks said."""
+    """The answer of one or several hooks."""
 
     decision: HookDecision = "allow"
     reason: str = ""
@@ -36,7 +36,7 @@ class HookAnswer:
 
 
 def parse_answer(output: bytes) -> HookAnswer:
-    """The answer on the standard output of a hook. Raises `HookError` for anything else."""
+    """Parse the answer on the standard output of a hook. Raises `HookError` for anything else."""
     text = output.decode("utf-8", "replace").strip()
     if not text:
         return HookAnswer()
@@ -50,7 +50,7 @@ def parse_answer(output: bytes) -> HookAnswer:
 
 
 def answer_of(data: Any) -> HookAnswer:
-    """The answer that data stands for. Raises `HookError` for anything else."""
+    """Return the answer in parsed data. Raises `HookError` for anything else."""
     if not isinstance(data, dict):
         raise HookError("its answer is no object")
     decision = data.get("decision", "allow")
@@ -67,7 +67,7 @@ def answer_of(data: Any) -> HookAnswer:
 
 
 def combine(first: HookAnswer, second: HookAnswer) -> HookAnswer:
-    """Both together: the stricter decision with its reason, the later arguments and result."""
+    """Combine two answers: the stricter decision with its reason, the later arguments and result."""
     stricter = second if _STRICTNESS[second.decision] > _STRICTNESS[first.decision] else first
     return HookAnswer(
         stricter.decision,
@@ -99,7 +99,7 @@ HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
 
 @dataclass(frozen=True, slots=True)
 class Hook:
-    """One command that gets one kind of event."""
+    """One command that receives one kind of event."""
 
     event: HookEvent
     command: str
@@ -115,32 +115,32 @@ class Hook:
 
     @property
     def title(self) -> str:
-        """What a person knows it by."""
+        """The name for display."""
         return self.command
 
     @property
     def digest(self) -> str:
-        """What consent is bound to: everything that decides what is run, and when."""
+        """The digest to which consent is bound: of everything that decides what is run, and when."""
         parts = [self.event, self.command, self.match, f"{self.timeout:g}", str(self.required)]
         parts += [self.project] if self.project else []
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def hears_of(self, tool: str) -> bool:
-        """Whether it is meant for calls of a tool; every hook gets events without one."""
+        """Return whether the hook applies to calls of a tool; events without a tool go to every hook."""
         if not tool:
             return True
         return any(fnmatchcase(tool, pattern.strip()) for pattern in self.match.split("|"))
 
 
 class OtherHook(Protocol):
-    """A hook that is not one of the person's own commands, such as one of a plugin."""
+    """A hook that is not one of the person's own commands, such as a plugin's."""
 
     @property
     def event(self) -> HookEvent: ...
 
     @property
     def title(self) -> str:
-        """What a person knows it by."""
+        """The name for display."""
         ...
 
     @property
@@ -148,13 +148,13 @@ class OtherHook(Protocol):
 
     @property
     def digest(self) -> str:
-        """What tells it apart from others."""
+        """The digest that identifies the hook."""
         ...
 
     def hears_of(self, tool: str) -> bool: ...
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
-        """What it says of an event. Raises `HookError`."""
+        """Return the hook's answer to an event. Raises `HookError`."""
         ...
 
 
@@ -162,7 +162,7 @@ AnyHook = Hook | OtherHook
 
 
 def by_event(hooks: Sequence[AnyHook]) -> Mapping[HookEvent, tuple[AnyHook, ...]]:
-    """Hooks by what they hear of, in the order of the settings."""
+    """Return the hooks by event, in the order of the settings."""
     found: dict[HookEvent, tuple[AnyHook, ...]] = {}
     for hook in hooks:
         found[hook.event] = (*found.get(hook.event, ()), hook)

@@ -1,4 +1,4 @@
-"""The values that are secret in this home: masked by exact comparison wherever text leaves the session."""
+"""The secret values of this home, masked by exact comparison in all text that leaves the session."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def known_secrets(
     keys: Mapping[str, str] | None = None,
     headers: Iterable[Mapping[str, str]] = (),
 ) -> dict[str, str]:
-    """Values to mask, by name: variables that look secret, the keys of providers, and secret headers.
+    """Return the values to mask, by name: secret-looking variables, provider keys, and secret headers.
 
-    `environ` holds the variables Hermes sees, those of `~/.hermes/.env` included. `keys` are
-    secret whatever their variables are called.
+    `environ` holds the variables Hermes sees, including `~/.hermes/.env`. `keys` are secret whatever their
+    variables are called.
     """
     found = secret_values(environ)
     found |= {name: key for name, key in (keys or {}).items() if len(key) >= SHORTEST}
@@ -34,7 +34,7 @@ def known_secrets(
 
 
 def secrets_of_home(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The same for programs without a session: from `environ` and `~/.hermes/.env`. Reads that file."""
+    """Return the values to mask without a session: from `environ` and `~/.hermes/.env`. Reads that file."""
     from agent.core.config.environment import environment
 
     try:

@@ -1,7 +1,6 @@
-"""Settings from several places, laid over each other and validated as one.
+"""Merging of settings from several layers, and their validation as a whole.
 
-A wrong entry is taken out of the layer it stands in, so the layer below shows through,
-and everything else still counts.
+A wrong entry is removed from its layer, so that the layer below applies; everything else remains in force.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MAX_PROBLEMS = 50
 
 @dataclass(frozen=True, slots=True)
 class SettingsLayer:
-    """Settings from one place: a file, or the environment. Later layers win."""
+    """Settings from one source: a file, or the environment. Later layers win."""
 
     origin: str
     document: SettingsDocument = field(default_factory=SettingsDocument)
@@ -33,7 +32,7 @@ class SettingsLayer:
 
 @dataclass(frozen=True, slots=True)
 class SettingSource:
-    """Where the value of a setting comes from. `place` is None for the environment."""
+    """The source of a setting's value. `place` is None for the environment."""
 
     origin: str
     place: SettingPlace | None = None
@@ -44,7 +43,7 @@ class SettingSource:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The outcome of `settle`. `sources` holds only settings that some layer gives."""
+    """The result of `settle`. `sources` holds only settings that some layer sets."""
 
     settings: Settings
     problems: tuple[SettingProblem, ...]
@@ -52,7 +51,7 @@ class Settled:
 
 
 def settle(layers: Sequence[SettingsLayer]) -> Settled:
-    """Lay `layers` over each other and validate. Never raises: what is wrong is left out and told."""
+    """Merge `layers` and validate the result. Never raises: wrong entries are left out and reported."""
     from pydantic import ValidationError
 
     trees = [_without_empty_sections(layer.document.data, Settings) for layer in layers]
@@ -82,7 +81,7 @@ def settle(layers: Sequence[SettingsLayer]) -> Settled:
 
 
 def leaves(data: Mapping[str, Any], prefix: Path = ()) -> list[Path]:
-    """The paths of all values that are not sections, in order; empty sections have none."""
+    """Return the paths of all values that are not sections, in order; empty sections have none."""
     found: list[Path] = []
     for key, value in data.items():
         path = (*prefix, key)
@@ -91,7 +90,7 @@ def leaves(data: Mapping[str, Any], prefix: Path = ()) -> list[Path]:
 
 
 def lookup(data: Any, path: Path) -> Any:
-    """The value at `path`. Raises `KeyError` when there is none."""
+    """Return the value at `path`. Raises `KeyError` when there is none."""
     for part in path:
         if not isinstance(data, dict) or part not in data:
             raise KeyError(dotted_key(path))
@@ -108,7 +107,7 @@ def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_empty_sections(data: dict[str, Any], annotation: Any) -> dict[str, Any]:
-    """A copy in which sections that hold nothing (`terminal:` with all lines commented out) are gone."""
+    """Return a copy without empty sections (`terminal:` with all lines commented out)."""
     kept: dict[str, Any] = {}
     section, entry = setting_names.section_of(annotation), setting_names.entry_of(annotation)
     for key, value in data.items():
@@ -128,7 +127,7 @@ def _reject(
     trees: list[dict[str, Any]],
     problems: list[SettingProblem],
 ) -> None:
-    """Take what `detail` complains about out of the topmost layer that says it, and tell why."""
+    """Remove the entry that `detail` reports from the topmost layer with it, and add a problem."""
     path = _entry_of(detail["loc"])
     missing = detail["type"] == "missing"
     culprit = path[:-1] if missing else path
@@ -153,14 +152,14 @@ def _reject(
 
 
 def _strictest(path: Path) -> str | None:
-    """What a security setting is when it is not understood; None for any other setting."""
+    """Return the value of a security setting that is not understood; None for any other setting."""
     field = setting_names.field_at(path)
     extra = getattr(field, "json_schema_extra", None)
     return extra.get(STRICTEST) if isinstance(extra, dict) else None
 
 
 def _entry_of(location: tuple[int | str, ...]) -> Path:
-    """The setting an error is about: a wrong item condemns its whole list."""
+    """Return the setting an error is about: a wrong item invalidates its whole list."""
     path: Path = ()
     for part in location:
         if isinstance(part, int) or part == "[key]":
@@ -200,7 +199,7 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
 
 
 def _value_words(value: Any) -> str:
-    """What was given, in words."""
+    """Return the given value in words."""
     if value is None:
         return "empty"
     if isinstance(value, bool):
@@ -211,7 +210,7 @@ def _value_words(value: Any) -> str:
 
 
 def _cap_problems(problems: list[SettingProblem]) -> list[SettingProblem]:
-    """The first problems by layer and line; the rest becomes a number."""
+    """Return the first problems by layer and line, and the number of the rest."""
     if len(problems) <= MAX_PROBLEMS:
         return problems
     more = len(problems) - MAX_PROBLEMS

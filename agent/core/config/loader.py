@@ -1,8 +1,8 @@
-"""The settings of a session, from all places they can come from.
+"""The settings of a session, from all their sources.
 
-Later ones win: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a
-trusted project, the environment, what the surface chose for this session. A broken place never
-stops the program: what is wrong is left out and told, the file is never touched.
+Later sources win: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a trusted project, the
+environment, choices of the surface for this session. A broken source never stops the program: wrong entries
+are left out and reported, the file is never changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROJECT_FILE = ".hermes/config.yaml"
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """Settings, and everything worth telling about them."""
+    """Settings, and the notices about them."""
 
     settings: Settings
     problems: tuple[SettingProblem, ...] = ()
@@ -44,7 +44,7 @@ class LoadedSettings:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """All declared hooks, those of the person first."""
+        """Return all declared hooks, the person's first."""
         return (*hooks_of(self.settings), *self.project_hooks)
 
 
@@ -56,10 +56,10 @@ def load(
     thorough: bool = False,
     chosen: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
-    """Read all settings. Never raises for anything a file or a variable holds.
+    """Read all settings. Never raises for the contents of a file or a variable.
 
-    `chosen` are settings of this session alone, by section. Without `workspace` no project settings are
-    looked for. `thorough` also reports wrong entries that do no harm because something else overrides them.
+    `chosen` are settings of this session alone, by section. Without `workspace` no project settings are read.
+    `thorough` also reports wrong entries that are harmless because something else overrides them.
     """
     variables = environment(home, environ)
     layers = [_user_layer(home)]
@@ -101,7 +101,7 @@ def _project_layer(
 ) -> tuple[
     Literal["none", "trusted", "untrusted"], SettingsLayer, tuple[Hook, ...], tuple[SettingProblem, ...]
 ]:
-    """Whether a project brings settings, those it may bring, its hooks, and what is wrong with these."""
+    """Return the state of a project's settings, the permitted ones, its hooks, and their problems."""
     nothing = SettingsLayer(PROJECT_FILE)
     try:
         project = trust.read_project(home, workspace)
@@ -123,7 +123,7 @@ def _project_layer(
 
 
 def _in_order(problems: list[SettingProblem], layers: list[SettingsLayer]) -> tuple[SettingProblem, ...]:
-    """Each problem once, by file in the order they are read, and by line within a file."""
+    """Return each problem once, by file in reading order, and by line within a file."""
     rank = {layer.origin: index for index, layer in enumerate(layers)}
     once = dict.fromkeys(problems)
     return tuple(sorted(once, key=lambda p: (rank.get(p.origin, len(rank)), p.place or (1 << 30, 0))))

@@ -1,4 +1,4 @@
-"""A problem of a setting, and where it stands."""
+"""A problem of a setting, and its place."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Path = tuple[str | int, ...]
 
 
 class SettingPlace(NamedTuple):
-    """A spot in a text file; both numbers count from 1."""
+    """A position in a text file; both numbers count from 1."""
 
     line: int
     column: int
@@ -18,10 +18,10 @@ class SettingPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SettingProblem:
-    """One thing wrong with the settings. `str()` is a sentence for a person.
+    """One problem of the settings. `str()` is a sentence for a person.
 
-    `origin` is the file's short name or the environment variable; `key` is dotted
-    and empty when the file as a whole is meant.
+    `origin` is the file's short name or the environment variable; `key` is dotted and empty when the problem
+    is about the whole file.
     """
 
     origin: str
@@ -35,12 +35,12 @@ class SettingProblem:
 
 
 def dotted_key(path: Path) -> str:
-    """The key of `path` as a person writes it."""
+    """Return the dotted key of `path`."""
     return ".".join(str(part) for part in path)
 
 
 def short_text(value: object, limit: int = 60) -> str:
-    """`value` as one short line of printable characters, to be quoted in a message."""
+    """Return `value` as one short line of printable characters, to be quoted in a message."""
     text = value if isinstance(value, str) else repr(value)
     line = "".join(char if char.isprintable() else "�" for char in text[: limit + 1])
     return line if len(text) <= limit else line[:limit] + "…"

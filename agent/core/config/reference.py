@@ -1,4 +1,4 @@
-"""The reference of all settings, made from the schema. A test keeps docs/settings.md in step with it."""
+"""The reference of all settings, generated from the schema. A test compares docs/settings.md with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ END = "<!-- settings end -->"
 
 
 def table() -> str:
-    """Every setting as a row of a markdown table: key, what it takes, default, meaning."""
+    """Return every setting as a row of a Markdown table: key, accepted values, default, meaning."""
     rows = [
         (key, (setting_names.takes(field), default(field), field.description or ""))
         for key, field in setting_names.settings()
@@ -36,18 +36,18 @@ def table() -> str:
 
 
 def _for_all_messengers(key: str) -> str:
-    """`gateways.MESSENGER.home` for `gateways.telegram.home`; other keys as they are."""
+    """Return `gateways.MESSENGER.home` for `gateways.telegram.home`; other keys unchanged."""
     return re.sub(r"^gateways\.\w+", "gateways.MESSENGER", key)
 
 
 def overrides() -> str:
-    """The variables that override settings, as a markdown table."""
+    """Return the variables that override settings, as a Markdown table."""
     rows = [f"| `{variable}` | `{dotted_key(path)}` |" for variable, path in OVERRIDES.items()]
     return "\n".join(["| Variable | Overrides |", "| --- | --- |", *rows])
 
 
 def default(field: FieldInfo) -> str:
-    """The default of a setting as it would be written, or `required`."""
+    """Return the default of a setting as written in a file, or `required`."""
     if field.default is PydanticUndefined:
         return "required"
     if field.default in (None, "", [], {}):
@@ -56,11 +56,11 @@ def default(field: FieldInfo) -> str:
 
 
 def block() -> str:
-    """What stands between the two marks in docs/settings.md, marks included."""
+    """Return the text between the two marks in docs/settings.md, marks included."""
     return f"{BEGIN}\n{table()}\n\n{overrides()}\n{END}"
 
 
 def renew(text: str) -> str:
-    """`text` of that page with its block made again. Raises `ValueError` when the marks are missing."""
+    """Return the page `text` with its block generated again. Raises `ValueError` without the marks."""
     start, end = text.index(BEGIN), text.index(END) + len(END)
     return text[:start] + block() + text[end:]

@@ -1,4 +1,4 @@
-"""The shape of `config.yaml`. Unknown keys are errors; every key has a default.
+"""The schema of `config.yaml`. Unknown keys are errors; every key has a default.
 
 Field descriptions are the help texts of `hermes config`.
 """
@@ -53,7 +53,7 @@ class ModelSettings(SettingsSection):
     @field_validator("thinking", mode="before")
     @classmethod
     def _level(cls, value: object) -> object:
-        """YAML reads a bare `off` as false; a budget is at least one token."""
+        """Turn `false`, as YAML reads a bare `off`, back into a level; a budget is at least one token."""
         if value is False:
             return "off"
         is_budget = isinstance(value, int) and not isinstance(value, bool) and value >= 1
@@ -82,7 +82,7 @@ KeyVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 def _model_address(text: str) -> str:
-    """The address of an API as it is written; a variable `${NAME}` may stand in it."""
+    """Return the address of an API unchanged if it is valid; it may contain a variable `${NAME}`."""
     parts = urlsplit(re.sub(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}", "x", text))
     is_open = text.startswith("${")
     if not is_open and (parts.scheme not in ("http", "https") or not parts.hostname or " " in text):
@@ -521,7 +521,7 @@ class Settings(SettingsSection):
 
 
 def hooks_of(settings: Settings, project: str = "") -> list[Hook]:
-    """All hooks of some settings, in their order; `project` is the folder that brings them. Pure."""
+    """Return all hooks of some settings, in order; `project` is the folder they come from. Pure."""
     return [
         Hook(event, each.command, each.match, each.timeout, each.required, project)
         for event, given in settings.hooks.items()

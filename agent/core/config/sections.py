@@ -1,4 +1,4 @@
-"""Sections of the settings that stand for themselves; `schema` puts them together."""
+"""Sections of the settings that need no other section; `schema` combines them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SettingsSection(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _bare_words(cls, values: Any) -> Any:
-        """YAML reads a bare `on`, `yes`, `off` or `no` as true or false: take them for words again."""
+        """Turn booleans back into words: YAML reads a bare `on`, `yes`, `off` or `no` as true or false."""
         if not isinstance(values, dict) or not any(isinstance(each, bool) for each in values.values()):
             return values
         return {key: _word(cls.model_fields.get(key), value) for key, value in values.items()}
@@ -74,7 +74,7 @@ class DiagnosticsSettings(SettingsSection):
 
 
 class ForeignAgentSettings(SettingsSection):
-    """One of them."""
+    """One agent of another program."""
 
     command: str = Field(min_length=1, description="Command line of a program that speaks ACP.")
     env: dict[str, str] = Field({}, description="Variables for it.")
@@ -158,7 +158,7 @@ _URL = r"^(https?://[^\s]+)?$"
 
 
 class GatewaySettings(SettingsSection):
-    """What every platform has."""
+    """The settings common to all messenger platforms."""
 
     enabled: bool = Field(False, description="Whether `hermes serve` and `hermes gateway run` start it.")
     api_url: str = Field("", pattern=_URL, description="Base of the platform's API; empty = its own.")

@@ -1,7 +1,7 @@
-"""The names of all settings: which exist, what each takes, which one was meant.
+"""The names of all settings: existing keys, accepted values, and suggestions for unknown keys.
 
-A key is dotted (`terminal.timeout`). Names chosen by the user stand in the middle
-(`providers.NAME.models.MODEL.context_window`) and may hold dots themselves.
+A key is dotted (`terminal.timeout`). Names chosen by the user are in the middle
+(`providers.NAME.models.MODEL.context_window`) and may contain dots.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _LONGEST_NAME = 64
 
 
 def section_of(annotation: Any) -> type[SettingsSection] | None:
-    """The section class that `annotation` is, if it is one."""
+    """Return `annotation` if it is a section class, else None."""
     return annotation if isinstance(annotation, type) and issubclass(annotation, SettingsSection) else None
 
 
 def entry_of(annotation: Any) -> Any:
-    """What the values of a `dict[str, …]` annotation are; None when it is not a mapping."""
+    """Return the value type of a `dict[str, …]` annotation; None when it is not a mapping."""
     return get_args(annotation)[1] if get_origin(annotation) is dict else None
 
 
 def holds_keys(annotation: Any) -> bool:
-    """Whether more keys stand below: a section, or sections by name."""
+    """Return whether the annotation contains further keys: a section, or sections by name."""
     return section_of(annotation) is not None or section_of(entry_of(annotation)) is not None
 
 
 def field_at(path: Path) -> FieldInfo | None:
-    """The setting that `path` names. A section, a user-chosen name or an unknown path is None."""
+    """Return the setting at `path`. None for a section, a user-chosen name or an unknown path."""
     annotation: Any = Settings
     found: FieldInfo | None = None
     for part in path:
@@ -55,7 +55,7 @@ def field_at(path: Path) -> FieldInfo | None:
 
 
 def type_at(path: Path) -> Any:
-    """The annotation of whatever stands at `path`, section or setting; None when nothing can."""
+    """Return the annotation at `path`, of a section or setting; None for an invalid path."""
     annotation: Any = Settings
     for part in path:
         if section := section_of(annotation):
@@ -69,7 +69,7 @@ def type_at(path: Path) -> Any:
 
 
 def split(key: str) -> tuple[str, ...]:
-    """The path of a dotted key. Raises `ConfigError` with the nearest known key."""
+    """Return the path of a dotted key. Raises `ConfigError` with the nearest known key."""
     parts = tuple(key.split("."))
     path = _fit(parts, Settings)
     if path is None:
@@ -78,7 +78,7 @@ def split(key: str) -> tuple[str, ...]:
 
 
 def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
-    """`parts` regrouped so that they name something; names take as few dots as possible."""
+    """Regroup `parts` so that they name a setting; names contain as few dots as possible."""
     if not parts:
         return ()
     if section := section_of(annotation):
@@ -97,13 +97,13 @@ def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
 
 
 def hint(path: Path) -> str:
-    """The end of a sentence about the unknown `path`: the key that was probably meant, or a full stop."""
+    """Return the end of a sentence about the unknown `path`: the most similar key, or a full stop."""
     found = nearest(path)
     return f"; did you mean `{found}`?" if found else "."
 
 
 def nearest(path: Path) -> str | None:
-    """The known key most like the last part of `path`, dotted when it stands elsewhere."""
+    """Return the known key most similar to the last part of `path`, dotted if it is in another section."""
     if not path or len(str(path[-1])) > _LONGEST_NAME:
         return None
     for depth in range(len(path) - 1, -1, -1):
@@ -123,7 +123,7 @@ def nearest(path: Path) -> str | None:
 
 
 def settings(section: type[SettingsSection] = Settings, prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
-    """Every setting as (dotted pattern, field), in the schema's order; user-chosen names are `NAME`."""
+    """Yield every setting as (dotted pattern, field), in schema order; user-chosen names are `NAME`."""
     for name, field in section.model_fields.items():
         key = prefix + name
         if inner := section_of(field.annotation):
@@ -135,12 +135,12 @@ def settings(section: type[SettingsSection] = Settings, prefix: str = "") -> Ite
 
 
 def takes_nothing(field: FieldInfo) -> bool:
-    """Whether `null` is a value of a setting."""
+    """Return whether a setting accepts `null`."""
     return NoneType in get_args(field.annotation)
 
 
 def takes(field: FieldInfo) -> str:
-    """What a setting takes, in words: `a whole number, at least 1`."""
+    """Return the accepted values of a setting in words: `a whole number, at least 1`."""
     if isinstance(field.json_schema_extra, dict) and isinstance(
         said := field.json_schema_extra.get("takes"), str
     ):
@@ -169,7 +169,7 @@ def _words(annotation: Any) -> str:
 
 
 def _limit(constraint: Any) -> str:
-    """One constraint of pydantic's metadata in words, empty for those that have none."""
+    """Return one constraint of pydantic's metadata in words; empty for unknown ones."""
     for name, words in (("ge", "at least"), ("gt", "above"), ("le", "at most"), ("lt", "below")):
         number = getattr(constraint, name, None)
         if number is not None:
@@ -178,10 +178,10 @@ def _limit(constraint: Any) -> str:
 
 
 def is_secret(path: Path) -> bool:
-    """Whether values at `path` are kept off the screen."""
+    """Return whether values at `path` are not shown on the screen."""
     return "headers" in path[:-1] or (bool(path) and path[-1] == "headers")
 
 
 def takes_list(annotation: Any) -> bool:
-    """Whether a setting of this type is a list."""
+    """Return whether a setting of this type is a list."""
     return get_origin(annotation) is list

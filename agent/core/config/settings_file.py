@@ -1,4 +1,4 @@
-"""Reading settings files that may be anything: folders, pipes, loops of links, far too large."""
+"""Reading of settings files that may be anything: folders, pipes, link loops, huge files."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class UnreadableSettingsError(ConfigError):
 
 
 def read_file(path: Path, *, follow: bool = True) -> bytes | None:
-    """The content of a regular file of at most `MAX_BYTES`, None when there is no such file.
+    """Return the content of a regular file of at most `MAX_BYTES`, None when there is no such file.
 
-    Never waits, whatever `path` is. `follow=False` refuses a link at the end of the
-    path. Raises `UnreadableSettingsError`.
+    Never waits, whatever `path` is. `follow=False` refuses a link at the end of the path. Raises
+    `UnreadableSettingsError`.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:

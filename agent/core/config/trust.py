@@ -1,7 +1,7 @@
-"""Settings that come with a project: read only after its folder is trusted, and never to loosen a guard.
+"""Project settings: read only after the folder is trusted, and never able to loosen a guard.
 
-Trust is bound to the content of every file under `.hermes` that would be read. When
-one of them changes, appears or disappears, the folder is untrusted again.
+Trust is bound to the content of every file under `.hermes` that would be read. When one of them changes,
+appears or disappears, the folder is untrusted again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ user."""
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """What a project brings, read once: what was hashed is what is used."""
+    """The settings files of a project, read once, so that the hashed contents are the ones used."""
 
     root: Path
     """The folder that holds `.hermes`, resolved."""
@@ -67,17 +67,17 @@ class ProjectSettings:
 
     @property
     def config(self) -> bytes | None:
-        """The bytes of the project's `config.yaml`, if it has one."""
+        """Return the bytes of the project's `config.yaml`, if it has one."""
         return self.contents.get("config.yaml")
 
     @property
     def permissions(self) -> bytes | None:
-        """The bytes of the project's `permissions.yaml`, if it has one."""
+        """Return the bytes of the project's `permissions.yaml`, if it has one."""
         return self.contents.get("permissions.yaml")
 
     @property
     def agents(self) -> dict[str, bytes]:
-        """The bytes of the project's agents, by file name."""
+        """Return the bytes of the project's agents, by file name."""
         begin = f"{AGENTS}/"
         return {
             name.removeprefix(begin): content
@@ -87,7 +87,7 @@ class ProjectSettings:
 
 
 def project_root(workspace: Path) -> Path:
-    """The folder whose `.hermes` counts: the root of the git tree around `workspace`, or `workspace`.
+    """Return the folder whose `.hermes` is used: the root of the git tree around `workspace`, or `workspace`.
 
     Looks for `.git` only; git is not run, since a repository could make it run programs.
     """
@@ -99,7 +99,7 @@ def project_root(workspace: Path) -> Path:
 
 
 def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
-    """What the project around `workspace` brings; None when it brings nothing.
+    """Read the settings of the project around `workspace`; None when it has none.
 
     Raises `UnreadableSettingsError` when a file cannot be read or lies outside the project.
     """
@@ -123,16 +123,16 @@ def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
 
 
 def watched_paths(root: Path) -> list[Path]:
-    """Everything whose change may end the trust in the project at `root`."""
+    """Return all paths whose change may end the trust in the project at `root`."""
     folder = root / FOLDER
     agents = folder / AGENTS
     return [*(folder / name for name in READ_FILES), agents, *(agents / name for name in _names(agents))]
 
 
 def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The `*.md` files of a folder by name, and those that are not read with the reason.
+    """Return the `*.md` files of a folder by name, and reasons for those that are not read.
 
-    `inside` is the folder that no link may lead out of, resolved.
+    `inside` is the resolved folder that no link may leave.
     """
     contents: dict[str, bytes] = {}
     refused: dict[str, str] = {}
@@ -146,7 +146,7 @@ def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str,
 
 
 def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
-    """The bytes of one agent, or why it is not read."""
+    """Return the bytes of one agent, or why it is not read."""
     target = Path(os.path.realpath(path))
     if not target.is_relative_to(inside):
         return b"", f"it leads out of {inside}; put a copy of the file there"
@@ -162,7 +162,7 @@ def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """The agents in a folder that are read, in order."""
+    """Return the names of the agents in a folder that are read, in order."""
     try:
         with os.scandir(folder) as found:
             names = (each.name for each in found if each.name.endswith(".md"))
@@ -179,12 +179,12 @@ def _digest(contents: dict[str, bytes]) -> str:
 
 
 def is_trusted(home: Home, project: ProjectSettings) -> bool:
-    """Whether exactly these contents were trusted. A trust file that cannot be believed trusts nothing."""
+    """Return whether exactly these contents were trusted. An unreliable trust file trusts nothing."""
     return trusted_digest(home, project.root) == project.digest
 
 
 def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str | None:
-    """The digest of what was trusted of the project at `root`."""
+    """Return the digest of the trusted contents of the project at `root`."""
     try:
         return digests(home)[kind].get(str(root))
     except UnreadableSettingsError:
@@ -192,17 +192,17 @@ def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str |
 
 
 def trust(home: Home, project: ProjectSettings) -> None:
-    """Remember that these contents may be used. Raises `ConfigError`."""
+    """Record that these contents may be used. Raises `ConfigError`."""
     trust_digest(home, project.root, project.digest)
 
 
 def trust_digest(home: Home, root: Path, digest: str, kind: TrustKind = "folders") -> None:
-    """Remember that what has this digest may be used. Raises `ConfigError`."""
+    """Record that contents with this digest may be used. Raises `ConfigError`."""
     _change(home, root, digest, (kind,))
 
 
 def untrust(home: Home, root: Path, kinds: Sequence[TrustKind] = _KINDS) -> bool:
-    """Forget the trust in the project at `root`; False when there was none. Raises `ConfigError`."""
+    """Remove the trust in the project at `root`; False when there was none. Raises `ConfigError`."""
     return _change(home, root, None, kinds)
 
 
@@ -226,7 +226,7 @@ def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKin
 
 
 def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
-    """Digests by folder. Raises `UnreadableSettingsError` when it is not this user's trust file."""
+    """Return the digests by folder. Raises `UnreadableSettingsError` if the trust file is not this user's."""
     content = settings_file.read_file(home.trust, follow=False)
     if content is None:
         return {kind: {} for kind in _KINDS}
@@ -245,9 +245,9 @@ def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
 
 
 def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
-    """The project's settings without those that only the user decides, each of which becomes a problem.
+    """Return the project's settings without those reserved to the user; each of these becomes a problem.
 
-    Hooks are read apart: each needs a yes of its own, and none takes the place of one of the person.
+    Hooks are read separately: each needs its own consent, and none replaces one of the person.
     """
     data: dict[str, Any] = {}
     problems = list(document.problems)
@@ -269,7 +269,7 @@ def _is_allowed(path: KeyPath) -> bool:
 
 
 def _names_weights(path: KeyPath, data: dict[str, Any]) -> bool:
-    """Whether a model is named by a file of weights, whose parser should not meet a stranger's file."""
+    """Return whether a setting names a file of model weights, as parsing an untrusted file is a risk."""
     value = lookup(data, path)
     names = value if isinstance(value, list) else [value]
     return path[:1] == ("model",) and any(str(name).strip().startswith("local:") for name in names)

@@ -1,8 +1,8 @@
-"""Tells addresses that may be reached: globally reachable ones, whatever form they are written in.
+"""Classification of addresses: only globally reachable ones are allowed, in whatever form they are written.
 
-The tables are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates).
-A form that carries an IPv4 address is judged by that address. Services that hand out the credentials
-of a cloud machine are refused wherever their address lies. Pure: nothing here resolves or connects.
+The tables are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates). A form
+that embeds an IPv4 address is judged by that address. Services that hand out the credentials of a cloud
+machine are refused wherever their address lies. Pure: nothing here resolves or connects.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
 
 
 def canonical(host: str) -> str:
-    """A host as it is compared: folded, in ASCII, without brackets and the dot of the root.
+    """Return a host in the form used for comparison: lower case, ASCII, without brackets and the root dot.
 
-    An address has its shortest form. Raises `ValueError` with a clause for what is neither a name nor
-    an address, and for numbers that programs read differently.
+    An address has its shortest form. Raises `ValueError` with a clause for a text that is neither a name nor
+    an address, and for numbers that programs interpret differently.
     """
     folded = _normalize_host(host)
     found = readings(folded)
@@ -77,10 +77,10 @@ def canonical(host: str) -> str:
 
 
 def readings(host: str) -> tuple[Address, ...]:
-    """Every address that some program reads in `host`; empty for a name.
+    """Return every address that some program reads in `host`; empty for a name.
 
-    Whole numbers, hexadecimal and octal parts, missing parts, full-width and circled digits count.
-    Raises `ValueError` with a clause where it ends in a number and is not an address.
+    Considers whole numbers, hexadecimal and octal parts, missing parts, full-width and circled digits. Raises
+    `ValueError` with a clause if it ends in a number and is not an address.
     """
     text = _normalize_host(host)
     if ":" in text:
@@ -100,7 +100,7 @@ def readings(host: str) -> tuple[Address, ...]:
 
 
 def refusal(address: Address) -> str | None:
-    """Why an address is not reached, as a clause; None for one that is globally reachable."""
+    """Return why an address is refused, as a clause; None for a globally reachable one."""
     if is_metadata(address):
         return "is the address of a service that hands out the credentials of this machine"
     if address.is_loopback or address.is_unspecified:
@@ -118,12 +118,12 @@ def refusal(address: Address) -> str | None:
 
 
 def is_metadata(address: Address) -> bool:
-    """Whether an address, or one it stands for, hands out the credentials of a cloud machine."""
+    """Return whether an address, or an embedded one, hands out the credentials of a cloud machine."""
     return any(each in _METADATA for each in (address, *embedded_ipv4(address)))
 
 
 def refusal_inside(address: Address) -> str | None:
-    """Why an address is not reached even where a person has named its host as one of their own networks."""
+    """Return why an address is refused even if a person named its host as part of their own networks."""
     plain = (address, *embedded_ipv4(address))
     if any(
         each.is_loopback or each.is_unspecified or each.is_link_local or each.is_multicast for each in plain
@@ -133,7 +133,7 @@ def refusal_inside(address: Address) -> str | None:
 
 
 def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
-    """The addresses of IPv4 that one of IPv6 stands for; empty for plain ones."""
+    """Return the IPv4 addresses embedded in an IPv6 address; empty without any."""
     if isinstance(address, IPv4Address):
         return ()
     number = int(address)
@@ -150,7 +150,7 @@ def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def refused_name(name: str) -> str | None:
-    """Why a name is not reached whatever it resolves to, as a clause; None for all others."""
+    """Return why a name is refused whatever it resolves to, as a clause; None for all others."""
     if name in _LOCAL_NAMES or name.endswith(".localhost"):
         return "is a name of this machine"
     if name in _METADATA_NAMES:
@@ -159,9 +159,9 @@ def refused_name(name: str) -> str | None:
 
 
 def refused_among(addresses: Iterable[Address], *, inside: bool = False) -> tuple[Address, str] | None:
-    """The first address that is refused, with the reason: one of several answers refuses the name.
+    """Return the first refused address with the reason: one refused answer refuses the whole name.
 
-    `inside` tells that a person has named the host as one of their own networks.
+    `inside` means that a person has named the host as part of their own networks.
     """
     judge = refusal_inside if inside else refusal
     return next(((each, why) for each in addresses if (why := judge(each)) is not None), None)
@@ -180,7 +180,7 @@ def _normalize_host(host: str) -> str:
 
 
 def _numbers(parts: list[str]) -> Iterator[IPv4Address]:
-    """What the parts mean with leading zeros as octal, and with leading zeros as nothing."""
+    """Yield the addresses of the parts, with leading zeros read as octal, and ignored."""
     for octal in (True, False):
         try:
             values = [_value(part, octal) for part in parts]

@@ -1,10 +1,10 @@
-"""The one door to the network for requests that tools make for the model.
+"""The only network access (the door) for requests that tools make for the model.
 
-http and https only; what is asked for is checked before the gate is asked, and the gate before a name is
-resolved; every address a name leads to is checked, and one of those is connected to; every redirect is a
-request of its own. Names and connections go through a `Network` (`agent.core.net.exchange`), so that a
-test, or anybody who wants to see what leaves, can replace it: `Door(network=…)`, or
-`agent.core.net.exchange.use_network(…)` around everything that opens a door.
+Supports http and https. The address is checked before the gate is asked, and the gate is asked before a name
+is resolved; every resolved address is checked, and one of them is connected to; every redirect is a separate
+request. Names and connections go through a `Network` (`agent.core.net.exchange`), so that tests and observers
+can replace it: `Door(network=…)`, or `agent.core.net.exchange.use_network(…)` around all code that opens a
+door.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _KEPT = "!$%&'()*+,-./:;=?@[]_~"
 
 
 class AddressError(ValueError):
-    """An address that is not asked for. The text is a sentence for person and model."""
+    """An address that is never requested. The text is a sentence for person and model."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebAddress:
-    """An http or https address in the form in which it is asked for."""
+    """An http or https address in the form in which it is requested."""
 
     scheme: str
     host: str
@@ -70,23 +70,23 @@ class WebAddress:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port, spelled one way."""
+        """Scheme, host and port in canonical form."""
         return f"{self.scheme}://{self.authority}"
 
     @property
     def authority(self) -> str:
-        """Host, and port where it is not the usual one."""
+        """The host, with the port if it is not the default one."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The whole address without its fragment, which never leaves."""
+        """The address without its fragment, which is never sent."""
         return f"{self.origin}{self.path}"
 
 
 def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
-    """Read an address, that of a link on the page `base` if one is given. Raises `AddressError`."""
+    """Parse an address, relative to the page `base` if one is given. Raises `AddressError`."""
     text = url.strip(" \t\r\n")
     if len(text) > LONGEST:
         raise AddressError(f"The address {address_text(text)} is longer than {LONGEST:,} characters.")
@@ -119,7 +119,7 @@ def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
 
 
 def refusal(found: WebAddress) -> str | None:
-    """Why a host is not reached whatever it resolves to, as a clause; None where resolving decides."""
+    """Return why a host is refused whatever it resolves to, as a clause; None if resolving decides."""
     if (why := refused_name(found.host)) is not None:
         return why
     refused = refused_among(readings(found.host))
@@ -127,7 +127,7 @@ def refusal(found: WebAddress) -> str | None:
 
 
 def is_refused(url: str) -> bool:
-    """Whether nothing is fetched from an address, as far as its spelling tells."""
+    """Return whether requests to an address are refused, judging by its spelling alone."""
     try:
         return refusal(web_address(url)) is not None
     except AddressError:
@@ -135,17 +135,17 @@ def is_refused(url: str) -> bool:
 
 
 def address_text(text: str) -> str:
-    """An address as a sentence quotes it."""
+    """Return an address shortened for a sentence."""
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text[:200])
     return f"{plain}…" if len(text) > 200 else plain
 
 
 class PackedError(ValueError):
-    """A body that cannot be unpacked. The text is a clause that follows the name of its host."""
+    """A body that cannot be decompressed. The text is a clause that follows the name of its host."""
 
 
 class Unpacker:
-    """Unpacks a body of one content encoding. `limit` are bytes of the unpacked body."""
+    """Decompresses a body of one content encoding. `limit` is the maximum decompressed size in bytes."""
 
     def __init__(self, encoding: str, limit: int) -> None:
         kinds = [
@@ -159,7 +159,7 @@ class Unpacker:
         self._engine = self._new() if self._kind else None
 
     def feed(self, data: bytes) -> bytes:
-        """What `data` stands for. Raises `PackedError`."""
+        """Return the decompressed bytes of `data`. Raises `PackedError`."""
         if self._engine is None:
             return self._count(data)
         found = bytearray()
@@ -183,7 +183,7 @@ class Unpacker:
         return bytes(found)
 
     def _bare(self, data: bytes, found: bytearray) -> bytes:
-        """Begin again without the header of zlib, which some servers leave out."""
+        """Decompress again without the zlib header, which some servers omit."""
         if self._kind != "deflate" or self._size or found:
             raise PackedError("sent an answer that cannot be unpacked") from None
         self._kind = "bare"
@@ -214,7 +214,7 @@ AGENT = "Mozilla/5.0 (compatible; hermes-tui)"
 
 
 class DoorError(HermesError):
-    """A request that brought nothing. The text is a sentence."""
+    """A failed request. The text is a sentence."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -225,7 +225,7 @@ class DoorError(HermesError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorLimits:
-    """What one request may take."""
+    """The size and time limits of one request."""
 
     size: int = 10_000_000
     """Bytes as they come in."""
@@ -238,7 +238,7 @@ class DoorLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoorRequest:
-    """What is asked for."""
+    """A request through the door."""
 
     url: str
     method: Literal["GET", "POST"] = "GET"
@@ -276,16 +276,16 @@ Opened = Callable[[str], bool]
 
 
 async def anybody(url: str, source: str) -> None:
-    """Where no gate has to be asked."""
+    """Permit the request, where no gate has to be asked."""
 
 
 def nothing_opened(url: str) -> bool:
-    """Where no rule opens anything."""
+    """Return False, where no rule opens any address."""
     return False
 
 
 class Door:
-    """Fetches, for one home. `network` None: the way out that `environ` names."""
+    """Fetches pages for one home. `network` None: the network that `environ` configures."""
 
     def __init__(
         self,
@@ -306,14 +306,14 @@ class Door:
         self._cache = cache
 
     def check(self, url: str, *, base: WebAddress | None = None) -> WebAddress:
-        """Read an address. Raises `DoorError` for one that is never requested, no matter who allows it."""
+        """Parse an address. Raises `DoorError` for an address that is refused even with permission."""
         found = self._read(url, base)
         if (why := refusal(found)) is not None:
             raise _refusal(found, why)
         return found
 
     def secret_in(self, text: str) -> str | None:
-        """The name of a known secret that a text holds."""
+        """Return the name of a known secret in a text."""
         return self._scan.find(text.encode("utf-8", "replace"))
 
     async def fetch(
@@ -324,7 +324,7 @@ class Door:
         opened: Opened = nothing_opened,
         limits: DoorLimits | None = None,
     ) -> DoorAnswer:
-        """The answer to a request. Raises `DoorError`, and whatever `permit` raises."""
+        """Return the answer to a request. Raises `DoorError`, and the errors of `permit`."""
         limits = limits or self.limits
         here, led, source = self._read(request.url, None), (), ""
         is_own = self._is_own(here, request, opened)
@@ -375,7 +375,7 @@ class Door:
         return opened(found.url)
 
     def _look(self, found: WebAddress, body: bytes) -> None:
-        """Refuse what carries a secret out."""
+        """Refuse a request that would send a secret."""
         name = self._scan.find(found.path.encode()) or self._scan.find_in_host(found.host)
         if name is None and body:
             name = self._scan.find(body)
@@ -388,7 +388,7 @@ class Door:
     async def _ask(
         self, found: WebAddress, request: DoorRequest, limits: DoorLimits, *, is_own: bool
     ) -> DoorAnswer:
-        """One request, without redirects."""
+        """Make one request without following redirects."""
         sent = {
             "User-Agent": AGENT,
             "Accept": "text/html,application/xhtml+xml,application/json;q=0.9,text/plain;q=0.9,*/*;q=0.8",
@@ -483,14 +483,16 @@ _MUCH = 256 * 1024
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Reading the certificates of the system takes longer than most answers."""
+    """Return the TLS context, cached because reading the system's certificates takes longer than most
+    answers.
+    """
     import httpx2
 
     return httpx2.create_ssl_context()
 
 
 def _following(request: DoorRequest, status: int, *, same: bool) -> DoorRequest:
-    """The request as it is made where a redirect leads."""
+    """Return the request that follows a redirect."""
     if status not in (307, 308) and request.method == "POST":
         request = replace(request, method="GET", body=b"")
     if same:
@@ -516,7 +518,7 @@ def _refusal(found: WebAddress, why: str, source: str = "") -> DoorError:
 
 
 def _can_be_opened(found: WebAddress) -> bool:
-    """Whether a rule of the person may open it: it is an address or `localhost`, named as such."""
+    """Return whether a rule of the person may open the host: an address or `localhost` spelled as such."""
     named = readings(found.host)
     return found.host == "localhost" or (bool(named) and not any(map(is_metadata, named)))
 
@@ -529,9 +531,9 @@ def _too_large(found: WebAddress, size: int) -> DoorError:
 
 @asynccontextmanager
 async def door_proxy(door: Door, lets: Callable[[str], bool]) -> AsyncIterator[str]:
-    """The address of a proxy that is there meanwhile, for hosts that `lets` names.
+    """Run a proxy inside this context, for hosts that `lets` accepts; yield its address.
 
-    It checks addresses and looks for secrets as the door does. `lets` is called in a thread of its own.
+    It checks addresses and looks for secrets as the door does. `lets` is called in a separate thread.
     """
 
     async def decide(host: str, port: int) -> str | None:
@@ -554,7 +556,7 @@ _LOOPBACK = ("127.0.0.1", "::1")
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
     """Resolves once, checks every answer and connects to one of them.
 
-    `is_own` tells that a person has named this very address: it may lie anywhere but where credentials are
+    `is_own` means that a person has named this very address: it may be anywhere except where credentials are
     handed out.
     """
 
@@ -601,7 +603,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
 
 
 class _Stream(httpcore2.AsyncNetworkStream):
-    """A connection as the library reads and writes it. Time is the door's to keep."""
+    """A connection in the form the library reads and writes. The door enforces time limits."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader

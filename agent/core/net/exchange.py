@@ -26,9 +26,9 @@ _HAS_SPLICE = hasattr(os, "splice")
 
 
 async def pour(source: socket.socket, target: socket.socket) -> None:
-    """Pass everything that comes from `source` on to `target`, then its end.
+    """Pass all data from `source` to `target`, then its end.
 
-    The bytes stay in the kernel where it can move them. Raises `OSError`.
+    The bytes stay in the kernel if it can move them. Raises `OSError`.
     """
     if _HAS_SPLICE:
         await _splice(source, target)
@@ -40,12 +40,12 @@ async def pour(source: socket.socket, target: socket.socket) -> None:
 
 
 async def both_ways(one: socket.socket, other: socket.socket) -> None:
-    """Relay until both have ended; when one breaks off, the other goes too. Raises `OSError`."""
+    """Relay in both directions until both have ended; if one fails, the other is closed. Raises `OSError`."""
     await together(pour(one, other), pour(other, one))
 
 
 async def together(*work: Coroutine[Any, Any, None]) -> None:
-    """Do all of it at once; the first error ends the rest and is raised."""
+    """Run all coroutines concurrently; the first error cancels the rest and is raised."""
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.gather(*tasks)
@@ -56,13 +56,13 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
 
 
 async def readable(source: socket.socket) -> None:
-    """Wait until something can be read, be it the end."""
+    """Wait until data or the end can be read."""
     loop = asyncio.get_running_loop()
     await _ready(source.fileno(), loop.add_reader, loop.remove_reader)
 
 
 def half_close(target: socket.socket) -> None:
-    """Say that nothing more comes."""
+    """Signal that no more data will be sent."""
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
 
@@ -120,23 +120,23 @@ class UnreachableError(Exception):
 
 
 class RefusedAddressError(UnreachableError):
-    """A host that is not reached, no matter who allows it."""
+    """A host that is refused, whoever allows it."""
 
 
 class Network(Protocol):
-    """The way out."""
+    """Name resolution and outgoing connections."""
 
     @property
     def by_name(self) -> bool:
-        """Whether it takes names that cannot be resolved here."""
+        """True if it accepts names that cannot be resolved here."""
         ...
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
-        """All addresses of a name. Raises `OSError`."""
+        """Return all addresses of a name. Raises `OSError`."""
         ...
 
     async def connect(self, target: Address | str, port: int) -> socket.socket:
-        """A connected socket that does not block; `target` is a name only if `by_name`. Raises `OSError`."""
+        """Return a connected non-blocking socket; `target` is a name only if `by_name`. Raises `OSError`."""
         ...
 
 
@@ -166,8 +166,10 @@ class SystemNetwork:
 async def resolve_allowed(
     network: Network, host: str, port: int, *, inside: bool = False
 ) -> Sequence[Address | str]:
-    """The addresses of a canonical host, all of which may be reached; the host itself where only the network
-    beyond can resolve it. `inside` as in `refused_among`. Raises `UnreachableError`."""
+    """Return the addresses of a canonical host, if all of them are allowed. Raises `UnreachableError`.
+
+    Returns the host itself if only the network beyond can resolve it. `inside` as in `refused_among`.
+    """
     if (why := refused_name(host)) is not None:
         raise RefusedAddressError(why)
     addresses: Sequence[Address] = readings(host)
@@ -191,9 +193,9 @@ async def resolve_allowed(
 
 
 async def connect_first(network: Network, addresses: Sequence[Address | str], port: int) -> socket.socket:
-    """A connection to the first address that answers. Raises `UnreachableError`.
+    """Return a connection to the first address that answers. Raises `UnreachableError`.
 
-    Others are tried beside one that takes its time.
+    While an address is slow, others are tried in parallel.
     """
     attempts: set[asyncio.Task[socket.socket]] = set()
     reason = "did not answer in time"
@@ -250,7 +252,7 @@ RefusalKind = Literal["host", "address", "secret", "unreachable", "request"]
 
 @dataclass(frozen=True, slots=True)
 class ProxyRefusal:
-    """A connection that was not made, or broken off. `host` is canonical, empty where none was named."""
+    """A connection that was refused or aborted. `host` is canonical, empty if none was named."""
 
     host: str
     port: int
@@ -265,20 +267,22 @@ not. Cancelled when the client goes away meanwhile."""
 
 
 class Lifts(Protocol):
-    """Knows requests that may pass although their address is refused otherwise."""
+    """Exceptions for requests whose address would otherwise be refused."""
 
     def allows(self, host: str, port: int, headers: Mapping[str, str], *, is_tunnel: bool) -> bool:
-        """Whether a request with these headers, by lower-case name, may reach an address of this machine."""
+        """Return whether a request with these headers, by lower-case name, may reach an address of this
+        machine.
+        """
         ...
 
     def allows_inside(self, host: str, port: int, headers: Mapping[str, str] | None) -> bool:
-        """The same for the first request in a tunnel that `allows` let through; None: it is encrypted."""
+        """Return the same for the first request in a tunnel that `allows` accepted; None: it is encrypted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRules:
-    """What all connections of one proxy are held to."""
+    """The rules for all connections of one proxy."""
 
     decide: Decide
     scan: SecretScan
@@ -298,7 +302,7 @@ class _RefusedError(Exception):
 
 
 class ProxyExchange:
-    """Serves one client. The socket is the caller's to close."""
+    """Serves one client. The caller closes the socket."""
 
     def __init__(self, client: socket.socket, rules: ExchangeRules) -> None:
         self._client = client
@@ -311,7 +315,7 @@ class ProxyExchange:
         """Whether the client got the beginning of an answer."""
 
     async def run(self) -> None:
-        """Serve to the end."""
+        """Serve the client until the end."""
         try:
             await self._serve()
         except _RefusedError as error:
@@ -337,7 +341,7 @@ class ProxyExchange:
                 await self._pass_on(server, request, rest)
 
     async def _head(self) -> tuple[bytes, bytes] | None:
-        """The head of the request, and what came behind it; None when the client went away."""
+        """Return the head of the request, and the data after it; None when the client disconnected."""
         data = bytearray()
         try:
             async with asyncio.timeout(HEAD_PATIENCE):
@@ -353,7 +357,7 @@ class ProxyExchange:
         return bytes(data[: end + 4]), bytes(data[end + 4 :])
 
     def _look(self, head: bytes, request: RequestHead) -> None:
-        """Refuse what nobody can allow, before anybody is asked."""
+        """Refuse requests that cannot be allowed, before anybody is asked."""
         name = self._rules.scan.find(head) or self._rules.scan.find_in_host(request.host)
         if name is not None:
             raise self._holds(name)
@@ -415,7 +419,7 @@ class ProxyExchange:
         await together(self._from_client(server, rest), pour(server, self._client))
 
     async def _from_client(self, server: socket.socket, data: bytes) -> None:
-        """What a tunnel carries out: encrypted for the host it was let through for, or searched."""
+        """Forward the client's data in a tunnel: encrypted for the allowed host, or checked for secrets."""
         try:
             async with asyncio.timeout(HEAD_PATIENCE) as patience:
                 if not data:
@@ -445,7 +449,7 @@ class ProxyExchange:
         half_close(server)
 
     async def _look_inside(self, data: bytes) -> bytes:
-        """Hold a tunnel to an address that was opened by a rule to where its first request comes from."""
+        """Check the first request in a tunnel to an address opened by a rule against that rule."""
         headers = None
         if not http_head.is_tls(data):
             while b"\r\n\r\n" not in data:
@@ -460,7 +464,7 @@ class ProxyExchange:
         return data
 
     def _compare(self, hello: bytes) -> None:
-        """Refuse a connection that was let through for one host and asks for another there."""
+        """Refuse a connection that was permitted for one host and asks for another in its TLS hello."""
         try:
             name = http_head.server_name(hello)
             asked = None if name is None else canonical(name)
@@ -493,7 +497,7 @@ class ProxyExchange:
         await pour(server, self._client)
 
     async def _body(self, server: socket.socket, request: RequestHead, data: bytes) -> None:
-        """Pass the body on and nothing behind it: what follows would be a request nobody looked at."""
+        """Forward the body and nothing after it: further data would be an unchecked request."""
         if request.framing == "none":
             return
         stream, left, chunks = self._rules.scan.stream(ends=True), request.length, ChunkedEnd()
@@ -526,7 +530,7 @@ class ProxyExchange:
         return f"{host}:{self._port}"
 
     async def _refuse(self, status: int, kind: RefusalKind, sentence: str) -> None:
-        """Tell the client why, and wait a moment for it to read that."""
+        """Send the reason to the client, and wait a moment for it to read that."""
         self._rules.told(ProxyRefusal(self._host, self._port, kind, sentence))
         if self._is_answered:
             return
@@ -546,14 +550,14 @@ class ProxyExchange:
 
 
 def headers_of(head: bytes) -> dict[str, str]:
-    """The headers of a request by lower-case name; what cannot be read is left out."""
+    """Return the headers of a request by lower-case name; unreadable ones are left out."""
     lines = head.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     pairs = (line.partition(b":") for line in lines)
     return {name.decode("latin-1").lower(): value.strip().decode("latin-1") for name, _, value in pairs}
 
 
 def missing(data: bytes) -> bool:
-    """Whether the first record is not complete yet."""
+    """Return whether the first record is incomplete."""
     return len(data) < http_head.LARGEST and http_head.missing(data) > 0
 
 
@@ -566,7 +570,7 @@ _chosen: list[Network] = []
 
 @contextmanager
 def use_network(network: Network) -> Iterator[None]:
-    """Have doors and proxies of this process that are opened meanwhile resolve and connect by `network`."""
+    """Make doors and proxies opened inside this context resolve and connect by `network`."""
     _chosen.append(network)
     try:
         yield
@@ -575,7 +579,7 @@ def use_network(network: Network) -> Iterator[None]:
 
 
 def chosen_network() -> Network | None:
-    """The network of `use_network`; None outside of it."""
+    """Return the network of `use_network`; None outside of it."""
     return _chosen[-1] if _chosen else None
 
 
@@ -621,7 +625,7 @@ class UpstreamNetwork:
 
 
 def way_out(environ: Mapping[str, str]) -> Network:
-    """How hosts are reached: by that of `use_network`, through the proxy that `environ` names, directly."""
+    """Return the network for connections: that of `use_network`, the proxy in `environ`, or the system's."""
     if (chosen := chosen_network()) is not None:
         return chosen
     named = next((value for name in _NAMES if (value := environ.get(name, "").strip())), "")
@@ -636,7 +640,7 @@ def way_out(environ: Mapping[str, str]) -> Network:
 
 
 async def _answer(connection: socket.socket) -> bytes:
-    """The first line of the answer; what follows its head is left to be read."""
+    """Return the first line of the answer; data after its head remains unread."""
     loop = asyncio.get_running_loop()
     data = b""
     while b"\r\n\r\n" not in data:
@@ -649,13 +653,13 @@ async def _answer(connection: socket.socket) -> bytes:
 
 
 class SocketTasks:
-    """Tasks of one loop, kept until they have ended."""
+    """The running tasks of one loop."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[Any, Any, None], *owned: socket.socket) -> asyncio.Task[None]:
-        """Do `work` in the running loop and close what it owns a moment after it has ended, if it did not.
+        """Run `work` in the loop and close its sockets after it has ended, if they are still open.
 
         A task that is cancelled before its first step never enters the `with` it begins with.
         """
@@ -671,6 +675,6 @@ class SocketTasks:
         return task
 
     def cancel(self) -> None:
-        """Break all of them off."""
+        """Cancel all tasks."""
         for each in self._tasks:
             each.cancel()

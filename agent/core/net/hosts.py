@@ -1,4 +1,4 @@
-"""The list of hosts that are reached unasked: ours as data, and a person's own beside it."""
+"""The list of hosts that may be reached without a question: the built-in data, and the person's entries."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class HostEntry:
     """None: ports 80 and 443; 0: every port."""
 
     def covers(self, host: str, port: int) -> bool:
-        """Whether the entry stands for `port` of the canonical `host`."""
+        """Return whether the entry includes `port` of the canonical `host`."""
         is_host = host.endswith(f".{self.name}") if self.below else host == self.name
         return is_host and (port in PORTS if self.port is None else self.port in (0, port))
 
 
 def entry(text: str) -> HostEntry:
-    """Read `example.org`, `*.example.org` or either with `:8443` or `:*`.
+    """Parse `example.org`, `*.example.org` or either with `:8443` or `:*`.
 
-    Raises `ValueError` with a clause that says what is wrong.
+    Raises `ValueError` with a clause about the error.
     """
     plain = text.strip()
     if "://" in plain or "/" in plain or "@" in plain:
@@ -56,7 +56,7 @@ def entry(text: str) -> HostEntry:
 
 
 class HostList:
-    """Answers whether a host is on the list; the cost does not grow with its length."""
+    """A set of host entries; the cost of a lookup does not grow with their number."""
 
     def __init__(self, entries: Iterable[HostEntry]) -> None:
         self._by_name: dict[str, list[HostEntry]] = {}
@@ -64,7 +64,7 @@ class HostList:
             self._by_name.setdefault(each.name, []).append(each)
 
     def lists(self, host: str, port: int) -> bool:
-        """Whether `port` of a canonical host is reached unasked."""
+        """Return whether `port` of a canonical host may be reached without a question."""
         name = host
         while True:
             if any(each.covers(host, port) for each in self._by_name.get(name, ())):
@@ -76,7 +76,9 @@ class HostList:
 
 @cache
 def groups() -> dict[str, tuple[str, ...]]:
-    """The names of our own list by kind: `packages`, `code`, `documentation`. Reads the file once."""
+    """Return the names of the built-in list by kind: `packages`, `code`, `documentation`. Reads the file
+    once.
+    """
     from tools.kit.yaml_text import load_table
 
     data = load_table(_FILE)
@@ -85,12 +87,12 @@ def groups() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _entries() -> tuple[HostEntry, ...]:
-    """Our own list, read once: a batch opens a session for every task."""
+    """Return the built-in list, read once, as a batch opens a session for every task."""
     return tuple(entry(name) for names in groups().values() for name in names)
 
 
 def host_list(own: Iterable[str] = ()) -> HostList:
-    """Our list with a person's `own` entries beside it; what cannot be read there lists nothing."""
+    """Return the built-in list with a person's `own` entries; invalid entries list nothing."""
     entries = list(_entries())
     for text in own:
         try:
@@ -101,7 +103,7 @@ def host_list(own: Iterable[str] = ()) -> HostList:
 
 
 def own_networks(own: Iterable[str]) -> HostList:
-    """What a person's list names one by one: such a host may lie in a network of theirs."""
+    """Return the hosts that a person's list names individually; they may be in the person's own network."""
     found: list[HostEntry] = []
     for text in own:
         try:
@@ -114,7 +116,7 @@ def own_networks(own: Iterable[str]) -> HostList:
 
 
 def services(own: Iterable[str]) -> tuple[int, ...]:
-    """Ports of this machine that a person's list names, as `localhost:5432`."""
+    """Return the ports of this machine that a person's list names, as in `localhost:5432`."""
     found: dict[int, None] = {}
     for text in own:
         try:

@@ -1,4 +1,4 @@
-"""Beginnings of a connection, read: the head of a request, and the first message of TLS."""
+"""Parsing of the beginning of a connection: the head of a request, and the first message of TLS."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HOP = frozenset(
 
 
 class RequestError(Exception):
-    """A request that is not passed on. `status` is that of the answer; the text is a sentence."""
+    """A request that is not forwarded. `status` is the status of the answer; the text is a sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -37,7 +37,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What a client asks for. `host` is canonical."""
+    """The head of a client's request. `host` is canonical."""
 
     method: str
     host: str
@@ -55,7 +55,7 @@ class RequestHead:
 
 
 def parse(head: bytes) -> RequestHead:
-    """Read a head up to and with its empty line. Raises `RequestError`."""
+    """Parse a head including its final empty line. Raises `RequestError`."""
     line, *rest = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     words = line.split(b" ")
     if len(words) != 3 or not _TOKEN.fullmatch(words[0]) or not _TARGET.fullmatch(words[1]):
@@ -107,7 +107,7 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _authority(text: str, usual: int | None) -> tuple[str, int]:
-    """Host and port; without `usual` the port has to be there."""
+    """Return host and port; without the default `usual` the port is required."""
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{0,5}))?", text)
     number = found[2] if found is not None else None
     port = int(number) if number else usual
@@ -145,7 +145,7 @@ def _framing(headers: list[tuple[bytes, bytes]]) -> tuple[Literal["none", "lengt
 
 
 class ChunkedEnd:
-    """Finds the end of a chunked body in pieces as they come."""
+    """Finds the end of a chunked body that arrives in pieces."""
 
     def __init__(self) -> None:
         self._line = b""
@@ -155,7 +155,7 @@ class ChunkedEnd:
         self.is_over = False
 
     def feed(self, data: bytes) -> int:
-        """How many of these bytes belong to the body. Raises `RequestError`."""
+        """Return how many of these bytes belong to the body. Raises `RequestError`."""
         place = 0
         while place < len(data) and not self.is_over:
             if self._left:
@@ -195,16 +195,16 @@ _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
 class HelloError(ValueError):
-    """Bytes that begin like TLS and cannot be read."""
+    """Bytes that begin like TLS and cannot be parsed."""
 
 
 def is_tls(data: bytes) -> bool:
-    """Whether a connection begins as TLS does; three bytes are enough to tell."""
+    """Return whether a connection begins like TLS; three bytes are enough."""
     return len(data) >= 2 and data[0] == _HANDSHAKE and data[1] == 3
 
 
 def missing(data: bytes) -> int:
-    """Bytes of the first record that have not come yet."""
+    """Return how many bytes of the first record have not arrived yet."""
     if len(data) < 5:
         return 5 - len(data)
     (length,) = struct.unpack_from(">H", data, 3)
@@ -212,7 +212,7 @@ def missing(data: bytes) -> int:
 
 
 def server_name(data: bytes) -> str | None:
-    """The name that the client asks for, as it is written; None where it gives none.
+    """Return the server name that the client requests, as written; None without one.
 
     `data` holds the whole first record. Raises `HelloError`.
     """

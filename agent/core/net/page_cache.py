@@ -1,4 +1,4 @@
-"""Pages that were fetched before, on the disk of one home; each is asked about again before it is used.
+"""The cache of fetched pages on the disk of one home; each is revalidated before it is used.
 
 A file holds one answer: a line of JSON (address, headers, what it varies by), then the body. Blocks; meant
 for a thread.
@@ -38,20 +38,20 @@ _FULL = 0.9
 
 @dataclass(frozen=True, slots=True)
 class KeptPage:
-    """An answer of an earlier request."""
+    """The stored answer of an earlier request."""
 
     url: str
     headers: Mapping[str, str]
     body: bytes
 
     def conditions(self) -> dict[str, str]:
-        """The headers that ask whether it is still the same."""
+        """Return the headers of the revalidation request."""
         pairs = (("If-None-Match", "etag"), ("If-Modified-Since", "last-modified"))
         return {name: self.headers[kept] for name, kept in pairs if kept in self.headers}
 
 
 class PageCache:
-    """Answers by address and by what they vary by. `limit` are bytes on the disk."""
+    """Stored answers by address and by the headers they vary by. `limit` is the size on disk in bytes."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder
@@ -61,7 +61,7 @@ class PageCache:
         self._lock = threading.Lock()
 
     def find(self, url: str, sent: Mapping[str, str]) -> KeptPage | None:
-        """What is kept of a request with the headers `sent`; None for nothing, or for what cannot be read."""
+        """Return the stored answer for a request with the headers `sent`; None if missing or unreadable."""
         path = self._path(url)
         try:
             head, _, body = path.read_bytes().partition(b"\n")
@@ -78,7 +78,9 @@ class PageCache:
             return None
 
     def keep(self, url: str, sent: Mapping[str, str], headers: Mapping[str, str], body: bytes) -> bool:
-        """Keep an answer that can be asked about again; whether it was. `headers` have small letters."""
+        """Store an answer that can be revalidated; return whether it was stored. `headers` have lower-case
+        names.
+        """
         if not ({"etag", "last-modified"} & headers.keys()) or len(body) > self._limit // 4:
             return False
         wishes = f"{headers.get('cache-control', '')},{headers.get('pragma', '')}".lower()

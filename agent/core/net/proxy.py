@@ -1,9 +1,9 @@
-"""The egress proxy: the one way from a closed network to the hosts that are let through.
+"""The egress proxy: the only connection from a closed network to permitted hosts.
 
-An HTTP/1.1 forward proxy with a loop and a thread of its own. It takes requests with an absolute
-address and tunnels (CONNECT), asks whether the host may be reached, resolves the name itself, and
-connects to an address it has checked. What leaves in the clear is searched for known secrets; what is
-encrypted cannot be read, but has to ask for the host it was let through for.
+An HTTP/1.1 forward proxy with its own loop and thread. It accepts requests with an absolute address and
+tunnels (CONNECT), asks whether the host may be reached, resolves the name itself, and connects to an address
+it has checked. Unencrypted data is searched for known secrets; encrypted data cannot be read, but must
+request the permitted host.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _LARGEST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ListeningPort:
-    """One port that is listened on; `is_v6` where only connections of IPv6 reach it for sure."""
+    """A port with a listener; `is_v6` if it is certainly reachable only over IPv6."""
 
     port: int
     is_v6: bool = False
 
 
 def listeners(watch: socket.socket) -> frozenset[ListeningPort]:
-    """The ports that loopback reaches, in the network that `watch`, a `NETLINK_SOCK_DIAG` socket, belongs to.
+    """Return the loopback ports in the network of `watch`, a `NETLINK_SOCK_DIAG` socket.
 
-    Where a port is listened on by both versions, IPv4 is named. Raises `OSError`.
+    If a port has listeners of both versions, IPv4 is returned. Raises `OSError`.
     """
     found = [each for family in (socket.AF_INET, socket.AF_INET6) for each in _of_family(watch, family)]
     plain = {each.port for each in found if not each.is_v6}
@@ -79,7 +79,7 @@ def _of_family(watch: socket.socket, family: int) -> Iterator[ListeningPort]:
 
 
 def _loopback_needs_ipv6(family: int, address: bytes) -> bool | None:
-    """Whether it takes IPv6 to reach an address by loopback; None where loopback does not."""
+    """Return whether loopback reaches the address only over IPv6; None if it does not reach it."""
     if family == socket.AF_INET:
         return False if address[:4] == bytes(4) or address[0] == 127 else None
     return True if address in (bytes(16), bytes(15) + b"\x01") else None
@@ -90,15 +90,15 @@ EVERY = 0.5
 
 
 class InnerSockets(Protocol):
-    """Sockets that belong to the closed network."""
+    """Sockets in the closed network."""
 
     def take(self, *, v6: bool) -> socket.socket:
-        """One that is not connected. Blocks. Raises `OSError`."""
+        """Return an unconnected socket. Blocks. Raises `OSError`."""
         ...
 
 
 class PortForwarder:
-    """Forwards what is listened on inside while `is_wanted`. For one loop; `run` it there."""
+    """Forwards ports with listeners inside while `is_wanted`. For one loop; `run` it there."""
 
     def __init__(
         self,
@@ -117,11 +117,11 @@ class PortForwarder:
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
-        """Look again: a command has started."""
+        """Check the ports again, after a command has started."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Look and forward until it is cancelled."""
+        """Check and forward until cancelled."""
         self._watch.settimeout(EVERY)
         try:
             while True:
@@ -167,7 +167,7 @@ class PortForwarder:
 
 
 async def offer(listener: socket.socket, port: int) -> None:
-    """Pass connections that `listener` takes inside on to `port` of this machine, until it is cancelled."""
+    """Forward connections of `listener` inside to `port` of this machine, until cancelled."""
     relays = SocketTasks()
 
     async def relay(client: socket.socket) -> None:
@@ -183,10 +183,10 @@ async def offer(listener: socket.socket, port: int) -> None:
 
 
 async def accepting(listener: socket.socket, take: Callable[[socket.socket], object]) -> None:
-    """Hand every connection to `take` until it is cancelled; closes the listener then.
+    """Pass every connection to `take` until cancelled; then close the listener.
 
-    A connection is handed on in the step in which it is taken: one that came as the result of something
-    awaited would be nobody's if this was cancelled at that moment.
+    A connection is passed on in the step that accepts it: a connection returned from an await would be leaked
+    if this was cancelled at that moment.
     """
     with listener:
         while True:
@@ -206,7 +206,7 @@ async def accepting(listener: socket.socket, take: Callable[[socket.socket], obj
 
 
 def _outside(port: int) -> list[socket.socket]:
-    """Listeners on the loopback of this machine; none where somebody else has the port."""
+    """Return listeners on the loopback of this machine; empty if another program has the port."""
     found: list[socket.socket] = []
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with suppress(OSError):
@@ -227,11 +227,11 @@ _RESOLVERS = 16
 
 
 class EgressProxy:
-    """Serves listening sockets from a thread of its own, from `start` to `close`.
+    """Serves listening sockets in its own thread, from `start` to `close`.
 
-    `decide` is called in the proxy's loop; so is `told`, with every connection that was not made. `is_own`
-    tells whether a person has named a host as one that may lie in a network of theirs, `lifting` knows
-    requests that may pass although their address is refused otherwise.
+    `decide` is called in the proxy's loop; so is `told`, with every refused connection. `is_own` returns
+    whether a person has named a host as part of their own network, `lifting` allows requests whose address
+    would otherwise be refused.
     """
 
     def __init__(
@@ -255,25 +255,25 @@ class EgressProxy:
         self._clients = 0
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start serving."""
         self._thread.start()
 
     def listen(self, listener: socket.socket) -> None:
-        """Serve what connects to `listener`, which belongs to the proxy from now on. Thread-safe."""
+        """Serve connections to `listener`, which the proxy owns from now on. Thread-safe."""
         listener.setblocking(False)
         self._loop.call_soon_threadsafe(lambda: self._tasks.start(accepting(listener, self._take), listener))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do `work` in the loop until it ends or the proxy is closed. Thread-safe."""
+        """Run `work` in the loop until it ends or the proxy is closed. Thread-safe."""
         self._loop.call_soon_threadsafe(lambda: self._tasks.start(work()))
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """The loop in which everything is served."""
+        """The loop that serves all connections."""
         return self._loop
 
     def close(self) -> None:
-        """Break everything off and wait for the thread. A second time does nothing. Blocks for a moment."""
+        """Abort all connections and wait for the thread. A second call does nothing. Blocks for a moment."""
         if self._thread.is_alive():
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._loop.stop)

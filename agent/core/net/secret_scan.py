@@ -1,6 +1,6 @@
-"""Known secrets in bytes that are about to leave: plainly, or in one of the encodings programs use.
+"""Detection of known secrets in outgoing bytes: plain, or in one of the usual encodings.
 
-A net under accidents: what is compressed, encrypted or cut into pieces is not seen.
+It protects against accidents only: compressed, encrypted or split secrets are not found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BROKEN = re.compile(rb"%[0-9A-Fa-f]?\Z")
 
 
 class SecretScan:
-    """Knows the forms of `secrets`, values by name."""
+    """Searches for all encoded forms of `secrets`, values by name."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         found: dict[bytes, str] = {}
@@ -38,14 +38,14 @@ class SecretScan:
         """Bytes of the longest form, each byte written with a percent sign."""
 
     def find(self, data: bytes) -> str | None:
-        """The name of a secret that `data` holds."""
+        """Return the name of a secret in `data`, or None."""
         texts = [data]
         if b"%" in data or b"+" in data:
             texts += [unquote_to_bytes(data), unquote_to_bytes(data.replace(b"+", b" "))]
         return next((name for form, name in self._forms if any(form in text for text in texts)), None)
 
     def partial_length(self, data: bytes, least: int) -> int:
-        """How many bytes at the end of `data`, `least` or more, may be the beginning of a secret."""
+        """Return how many bytes at the end of `data`, `least` or more, may be the beginning of a secret."""
         tail = data[-self.longest :]
         most = self._beginning(tail, least)
         if b"%" in tail or b"+" in tail:
@@ -65,19 +65,21 @@ class SecretScan:
         return most
 
     def find_in_host(self, host: str) -> str | None:
-        """The name of a secret that the labels of a host spell, whole or apart."""
+        """Return the name of a secret in the labels of a host, joined or separate."""
         plain = re.sub(r"[^a-z0-9]", "", host.lower())
         return next((name for form, name in self._names if form in plain), None)
 
     def stream(self, *, ends: bool) -> SecretStream:
-        """A look at bytes that come in pieces. `ends`: their end is known, and nobody waits before it."""
+        """Return a scanner for bytes in pieces. `ends`: the length is known, and nobody waits before the
+        end.
+        """
         return SecretStream(self, 1 if ends else _TELLING)
 
 
 class SecretStream:
-    """Lets bytes through at once, but for `least` and more of them that may be the beginning of a secret.
+    """Passes bytes on at once, except `least` or more bytes that may be the beginning of a secret.
 
-    In a tunnel, a few bytes that are held back would keep both sides waiting for each other.
+    In a tunnel, a few withheld bytes would keep both sides waiting for each other.
     """
 
     def __init__(self, scan: SecretScan, least: int) -> None:
@@ -88,7 +90,7 @@ class SecretStream:
         self._held = b""
 
     def feed(self, data: bytes) -> tuple[bytes, str | None]:
-        """What may leave now, and the name of a secret that was found; nothing leaves then."""
+        """Return the bytes to send now, and the name of a secret that was found; then nothing is sent."""
         held = self._held + data
         known = self._past + held
         if (name := self._scan.find(known)) is not None:
@@ -100,7 +102,7 @@ class SecretStream:
         return leaves, None
 
     def end(self) -> bytes:
-        """What was held back, once nothing follows."""
+        """Return the withheld bytes, once no more follow."""
         held, self._held = self._held, b""
         return held
 

@@ -1,4 +1,4 @@
-"""Branches of a session: their heads, how one goes back to another, and the outline of all."""
+"""Branches of a session: their heads, their paths, and the outline of all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
     """The nodes of it, in order; None: all that the session has in between."""
 
     def holds(self, node: int) -> bool:
-        """Whether a node between the two ends is part of it."""
+        """Return whether a node between the two ends is part of it."""
         if self.only is None:
             return True
         at = bisect_left(self.only, node)
@@ -40,7 +40,7 @@ class Stretch(NamedTuple):
 
 @dataclass(slots=True)
 class Lineage:
-    """The path to a node of a session, from there back as far as it was walked."""
+    """The path to a node of a session, as far back as it was read."""
 
     session: str
     node: int
@@ -53,11 +53,11 @@ class Lineage:
     """The newest first."""
 
     def reaches(self, node: int) -> bool:
-        """Whether the walk got as far back as to a node."""
+        """Return whether the path was read as far back as to a node."""
         return self.next is None or node > self.next
 
     def holds(self, node: int) -> bool:
-        """Whether a node of the session lies on the path. Only for one that the walk got to."""
+        """Return whether a node of the session lies on the path. Valid only for nodes that `reaches` covers."""
         at = bisect_left(self.stretches, -node, key=lambda stretch: -stretch.newest)
         # The first that does not end behind the node; the one before it is where the node may be.
         for stretch in self.stretches[max(at - 1, 0) : at + 1]:
@@ -67,7 +67,7 @@ class Lineage:
 
 
 class Lineages:
-    """The paths of a store that were asked for last. For one thread, on one connection."""
+    """A cache of the last requested paths of a store. For one thread, on one connection."""
 
     def __init__(self) -> None:
         self._known: dict[int, Lineage] = {}
@@ -75,7 +75,7 @@ class Lineages:
         """Of a session, a node and how many nodes there are up to that."""
 
     def of(self, connection: sqlite3.Connection, session: str, node: int) -> Lineage:
-        """The path to a node, which may have to be walked with `walk` first."""
+        """Return the path to a node, which may have to be extended with `walk`."""
         found = self._known.pop(node, None)
         if found is None:
             found = Lineage(session, node, node, self._count(connection, session, node))
@@ -86,7 +86,7 @@ class Lineages:
         return found
 
     def walk(self, connection: sqlite3.Connection, path: Lineage) -> None:
-        """Go a stretch further back on a path that did not get to the root yet."""
+        """Read the next older part of a path that does not reach the root yet."""
         top = path.next
         assert top is not None
         (depth,) = connection.execute("SELECT depth FROM nodes WHERE id = ?", (top,)).fetchone()
@@ -121,12 +121,12 @@ class Lineages:
         path.next = up
 
     def _earlier(self, path: Lineage, ids: list[int]) -> Lineage | None:
-        """A path known already that this one goes on from, the longest."""
+        """Return the longest known path that this one continues."""
         found = (self._known[node] for node in ids if node in self._known)
         return next((each for each in found if each is not path), None)
 
     def _count(self, connection: sqlite3.Connection, session: str, node: int) -> int:
-        """Nodes of a session from its first up to one of them. Counted once; then what is new or beyond."""
+        """Return the number of a session's nodes up to one of them, cached and updated."""
         (first,) = connection.execute("SELECT min(id) FROM nodes WHERE session = ?", (session,)).fetchone()
         (depth,) = connection.execute("SELECT depth FROM nodes WHERE id = ?", (node,)).fetchone()
         if first is not None and node - first + 1 == depth:
@@ -141,7 +141,7 @@ class Lineages:
 
 
 def _between(connection: sqlite3.Connection, session: str, after: int, upto: int) -> int:
-    """Nodes of a session behind one id, up to another."""
+    """Return the number of nodes of a session after one id, up to another."""
     (count,) = connection.execute(
         "SELECT count(*) FROM nodes WHERE session = ? AND id > ? AND id <= ?", (session, after, upto)
     ).fetchone()
@@ -153,7 +153,7 @@ PATIENCE = 0.004
 
 
 def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | None:
-    """The branch a node lies on, of several the one used last; None: of a path that no branch names.
+    """Return the branch with a node, the most recently used of several; None if no branch has it.
 
     Raises `StoreError` if there is no such session.
     """
@@ -164,7 +164,7 @@ def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | 
 
 
 def leaf_below(connection: sqlite3.Connection, node: int) -> int:
-    """The last node after one; where the path forks, along the newest branch."""
+    """Return the last node after `node`; where the path forks, along the newest branch."""
     rows = connection.execute(
         "WITH RECURSIVE line (node) AS ("
         "  SELECT ?"
@@ -177,7 +177,7 @@ def leaf_below(connection: sqlite3.Connection, node: int) -> int:
 
 
 def ancestors(connection: sqlite3.Connection, node: int, oldest: int = 0) -> set[int]:
-    """The ids on the path to a node, itself included, as far back as the id `oldest`."""
+    """Return the ids on the path to a node, itself included, as far back as the id `oldest`."""
     rows = connection.execute(
         "WITH RECURSIVE line (node, up) AS ("
         "  SELECT id, parent FROM nodes WHERE id = :node"
@@ -190,7 +190,7 @@ def ancestors(connection: sqlite3.Connection, node: int, oldest: int = 0) -> set
 
 
 class BranchPaths:
-    """Which nodes lie on branches whose name begins with `begins`, in one search."""
+    """Finds nodes on branches whose name begins with `begins`, for one search."""
 
     def __init__(self, begins: str, lineages: Lineages) -> None:
         self._begins = begins
@@ -201,9 +201,9 @@ class BranchPaths:
     def select_nodes(
         self, connection: sqlite3.Connection, nodes: Sequence[int], *, patience: float = PATIENCE
     ) -> list[int] | None:
-        """Those of `nodes` that lie on such a branch, in the order given.
+        """Return those of `nodes` that lie on such a branch, in the given order.
 
-        None where that cannot be told within `patience` (seconds): ask again, and it goes on from there.
+        None if that takes longer than `patience` (seconds): the next call continues from there.
         """
         give_up = time.monotonic() + patience
         rows = connection.execute(
@@ -237,12 +237,12 @@ class BranchPaths:
 
 
 def beginning(text: str) -> str:
-    """The LIKE pattern (escaped by a backslash) of what begins with `text`."""
+    """Return the LIKE pattern (escaped by a backslash) for texts that begin with `text`."""
     return literal(text) + "%"
 
 
 def literal(text: str) -> str:
-    """`text` within a LIKE pattern."""
+    """Return `text` escaped for a LIKE pattern."""
     return re.sub(r"([\\%_])", r"\\\1", storable(text))
 
 
@@ -254,7 +254,7 @@ _TEXT = 400
 
 
 class OutlineRow(NamedTuple):
-    """One node of the tree. A named tuple: ten thousand of them are made while somebody waits."""
+    """One node of the tree. A named tuple, as ten thousand of them are created while somebody waits."""
 
     id: int
     parent: int | None
@@ -288,13 +288,13 @@ _QUERY = (
 
 
 def outline(connection: sqlite3.Connection, session: str, after: int, count: int = ROWS) -> list[OutlineRow]:
-    """The next rows of a session in the order they were written, whatever their branch."""
+    """Return the next rows of a session in the order of writing, from all branches."""
     rows = connection.execute(_QUERY, (session, after, count))
     return [_row(*row) for row in rows]
 
 
 def without_inner(rows: Iterable[OutlineRow]) -> list[OutlineRow]:
-    """The rows without the calls of scripts; what hangs below one hangs below what it hangs below. Pure."""
+    """Return the rows without the calls of scripts; their children are attached to their parents. Pure."""
     above: dict[int, int | None] = {}
     kept: list[OutlineRow] = []
     for row in rows:

@@ -1,11 +1,11 @@
-"""One SQLite connection on a thread of its own, and whole transactions that cross to it in one hop.
+"""One SQLite connection on its own thread, to which whole transactions are passed in one step.
 
-A transaction is a function that gets the connection. It runs on aiosqlite's thread from BEGIN to COMMIT, so
-it costs the event loop one hand-over, and a cancelled task can neither cut it in half nor leave it open: a
+A transaction is a function that receives the connection. It runs on aiosqlite's thread from BEGIN to COMMIT,
+so it costs the event loop one hand-over, and a cancelled task can neither split it nor leave it open: a
 transaction that was handed over happens.
 
-Writes that wait for each other are committed together, each within a savepoint of its
-own: the disk is asked once for all of them, and one that fails takes no other with it.
+Waiting writes are committed together, each within its own savepoint: the disk is synchronized once for all of
+them, and a failing one does not affect the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from agent.errors import StoreError
 
 
 class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and callers wait for it
-    """Someone else appended to the head first; nothing was written."""
+    """Another writer appended to the head first; nothing was written."""
 
     def __init__(self, session: str, head: str, expected: Expected, found: int | None) -> None:
         super().__init__(
@@ -42,20 +42,20 @@ class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and ca
 
 
 class NoSession(StoreError):  # noqa: N818 - tells a session that is gone from a store that cannot be read
-    """There is no such session, or no longer."""
+    """The session does not exist, or no longer."""
 
 
 class DamagedStore(StoreError):  # noqa: N818 - names the state of the file
-    """The file is no longer a sound database. `recover_copy` saves what can be read."""
+    """The file is not a valid database any more. `recover_copy` saves what can be read."""
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection held the lock, so that trying again can help."""
+    """Return whether another connection held the lock, so that a retry can help."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def explain(error: Exception, path: Path) -> StoreError:
-    """The sentence for a person. Nothing of a failed transaction was written."""
+    """Return the error as a sentence for a person. A failed transaction has written nothing."""
     if getattr(error, "sqlite_errorname", "") == "SQLITE_READONLY_DBMOVED":
         return StoreError(f"{path} was moved or deleted while it was in use; restart Hermes.")
     match _code(error):
@@ -81,14 +81,14 @@ def explain(error: Exception, path: Path) -> StoreError:
 
 
 def damage_error(path: Path) -> DamagedStore:
-    """The error for a file that SQLite cannot make sense of."""
+    """Return the error for a file that SQLite cannot read."""
     return DamagedStore(
         f"{path} is damaged; `hermes sessions recover` saves what can be read into a new file beside it."
     )
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary result code, or 0."""
+    """Return SQLite's primary result code, or 0."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -110,7 +110,7 @@ _PAUSE = (0.005, 0.05)
 
 
 class _Write:
-    """A write that waits, and its result."""
+    """A waiting write, and its result."""
 
     def __init__(self, work: Work[Any], *, awaited: bool = True) -> None:
         self.work = work
@@ -120,7 +120,7 @@ class _Write:
         self.over = False
 
     def settle(self, run: Callable[[Work[Any]], Any]) -> None:
-        """Let `run` do it, and keep the result for the caller that waits."""
+        """Run the write with `run`, and store the result for the waiting caller."""
         try:
             self.value, self.error = run(self.work), None
         except BaseException as error:
@@ -128,7 +128,7 @@ class _Write:
 
 
 class _Outcome:
-    """The value of a function, in the shape aiosqlite expects of a cursor."""
+    """The value of a function, in the form of a cursor that aiosqlite expects."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -138,10 +138,10 @@ class _Outcome:
 
 
 class _Connection(sqlite3.Connection):
-    """Takes a function where it takes a statement, and calls it with itself.
+    """Accepts a function in place of a statement, and calls it with the connection.
 
-    aiosqlite hands `execute` over to its thread; this is the documented way
-    (`factory`) to have a whole transaction run in one such call.
+    aiosqlite passes `execute` to its thread; this is the documented way (`factory`) to run a whole
+    transaction in one such call.
     """
 
     def execute(self, sql: Any, parameters: Any = (), /) -> Any:
@@ -151,7 +151,7 @@ class _Connection(sqlite3.Connection):
 
 
 def address(path: Path, option: str) -> str:
-    """The URI that opens a file in a certain way."""
+    """Return the URI that opens a file with an option."""
     return f"{path.absolute().as_uri()}?{option}"
 
 
@@ -168,7 +168,7 @@ class Database:
 
     @classmethod
     async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:
-        """Connect to a file that exists. Raises `StoreError`."""
+        """Connect to an existing file. Raises `StoreError`."""
         try:
             connection = await aiosqlite.connect(
                 # A file that vanished meanwhile must not come back empty.
@@ -189,7 +189,7 @@ class Database:
     async def write(self, work: Work[T]) -> T:
         """Run `work` in a transaction: all of it or nothing. `work` may run again if the lock was busy.
 
-        Raises `StoreError`, and whatever `work` raises; then nothing was written.
+        Raises `StoreError`, and the errors of `work`; then nothing was written.
         """
         self._check()
         write = _Write(work)
@@ -206,9 +206,9 @@ class Database:
         return await self._run(finish_write)
 
     def write_along(self, work: Work[Any]) -> None:
-        """Let `work` be part of the next transaction that writes, or of a last one when this is closed.
+        """Add `work` to the next transaction that writes, or to a last one at closing.
 
-        For what may be lost with the process: what it raises is only told to the log.
+        For data that may be lost with the process: errors of `work` are only logged.
         """
         self._check()
         self._writes.append(_Write(work, awaited=False))
@@ -218,7 +218,7 @@ class Database:
         return await self._run(work)
 
     async def close(self) -> None:
-        """Finish what is queued and close. May be called again."""
+        """Finish queued writes and close. May be called again."""
         if not self._closed:
             self._closed = True
             try:
@@ -246,12 +246,12 @@ class Database:
             raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
 
     def _finish(self, connection: sqlite3.Connection) -> None:
-        """Carry out all writes that wait."""
+        """Carry out all waiting writes."""
         while self._writes:
             self._commit_together(connection)
 
     def _commit_together(self, connection: sqlite3.Connection) -> None:
-        """Carry out the writes that wait, the oldest first. Never raises for what one of them does."""
+        """Carry out the waiting writes, the oldest first. Never raises for the errors of one of them."""
         writes = [self._writes.popleft() for _ in range(min(len(self._writes), _MOST_TOGETHER))]
 
         def alone(work: Work[Any]) -> Any:
@@ -291,7 +291,7 @@ class Database:
 
 @contextmanager
 def read_once(connection: sqlite3.Connection) -> Iterator[None]:
-    """Keep few pages of what is read once and to its end, such as a path of 10,000 messages."""
+    """Use a small cache for data read once from beginning to end, such as a path of 10,000 messages."""
     (usual,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{_FEW_PAGES}")
     try:

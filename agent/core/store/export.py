@@ -1,4 +1,4 @@
-"""A session as files other programs read: one node per line, or a ShareGPT trajectory."""
+"""Export of a session for other programs: one node per line, or a ShareGPT trajectory."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
 
 
 def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """A record as one line of JSON, without the line feed; always valid UTF-8.
+    """Return a record as one line of JSON, without the line feed; always valid UTF-8.
 
-    `ascii_only` escapes everything else: right for a terminal, which some characters would steer.
+    `ascii_only` escapes all other characters, for terminals, which some characters would control.
     """
     text = json.dumps(record, ensure_ascii=ascii_only)
     return text if storable(text) == text else json.dumps(record)
 
 
 def portable_line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """A record as one line of JSON that every parser takes: halves of characters become U+FFFD."""
+    """Return a record as one line of JSON for every parser: lone surrogates become U+FFFD."""
     text = storable(json.dumps(record, ensure_ascii=False))
     return json.dumps(json.loads(text)) if ascii_only else text
 
 
 def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
-    """A node as JSON-able data. `heads` names the branches that end here."""
+    """Return a node as JSON-able data. `heads` names the branches that end here."""
     record: dict[str, Any] = {
         "id": node.id,
         "session": node.session,
@@ -54,10 +54,10 @@ def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
 
 
 def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
-    """The node as it may leave the store: with secrets masked in all its texts.
+    """Return the node for export, with secrets masked in all its texts.
 
-    What is sealed leaves as it is, because a changed byte makes it worthless; where a secret can be
-    read in it, it does not leave at all.
+    Sealed parts are unchanged, because a changed byte makes them worthless; a sealed part with a readable
+    secret is left out.
     """
     data = {name: value for name, value in node.data.items() if name != SEALED}
     data = redact_data(data, secrets)
@@ -67,7 +67,7 @@ def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
 
 
 def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
-    """Whether a secret can be read in sealed parts; signatures and ciphers only look like some."""
+    """Return whether sealed parts contain a readable secret; signatures and ciphers only look like some."""
     try:
         readable = [
             {name: value for name, value in json.loads(part["data"]).items() if name not in OPAQUE}
@@ -79,11 +79,10 @@ def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
 
 
 def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
-    """A path as a ShareGPT trajectory.
+    """Return a path as a ShareGPT trajectory.
 
-    Reasoning becomes `<think>`, calls `<tool_call>`, results `<tool_response>`;
-    results that follow each other are one turn. `completed` means that the
-    last thing said is a whole answer that asks for nothing more.
+    Reasoning becomes `<think>`, calls `<tool_call>`, results `<tool_response>`; consecutive results are one
+    turn. `completed` means that the last message is a complete answer without calls.
     """
     turns: list[dict[str, str]] = []
     for node in nodes:
@@ -118,7 +117,7 @@ def _turn(node: Node) -> tuple[str, str]:
 
 
 def said_to_model(node: Node) -> str:
-    """What a message says, with a line for each image that came with it."""
+    """Return the text of a message, with a line for each attached image."""
     images = [f"[image: {each.name} sha256:{each.sha256}]" for each in attachments_of(node.data)]
     return "\n".join([node.content, *images]) if images else node.content
 
@@ -135,7 +134,7 @@ def _answer(node: Node) -> str:
 
 
 def is_complete(nodes: Sequence[Node]) -> bool:
-    """Whether the last thing said is a whole answer that asks for nothing more."""
+    """Return whether the last message is a complete answer without calls."""
     said = [node for node in nodes if node.kind in ("user", "assistant", "tool")]
     if not said or said[-1].kind != "assistant":
         return False
@@ -152,7 +151,9 @@ def _json(value: Any) -> str:
 
 
 def value_of(text: str) -> Any:
-    """JSON text as data, so that it is not escaped twice; anything else as it is, NaN and Infinity too."""
+    """Return JSON text as data, so that it is not escaped twice; other text unchanged, also NaN and
+    Infinity.
+    """
     try:
         return json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -171,7 +172,7 @@ def _finite(text: str) -> float:
 
 
 async def copy_session(store: Store, session: str) -> str:
-    """Copy the branch in use into a new session; its id. Raises `StoreError`."""
+    """Copy the branch in use into a new session; return its id. Raises `StoreError`."""
     known = await store.session(session)
     heads = await store.heads(session)
     path = await store.path(session, heads[0].name) if heads else []

@@ -25,7 +25,7 @@ ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
 async def transcribe(
     engine: Engine, settings: Settings, environ: Mapping[str, str], data: bytes, name: str
 ) -> str:
-    """What a recording says. Raises `HermesError`."""
+    """Return the text of a recording. Raises `HermesError`."""
     from agent.integrations.senses.hearing import check_recording
     from agent.integrations.senses.kinds import transcribe_sound as heard_by
     from agent.integrations.senses.service import readiness
