@@ -51,13 +51,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has left; there is nobody to tell.
+        # The reader of our output has closed the pipe; there is nobody to report to.
         _drop_output()
         return int(ExitCode.FAILED)
     except OSError as error:
         if error.errno not in OUTPUT_FAULTS:
             return _unexpected(error)
-        # Only what was opened by its name has one; the streams have none.
+        # Only files opened by name have one; the standard streams do not.
         _complain(f"{error.filename or 'The output'} cannot be written: {error.strerror}.")
         _drop_output()
         return int(ExitCode.FAILED)
@@ -76,7 +76,7 @@ def _complete_streams() -> None:
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
-        # An answer in a locale of few characters comes with `?` for the others, never not at all.
+        # In a locale with few characters, others are printed as `?` instead of failing.
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")
 

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from widgets.prompt.draft import FoundFile
     from widgets.transcript.view import Transcript
 
-    # What reads a protocol takes a property for what it returns, but not a `cached_property`.
+    # Type checkers accept a property for a protocol's attribute, but not a `cached_property`.
     late = property
 else:
     late = cached_property
@@ -129,7 +129,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.failure: HermesError | None = None
         """Why the application ended at once, if it did."""
 
-    # What deals in events comes with the first one: reading it takes longer than drawing the screen.
+    # Modules that handle events are imported with the first one: that takes longer than drawing.
 
     @property
     def keys(self) -> Keys:
@@ -192,7 +192,7 @@ class HermesApp(App[None], inherit_bindings=False):
         """True if a fault of Hermes ended the application."""
         return self.crash.has_happened
 
-    # What Textual asks for
+    # Overrides of Textual
 
     def get_default_screen(self) -> Screen[Any]:
         return self.session
@@ -232,12 +232,12 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning.hold(frame.typed if frame is not None else b"")
 
     def on_mount(self) -> None:
-        # The report of a crash is written as wide as it reads well, however narrow the terminal is.
+        # A crash report has a readable width, even on a narrow terminal.
         self.console.size = REPORT_SIZE
         self.appearance.start()
         self.appearance.move(True)
         offer_commands(self.session.prompt)
-        # The terminal forgets the picture while another program has it.
+        # The terminal loses the picture while another program uses it.
         self.app_resume_signal.subscribe(self, lambda _app: self._draw_anew())
         if not self.is_headless:
             shutdown.on_signals(lambda code: self.exit(return_code=code))
@@ -290,7 +290,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def _hear(self, event: Event) -> None:
         if not self.is_running:
-            return  # what still comes while the engine is closed nobody looks at
+            return  # nobody looks at events that arrive while the engine closes
         self.bridge(event)
         self.session.hear(event)
         self.branch(event)
@@ -299,9 +299,9 @@ class HermesApp(App[None], inherit_bindings=False):
         if event.type == "branch" and event.agent == "main":
             self.history_actions.show(cast("BranchSwitched", event))
         elif event.type == "effort_changed" and self.host.client is not None:
-            self.bridge.change(model=self.host.client.model)  # another head may have chosen another one
+            self.bridge.change(model=self.host.client.model)  # another client may have chosen another one
         elif event.type == "turn_started" and self.host.client is not None:
-            # Another window on the same branch makes the session go on beside it.
+            # If another window has the same branch open, the session continues on a new branch.
             self.bridge.show_head(self.host.client.branch)
 
     def _show_branch(self, found: Checkout | None) -> None:
@@ -319,7 +319,7 @@ class HermesApp(App[None], inherit_bindings=False):
             await self.beginning.wait_for_idle_keys()
             await self.session.mount_panes()
             self.session.transcript.direct.write = self.direct_write
-            # The keys that wait may be theirs.
+            # Held keys may belong to the conversation and panes.
             await add_found_commands(self)
             self.beginning.complete()
             await bring("themes.skin_changes")
@@ -331,7 +331,7 @@ class HermesApp(App[None], inherit_bindings=False):
             self.failure = error
             self.exit(return_code=int(error.exit_code))
         except (ScreenStackError, MountError):
-            # Who leaves while the session opens takes the screens away from under it.
+            # Leaving while the session opens removes the screens that opening uses.
             if self.return_code is None and self.session.is_attached:
                 raise
 
@@ -345,7 +345,7 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             client = await open_with_model(self, self.host, wish)
         finally:
-            # Where it failed the session before was opened again, on a screen that began again.
+            # If that failed, the previous session was opened again, on a cleared screen.
             if (opened := self.host.client) is not None and opened is not before:
                 await self.shown.show_past(opened)
         self.message_sender.release(client)
@@ -373,7 +373,7 @@ class HermesApp(App[None], inherit_bindings=False):
             raise HermesError("The session is not open yet; try again in a moment.")
         return self.host.client
 
-    # What the person sends
+    # Messages of the person
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         match event.kind:
@@ -428,9 +428,9 @@ class HermesApp(App[None], inherit_bindings=False):
         else:
             active_conversation.prompt(self).set_text(text)
 
-    # What the panes ask for
+    # Requests of the panes
 
-    # Named by their messages, as the classes of these are not there yet when the first picture is drawn.
+    # Handlers are named after their messages, as those classes are not imported before the first picture.
 
     def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
         if self.remembered is not None:

@@ -235,7 +235,7 @@ class CommandActions:
         chosen = await self._app.push_screen_wait(screen)
         self._searched = screen.text
         if isinstance(chosen, ChosenNote):
-            # Each kind has a screen of its own, which begins at what was found.
+            # Each kind has its own screen, which starts at the hit.
             await self.run(
                 BY_ID[f"program.{chosen.source}"], chosen.text if chosen.source == "memory" else chosen.title
             )

@@ -24,7 +24,7 @@ class AgentActions:
         self.drafts: dict[str, str] = {}
         """What was written for an agent and not sent, by its id."""
 
-    # What the person asks for
+    # Requests of the person
 
     async def kill(self, agent: str) -> None:
         """Stop an agent and its subagents permanently, after a question. Must run as a worker."""
@@ -85,7 +85,7 @@ class AgentActions:
         if new:
             self._app.bridge.recall(new)
 
-    # Steps they are made of
+    # Helpers
 
     def _port(self) -> Agents:
         return self._app.need_client().agents

@@ -36,7 +36,7 @@ async def _canvas(app: AppContext, name: str) -> None:
     path = await asyncio.to_thread(documents.exported, client.id, last.sha256, last.title)
     if path is None:
         raise HermesError("What this canvas shows is no longer there.")
-    # Without a screen of its own a browser of text would take the terminal.
+    # Without a graphical display, a text browser would take over the terminal.
     screen = sys.platform == "darwin" or any(os.environ.get(each) for each in ("DISPLAY", "WAYLAND_DISPLAY"))
     opened = screen and await asyncio.to_thread(webbrowser.open, path.as_uri())
     app.say(f"{last.title}: {'opened' if opened else 'open'} {path.as_uri()}", timeout=30)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 async def _compact(app: AppContext, focus: str) -> None:
     client = app.need_client()
     app.say("Folding the conversation …")
-    # The conversation itself tells the result.
+    # The conversation shows the result.
     await client.compact(focus)
 
 

@@ -36,7 +36,7 @@ async def let_in_passage(client: SessionClient, passage: KeptPassage) -> str:
     await asyncio.to_thread(lambda: let_in(Home.locate(), passage))
     if client.busy:
         return f"{passage.place} is let in, from the next session on."
-    # The prompt stays as it is, so the agent is told beside it.
+    # The system prompt is unchanged, so the agent gets a separate note.
     await client.add_note(f"The user let in what was kept back of {passage.place}:\n\n{passage.text}")
     return f"{passage.place} is let in; the agent is told now."
 

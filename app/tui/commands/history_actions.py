@@ -56,7 +56,7 @@ class HistoryActions:
         """The history of the open session. Raises `HermesError` if no session is open."""
         return self._app.need_client().history
 
-    # What the person asks for
+    # Requests of the person
 
     async def undo(self) -> str:
         """Undo the last turn, restore, switch or fork."""
@@ -166,7 +166,7 @@ class HistoryActions:
     def _undo_hint(self) -> str:
         return f"{self._app.keys.label('session.undo') or '/undo'} undoes it."
 
-    # A look at what would happen to files
+    # Previews of file changes
 
     async def _decide_restore(self, position: int, *, look: bool = False) -> Choices | None:
         """Return the choices for files when moving to a position; None if the person cancelled."""
@@ -200,7 +200,7 @@ class HistoryActions:
             self._app.say("Files changed meanwhile; look again.")
         return plan, choices
 
-    # What is shown of it
+    # Display
 
     def show(self, event: BranchSwitched) -> None:
         """Show the conversation of the new branch from its end upwards, then the panes that belong to it."""

@@ -67,7 +67,7 @@ class Keys:
     def of(self, id: str) -> tuple[str, ...]:
         """Return the keys of a command; empty if it has none."""
         found = self.by_id.get(ALIASES.get(id, id))
-        if found is None:  # one that was found later has the keys it declares
+        if found is None:  # a command found later has the keys it declares
             return BY_ID[id].keys if id in BY_ID else ()
         return found
 
@@ -147,8 +147,9 @@ def resolve(wishes: Mapping[str, str]) -> Keys:
 
 
 def _read(wishes: Mapping[str, str], problems: list[str]) -> dict[str, tuple[str, ...]]:
-    """Return the wishes that are valid on their own, ordered: commands that need a key and those with
-    priority first.
+    """Return the wishes that are valid on their own, ordered by priority.
+
+    Commands that must keep a key, and those whose keys come before the focus, are first.
     """
     read: dict[str, tuple[str, ...]] = {}
     for given, text in wishes.items():

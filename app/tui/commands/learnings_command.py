@@ -25,7 +25,7 @@ async def _learnings(app: AppContext, argument: str) -> None:
     home = Home.locate()
     secrets = await asyncio.to_thread(secrets_of_home)
     settings = await asyncio.to_thread(lambda: load(home, dict(os.environ), workspace).settings)
-    # A connection of its own: the engine may work in another process.
+    # A separate connection, as the engine may run in another process.
     async with await Store.open(home.database, secrets=secrets) as store:
         book = await asyncio.to_thread(learning_book, store.database, workspace, settings.learnings, secrets)
         source = await app.push_screen_wait(LearningsScreen(book, at=argument))

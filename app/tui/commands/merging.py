@@ -56,7 +56,7 @@ async def merge_copy(app: HistoryPort, agent: str) -> str:
 
     client = app.need_client()
     if client.busy:
-        # Said before somebody looks and decides, not afterwards.
+        # Reported before the person reviews and decides, not afterwards.
         raise HermesError(BUSY)
     agents = client.agents
     if agent == ALL:
@@ -80,7 +80,7 @@ async def _merge_all(app: HistoryPort, agents: Agents) -> str:
         try:
             said.append(await _merge_one(app, agents, agent, turn))
         except HermesError as error:
-            # What was merged before stands, and the person hears of it all the same.
+            # Earlier merges remain, and the person is told about them anyway.
             said.append(f"{agent}: {error}")
         if turn.stopped:
             break

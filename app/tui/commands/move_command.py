@@ -24,7 +24,7 @@ async def _move(app: AppContext, where: str) -> None:
         raise HermesError(USAGE)
     service = Home.locate().service_socket
     if not app.host.is_served:
-        # A refusal leaves the session where it is.
+        # If that is refused, the session does not move.
         await bring_service(app)
         await check_move(service, where)
     await hand_over(app)

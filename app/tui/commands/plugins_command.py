@@ -84,7 +84,7 @@ class DiskPlugins:
         plugin = each.plugin
         usable = plugin is not None and each.standing != "refused"
         lines = [text.strip() for text in card(each, around)] if usable else []
-        # Name, folder and description have places of their own.
+        # Name, folder and description are shown elsewhere.
         may = lines[1:]
         changed = differences(self.home, each) if usable else ()
         if plugin is not None and plugin.description and may and plugin.description.startswith(may[0][:40]):

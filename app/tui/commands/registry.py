@@ -458,7 +458,7 @@ def all_commands() -> tuple[AppCommand, ...]:
 
 def find_commands() -> tuple[AppCommand, ...]:
     """Import and add the commands that declare themselves; return those that were accepted."""
-    # Late: the first picture waits for this module.
+    # Imported late, because the first picture waits for this module.
     from tools.parts import PartKind
 
     kind = PartKind("commands", "app.tui.commands", "_command")

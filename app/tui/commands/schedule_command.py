@@ -21,7 +21,7 @@ async def _schedule(app: AppContext, _argument: str) -> None:
 
     home = Home.locate()
     secrets = await asyncio.to_thread(secrets_of_home)
-    # A connection of its own: the engine may work in another process.
+    # A separate connection, as the engine may run in another process.
     async with await Store.open(home.database, secrets=secrets) as store:
         book = JobBook(store.database, home.schedule, needs=JobNeeds(home))
         await app.push_screen_wait(ScheduleScreen(book, RunStarter().begin))

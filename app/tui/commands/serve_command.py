@@ -57,7 +57,7 @@ async def bring_service(app: AppContext) -> None:
     from app.running_service import running_service
 
     client = app.need_client()
-    # A turn is put away a moment after its last words.
+    # A turn is stored a moment after its end is shown.
     with suppress(TimeoutError):
         async with asyncio.timeout(SETTLING):
             await client.idle()

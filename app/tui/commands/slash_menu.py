@@ -37,7 +37,7 @@ async def add_found_commands(app: AppContext) -> None:
     await yielding_thread(find_commands)
     take_in(app.session.pane_commands)
     for command in all_commands():
-        # An application before this one may have found them already.
+        # An earlier application in this process may have found them already.
         if command.keys and not command.by_prompt and command not in COMMANDS:
             keys = ",".join(command.keys)
             app.bind(keys, f"order('{command.id}')", description=command.name, show=False)

@@ -67,7 +67,7 @@ class AgentScreen(ConversationScreen):
     CSS_PATH = "agent_screen.tcss"
     PROMPT_ID = "agent-prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # First of all, as Textual would end a selection on the way and leave nothing to go by.
+        # With priority, as Textual would end the selection before this binding could check it.
         Binding(
             "escape", "leave_conversation", "Back", show=False, priority=True, id="agent.leave_conversation"
         ),
@@ -122,21 +122,21 @@ class AgentScreen(ConversationScreen):
         self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
         self._show_standing()
         self._empty.column = not self.workbench.vacant
-        # Of the agents it sent, and of what is merged, nobody tells this screen.
+        # This screen gets no events of subagents and merges.
         self.set_interval(1.0, self._keep_up)
         self.run_worker(self._begin, group="read")
 
     def on_unmount(self) -> None:
         self._stop()
 
-    # What it shows
+    # Display
 
     async def _begin(self) -> None:
         """Mount conversation and panes without delaying keys, and fill them."""
         try:
             await self.place_workbench()
         except MountError:
-            return  # the person has left already
+            return  # the person has already left
         await self._read()
 
     async def _read(self) -> None:
@@ -181,7 +181,7 @@ class AgentScreen(ConversationScreen):
             case QueueChanged():
                 self.prompt.steering = (*event.steering, *event.queued)
             case TurnStarted():
-                # It begins with what waited for it.
+                # The agent starts with its queued messages.
                 self.prompt.steering = ()
             case _ if isinstance(event, ABOUT_IT):
                 self._show_standing()
@@ -234,7 +234,7 @@ class AgentScreen(ConversationScreen):
             self._told = keys
             self._keys.say(BETWEEN.join(keys))
 
-    # What the person does
+    # Actions of the person
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While the conversation has the focus, let Esc end a selection or a search first."""
@@ -297,7 +297,7 @@ class AgentScreen(ConversationScreen):
         self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
 
     def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
-        # The arrangement of the session's own panes is the one that is remembered.
+        # Only the layout of the main session's panes is saved.
         event.stop()
 
     def on_transcript_placed(self, event: Transcript.Placed) -> None:

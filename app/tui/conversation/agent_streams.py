@@ -85,7 +85,7 @@ class AgentStreams:
         if event.agent == "main":
             return
         if isinstance(event, AgentStarted | AgentEnded):
-            # Nothing of it is under way before it begins, or any more.
+            # The agent is not running yet, or has ended.
             node = self._flights[event.agent].node if event.agent in self._flights else 0
             self._flights[event.agent] = Flight(node)
         else:

@@ -82,7 +82,7 @@ class RunStarter:
         if self._process is not None and self._process.poll() is None:
             return
         self._process = subprocess.Popen(
-            # Without the current folder on the search path: what lies there is not the program.
+            # Without the current folder on the search path: its modules are not part of the program.
             [sys.executable, "-P", "-m", "app.main", "cron", "run", "--once"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

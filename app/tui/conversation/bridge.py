@@ -122,7 +122,7 @@ KEPT_RESULTS = 500
 """Calls whose results are kept in memory; those before are read from the session's path."""
 
 _TROUBLES = {
-    "": "offline",  # a service of an older version, which does not say
+    "": "offline",  # a service of an older version, which does not report it
     "unreachable": "offline",
     "auth": "access refused",
     "billing": "no credit",
@@ -247,7 +247,7 @@ class Bridge:
             case RequestResolved():
                 self._requests.close_request(event.id)
 
-    # The agents that were sent
+    # Subagents
 
     def recall(self, events: Sequence[Event]) -> None:
         """Show agents of earlier processes, from their events."""

@@ -30,9 +30,7 @@ class NoImageError(HermesError):
 
 
 def readers(environ: Mapping[str, str], platform: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield command pairs that list the clipboard's types and print one; `{type}` is the placeholder for the
-    type.
-    """
+    """Yield command pairs: one lists the clipboard's types, the other prints the one named by `{type}`."""
     if environ.get("WAYLAND_DISPLAY"):
         yield ("wl-paste", "--list-types"), ("wl-paste", "--no-newline", "--type", "{type}")
     if environ.get("DISPLAY"):
@@ -83,7 +81,7 @@ def _words(environ: Mapping[str, str], lacking: list[str]) -> str:
 async def _command_output(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
     """Return the output of a program; empty if it fails, takes long or prints too much."""
     try:
-        # A session of its own: such programs otherwise read from the terminal that is drawn on.
+        # In a new process session: such programs would otherwise read from our terminal.
         process = await start_child(command, env=environ, private=True)
     except OSError:
         return b""

@@ -56,7 +56,7 @@ def picture_loader(workspace: Callable[[], Path]) -> Load:
         try:
             return await thumbnail(data, columns, rows, form, cell) if data else None
         except ToolError:
-            return None  # its name stands in the conversation
+            return None  # the conversation shows its name
 
     return load
 

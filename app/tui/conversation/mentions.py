@@ -35,12 +35,12 @@ def files_of(root: Path) -> Callable[[], list[str]]:
                 records(SearchRequest(root, None, NOISE), SearchEnding(), threading.Event())
             ) as found:
                 for name in found:
-                    # A name that is not text keeps halves of characters, by which the prompt leaves it out.
+                    # A name that is not valid text keeps surrogates, and the prompt leaves it out.
                     names.append(os.fsdecode(name).removeprefix("./"))
                     if len(names) >= MAX_FILES or time.monotonic() > until:
                         break
         except (OSError, ToolError):
-            pass  # what was found until then is better than nothing
+            pass  # a partial list is better than none
         return names
 
     return list_files

@@ -57,11 +57,11 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
 
 
 def match_in(node: Node, query: Query) -> str:
-    """Return the first match as spelled in a message; adjacent matching words count as one. Pure."""
+    """Return the first match as spelled in a message: the whole phrase if the words appear together. Pure."""
     text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
     together = spans(text, parse(f'"{" ".join(query.raw)}"')) if '"' not in "".join(query.raw) else []
     places = together or spans(text, query)
-    # What goes over a line feed stands nowhere in one row.
+    # A match across a line feed is not found in a single row.
     return text[places[0][0] : places[0][1]].split("\n")[0] if places else ""
 
 
@@ -72,7 +72,7 @@ def items_of(node: Node, words: str) -> list[Callable[[Item], bool]]:
         case "user":
             return [lambda item: isinstance(item, UserItem) and item.node == node.id]
         case "assistant":
-            # Its words may stand in what it asked a tool for, which is shown with the result.
+            # The words may be in the arguments of a call, which is shown with the result.
             asked = [
                 str(call.get("id"))
                 for call, (name, arguments) in zip(_calls(node), calls_of(node.data), strict=False)
@@ -84,7 +84,8 @@ def items_of(node: Node, words: str) -> list[Callable[[Item], bool]]:
         case "tool":
             call = str(node.data.get("call", ""))
             return [
-                # Some providers count calls from one in every message: then only the result tells.
+                # Some providers number calls from one in every message: then only the result identifies a
+                # call.
                 lambda item: isinstance(item, CallItem) and item.call == call and item.result == text,
                 lambda item: isinstance(item, CallItem) and item.call == call,
             ]

@@ -82,7 +82,7 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
         case "tool":
             return [_call(node, arguments, tools)]
         case "notice" if (kind := node.data.get("kind")) in AGENT_NOTES:
-            # What an agent was asked is its first message, what it is told another, its report the last one.
+            # An agent's task is its first message, later messages follow, its report is the last.
             if kind != AGENT_ENDED:
                 return []
             return [

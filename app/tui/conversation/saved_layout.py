@@ -92,7 +92,7 @@ def _write(file: Path, parts: Mapping[str, Any]) -> None:
     data = json.dumps({"version": _VERSION, **parts}, indent=1).encode()
     try:
         private_folder(file.parent)
-        # A link or a folder in its place was made by somebody else and stays as it is.
+        # A link or a folder at this path was not made by Hermes and is left unchanged.
         write_atomically(_real_path(file), data, PRIVATE_FILE, follow_links=False)
     except (OSError, ValueError, HermesError) as error:
         log.warning("the arrangement of the screen was not remembered: %s", error)

@@ -130,11 +130,11 @@ class SessionHost:
         except BaseException:
             self._give_back(client.queue)
             raise
-        # A session of the service keeps its queue there.
+        # A session of the service keeps its queue in the service.
         return () if self.is_served and not client.is_lost else client.queue
 
     def _give_back(self, texts: Sequence[str]) -> None:
-        """Return messages of the previous session, except those queued in this one as well."""
+        """Pass messages of the previous session to `unsent`, except those queued in this one as well."""
         waiting = self.client.queue if self.client is not None else ()
         left = tuple(each for each in texts if each not in waiting)
         if left and not self._closed:

@@ -56,7 +56,7 @@ async def put_in_place(screen: Screen[Any], workbench: Workbench, empty: EmptyBe
     Returns once all of it is painted. Await it only where the screen's messages do not wait for it.
     """
     await _wait_for_paint(screen)
-    # What it covers stays, out of sight: taking it away would be one more layout.
+    # The covered widget stays hidden: removing it would cost another layout.
     empty.display, workbench.display = False, True
     await _wait_for_paint(screen)
     workbench.set_hidden(False)
@@ -190,10 +190,10 @@ class SessionScreen(ConversationScreen):
     """
 
     PROMPT_ID = "session-prompt"
-    # What is written begins in the column in which what was said does.
+    # Text in the prompt starts in the same column as text in the conversation.
     DEFAULT_CSS = "#session-prompt { height: auto; padding: 0 1; background: $surface; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # First of all, as Textual would end a selection on the way and leave nothing to go by.
+        # With priority, as Textual would end the selection before this binding could check it.
         Binding(
             "escape", "leave_conversation", "Back", show=False, priority=True, id="session.leave_conversation"
         ),

@@ -28,7 +28,7 @@ def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
         return
     if isinstance(event, events.Key) and (active := screen.active_bindings.get(key)) is not None:
         chosen = cast("AppContext", screen.app).keys.changed
-        # A blank or a sign begins no message, so it stays the command that it is in this part.
+        # A blank or punctuation starts no message, so it remains a command of this widget.
         if active.binding.id in chosen or typed in screen.keys_shown() or not (typed or "").isalnum():
             return
     screen.set_focus(screen.prompt)

@@ -163,7 +163,7 @@ class AgentRows:
         )
         self._stopping.discard(event.agent)
         if known is not None:
-            # The same agent once more: it keeps its place and what stands below it.
+            # The agent was started again: it keeps its place and its descendants.
             known.row, known.cleared = row, False
             self._bring_back(known.parent)
             return

@@ -90,7 +90,7 @@ class ApprovalDialog(Dialog[Decision]):
         else:
             notes.append("it is asked each time: a yes counts once")
         notes.append("on no: nothing runs; the agent is told and looks for another way")
-        # A glyph is for reasons alone: a reason cannot pass for what is known of network and sandbox.
+        # Only reasons have a glyph, so that a reason cannot imitate the facts about network and sandbox.
         return "\n".join(note if note[:2] in ("▲ ", "· ") else f"  {note}" for note in notes)
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:

@@ -75,7 +75,7 @@ def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
     """Return a pattern that matches the relevant parts, and hidden characters, in the command as shown."""
     places = _Places(request.headline[:LOOKED_AT])
     found = dict.fromkeys(places.pattern(part.text) for part in telling(request.parts)[:MOST_PARTS])
-    # The longest first: of alternatives that begin alike, the first one counts.
+    # Longest first: of alternatives with the same beginning, the first one matches.
     ordered = sorted((pattern for pattern in found if pattern), key=len, reverse=True)
     return re.compile("|".join((*ordered, HIDDEN)))
 

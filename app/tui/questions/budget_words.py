@@ -73,7 +73,7 @@ def ceiling_text(request: CeilingAsked) -> str:
     """Return the reached ceiling in a sentence or two."""
     used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
     if request.measure == "tokens":
-        # Rounded, what is left of a large ceiling would look like nothing.
+        # Rounded, the rest of a large ceiling could look like zero.
         used, ceiling = f"{request.used:,.0f}", _exactly(request.measure, request.ceiling)
     sentence = f"The ceiling of {_one_line(request.owner)} is reached: {used} of {ceiling} used."
     if request.measure in ("tokens", "money") and request.needed > 0:
@@ -84,7 +84,7 @@ def ceiling_text(request: CeilingAsked) -> str:
 
 
 def raised_once(request: CeilingAsked) -> str:
-    """Return the result of raising the ceiling by its own amount, in words."""
+    """Return the label of the choice that raises the ceiling by one step."""
     more = amount(request.measure, request.again - request.ceiling)
     return f"Raise it by {more}, to {amount(request.measure, request.again)}"
 
@@ -110,9 +110,7 @@ def example(measure: Measure) -> str:
 
 
 def more(text: str, request: CeilingAsked) -> tuple[float, str]:
-    """Parse `text` (`500k`, `$2.50`) as an increase; return the new ceiling, or 0 and a sentence about the
-    error.
-    """
+    """Parse `text` (`500k`, `$2.50`) as an increase; return the new ceiling, or 0 and an error sentence."""
     found = _NUMBER.fullmatch(text.strip().lower()) if len(text) <= LONGEST else None
     if found is None:
         return 0.0, f"Write a number, such as {example(request.measure)}."

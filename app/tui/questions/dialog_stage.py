@@ -32,7 +32,7 @@ class DialogStage:
     def typing_for(self) -> float:
         top = self._app.screen
         if top is not self._shown and isinstance(top, (Dialog, CommandPalette)):
-            return 0.0  # what is open for a moment is not covered, as if a key had just been pressed
+            return 0.0  # a widget that is open briefly is not covered, as if a key had just been pressed
         return time.monotonic() - self._app.last_key
 
     def later(self, delay: float, act: Callable[[], object]) -> None:
@@ -40,7 +40,7 @@ class DialogStage:
 
     def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
         spill = self._app.spill
-        # The one who asks as the person knows it.
+        # The display name of the asking agent.
         who = "Hermes" if request.agent == "main" else self._app.bridge.team.display_name(request.agent)
         asked = replace(request, agent=who)
         try:

@@ -48,7 +48,7 @@ class Choices(OptionList):
     def wrap(self, width: int) -> int:
         """Wrap the choices for an inner width of `width` cells; return the number of lines."""
         wrapped = [text.wrap(max(width - 2 - HANGING, 1)) for text in self._texts]
-        if sum(map(len, wrapped)) > MOST_LINES:  # there is a scrollbar beside them
+        if sum(map(len, wrapped)) > MOST_LINES:  # a scrollbar takes a column
             wrapped = [text.wrap(max(width - 4 - HANGING, 1)) for text in self._texts]
         for at, lines in enumerate(wrapped):
             prompt = hanging(at + 1, lines)
@@ -81,7 +81,7 @@ class Choices(OptionList):
 
     def on_key(self, event: events.Key) -> None:
         if self._held is not None:
-            # The choice is made, though not carried out: this key does not make a second one.
+            # A choice was made but not applied yet: this key must not make a second one.
             event.stop()
             event.prevent_default()
             self._held.append(event)

@@ -40,7 +40,7 @@ class ExtraDialog(Dialog[bool]):
             does = f"Hermes cannot add it itself: {obstacle}. Run this in a shell:"
         else:
             does = f"This command runs and fetches about {extra.size} MB:"
-        # Adding it is what is asked here: the sentence need not name the command.
+        # The dialog itself offers the installation: the sentence need not name the command.
         why = self._why.replace("`", "").partition("; add it with")[0].rstrip(".")
         brings = "" if extra.brings in why else f" It brings {extra.brings}."
         yield words(f"{why}.{brings} {does}", "text")

@@ -91,13 +91,13 @@ class LogTail:
     def _read(self, descriptor: int) -> LogUpdate:
         status = os.fstat(descriptor)
         file, size = (status.st_dev, status.st_ino), status.st_size
-        # Another file, a shorter one, or more news than anybody could have followed: begin again.
+        # Another file, a shorter one, or too many new lines to follow: start again.
         anew = file != self._file or size < self._offset or size - self._offset > TAIL_BYTES
         if anew:
             self._forget()
             self._file = file
             self._offset = max(size - TAIL_BYTES, 0)
-            # The tail begins within a line: half of it is not a line, and may be half of a secret.
+            # The tail starts within a line: drop the partial line, as it may be part of a secret.
             self._within = self._offset > 0
         data = os.pread(descriptor, min(size - self._offset, TAIL_BYTES), self._offset)
         self._offset += len(data)
@@ -120,7 +120,7 @@ class LogTail:
         if not newline:
             return
         for raw in whole.decode("utf-8", "replace").split("\n"):
-            # Line by line: one long piece would keep all other threads waiting.
+            # Line by line: one long call would block all other threads.
             if masked := self._redactor.feed(raw + "\n"):
                 yield self._line(masked.removesuffix("\n"))
 

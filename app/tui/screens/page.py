@@ -122,7 +122,7 @@ class ScreenHeader(Horizontal):
     def __init__(self, title: str, state: str = "") -> None:
         """Both texts are shown without markup, on one line."""
         super().__init__()
-        # Held, because words to show may arrive when the screen is being taken down.
+        # Kept as an attribute, because text may arrive while the screen is being removed.
         self._title = Static(Content(line(title)), id="page-title")
         self._state = Static(Content(line(state)), id="page-state")
 
@@ -314,7 +314,7 @@ class MarkedList(OptionList):
         first = next(iter(strip), None)
         if first is None or first.style is None or not first.text.startswith(" "):
             return strip
-        # Each option's number stands in the style of its cells, where clicks are looked up too.
+        # Each option's number is in the style of its cells, which clicks use too.
         if self.highlighted is None or first.style.meta.get("option") != self.highlighted:
             return strip
         color = self.get_component_rich_style("marked-list--mark", partial=True)

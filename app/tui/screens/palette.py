@@ -59,7 +59,7 @@ class StyledCommandPalette(CommandPalette, ClosableScreen[None]):  # pyright: ig
 
     def on_resize(self, event: events.Resize) -> None:
         self.set_class(event.size.height < LOW, "-low")
-        # A list that no cell is left for cannot wrap its rows, nor page through them.
+        # A list without space cannot wrap its rows or page through them.
         self.query_one(CommandList).styles.max_height = max(event.size.height * 7 // 10, 1)
 
     def on_mount(self) -> None:

@@ -72,7 +72,7 @@ class ScheduleScreen(EntryPage[None, "Job"]):
             jobs = await self._book.jobs()
             self._rows.runs = {job.id: await self._book.runs(job.id, LOGGED) for job in jobs}
         except HermesError as error:
-            # "No jobs yet" would be a lie.
+            # "No jobs yet" would be wrong.
             self._rows.empty = line(str(error))
             self.ways_on = ""
             self.list_entries((), "cannot be read")
@@ -174,7 +174,7 @@ class JobRows(EntryRows["Job"]):
     def draw_entry(self, entry: Job, width: int) -> list[Text]:
         last = next(iter(self.runs.get(entry.id, ())), None)
         state = "failed" if entry.problem else last.state if last is not None else ""
-        # Apart from the space, so that a skin which underlines an error underlines its mark alone.
+        # Separate from the space, so that a skin that underlines errors underlines only the mark.
         left = Text(" ").append(MARKS.get(state, "·"), self.ink(INKS.get(state, "dim"))).append(" ")
         left.append(one_line(entry.title), self.ink("text" if entry.standing == "active" else "dim"))
         due = when(entry.next) if entry.standing == "active" else entry.standing

@@ -71,7 +71,7 @@ class SignInDialog(Dialog[str]):
             states = await self._servers.states()
             self._address = next((each.sign_in or "" for each in states if each.name == self._server), "")
             if self._address:
-                # At once: the next look cuts this one off wherever it waits.
+                # Immediate, because the next check cancels this one wherever it waits.
                 self.query_one(Reader).read(sign_in_text(self._server, self._address, self._environ))
                 self._fit()
                 if shows_pages(self._environ):

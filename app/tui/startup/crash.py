@@ -33,7 +33,7 @@ class CrashLog(io.StringIO):
         from tools.text.redact import redact
         from tools.text.safe_text import reveal
 
-        # The person who gets the report looks at it in a terminal.
+        # The report is read in a terminal.
         return reveal(redact("".join(self._pieces).rstrip(), secrets_of_home()))
 
     def write(self, text: str) -> int:

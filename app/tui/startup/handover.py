@@ -92,7 +92,7 @@ class Startup:
         self._text_goes = True
         await self._hand_out([])
         if not gc.isenabled():
-            # What was read so far stays: a search for garbage in it would only make the next key wait.
+            # The modules read so far stay alive: searching them for garbage would only delay the next key.
             gc.freeze()
             gc.enable()
         self._app.call_after_refresh(self._app.begin)
@@ -164,11 +164,11 @@ def taking_over(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
             super().start_application_mode()
             if frame.stands:
                 frame.hand_over()
-                # What is gone back to, also for an editor, is the terminal before the still frame.
+                # Restore the terminal settings from before the still frame, also while an editor runs.
                 self.attrs_before = frame.before
 
         def write(self, data: str) -> None:
-            # Some terminals clear the other screen when they are told again to show it.
+            # Some terminals clear the alternate screen when it is requested again.
             if data != _OTHER_SCREEN or not frame.stands:
                 super().write(data)
 

@@ -40,7 +40,7 @@ def on_signals(leave: Callable[[int], None]) -> None:
     def handle_signal(number: int, _frame: FrameType | None) -> None:
         code = SIGNALS[signal.Signals(number)]
         if loop.is_closed():
-            os._exit(code)  # all that is left is the end of the interpreter
+            os._exit(code)  # only the interpreter's exit is left
         ensure_end(code)
         loop.call_soon_threadsafe(leave, code)
 
@@ -57,7 +57,7 @@ def ensure_end(code: int, seconds: float = GRACE) -> None:
 
 def _end(code: int) -> None:
     log.error("the application did not end by itself; its threads:\n%s", _threads())
-    # On a terminal that reads nothing this waits forever.
+    # On a terminal that reads nothing, this would wait forever.
     last = Thread(target=skeleton.put_back, daemon=True)
     last.start()
     last.join(1.0)

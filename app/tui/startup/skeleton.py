@@ -102,7 +102,7 @@ class Skeleton:
         for stop in (termios.VSUSP, termios.VQUIT):
             cc[stop] = b"\0"
         termios.tcsetattr(INPUT, termios.TCSANOW, [iflag, oflag, cflag, lflag, ispeed, ospeed, cc])
-        # Read what came so far: in there return is a line feed, which would later be taken for ctrl+j.
+        # Read the keys typed so far: return is a line feed in them, which later would count as ctrl+j.
         while piece := os.read(INPUT, 4096):
             self.typed += piece
 
@@ -197,4 +197,4 @@ def _write(text: str) -> None:
         while data:
             data = data[os.write(OUTPUT, data) :]
     except OSError:
-        return  # the terminal has gone; reading from it will tell
+        return  # the terminal has gone; reading from it will report that

@@ -97,7 +97,7 @@ async def _offers(queue: asyncio.Queue[str]) -> bool:
         if answer.startswith(_MODE):
             return answer[len(_MODE) :].partition("$")[0] in ("1", "2", "3")
         if answer.startswith(_DEVICE) and answer.endswith("c"):
-            return False  # it knows nothing of the mode
+            return False  # the terminal does not know the mode
 
 
 async def _image(queue: asyncio.Queue[str], largest: int) -> bytes:

@@ -41,5 +41,5 @@ def edit(text: str, environ: Mapping[str, str] = os.environ) -> str:
         raise HermesError(f"The editor {command!r} ended with code {code}; the draft is as it was.")
     if len(edited) > MAX_CHARS:
         raise HermesError(f"That is more than {MAX_CHARS:,} characters; put it into a file instead.")
-    # Editors end a file with a line feed that nobody wrote.
+    # Editors add a line feed at the end of a file.
     return edited.removesuffix("\n") if not text.endswith("\n") else edited

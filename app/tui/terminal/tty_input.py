@@ -192,7 +192,7 @@ class InputDecoder:
         silent, self._last = now - self._last >= SILENCE, now
         found: list[Heard] = []
         if self._paste is not None and silent and data.startswith(_ABORTS) and not _is_end(data):
-            # The end of the paste got lost; a person wants to be heard again.
+            # The end marker of the paste got lost: treat further input as keys again.
             found += self._part()
             self._paste = None
         data, self._held = self._held + data, b""
@@ -201,7 +201,7 @@ class InputDecoder:
             self._gone, self._held = gone, data
             return found
         if gone and ((gone + data).startswith(BEGIN) or goes_on(gone, data)):
-            # Given up too early: the rest of it is nothing that somebody types.
+            # The sequence was given up too early: its rest is not typed text.
             data = gone + data
         while data:
             data = (
@@ -222,7 +222,7 @@ class InputDecoder:
         data, self._held = self._held, b""
         self._gone += data
         if not is_pressed(data):
-            # Escape at its end would have ended it, and may as well have been pressed.
+            # An escape at its end may have been pressed as a key.
             data = ESCAPE if data.endswith(ESCAPE) else b""
         return _some(self._keys.decode(data))
 
@@ -234,7 +234,7 @@ class InputDecoder:
             keys, self._held = keys[:-kept], keys[-kept:]
         for kind, piece in pieces(keys):
             if kind is not SequenceKind.TEXT:
-                found += _some(self._keys.decode(b"", True))  # a character that does not go on
+                found += _some(self._keys.decode(b"", True))  # an incomplete character
             if kind is not SequenceKind.BROKEN and _is_answer(kind, piece):
                 found.append(Answered(piece.decode("ascii", "replace")))
             elif kind not in (SequenceKind.ANSWER, SequenceKind.BROKEN):
@@ -355,7 +355,7 @@ class Keyboard:
         made = list(self._parser.feed(piece))
         if piece.startswith("\x1b"):
             if not made and is_key(piece):
-                # It waits whether more comes; its end tells it that this is all.
+                # The parser waits for more bytes; the end of input makes it finish.
                 made = list(self._parser.feed(""))
             if not made or self._parser.is_eof:
                 self._begin_anew()
@@ -389,8 +389,8 @@ def merge_mouse_moves(found: Iterable[Message]) -> Iterator[Message]:
         yield move
 
 
-# Its table has no public interface. Without these entries alt+enter would be enter, and send an unfinished
-# message; alt and a digit would write what one terminal of macOS writes for it: `™` for alt+2.
+# Textual's table has no public interface. Without these entries alt+enter would be enter, and send an
+# unfinished message; alt and a digit would write a character that one macOS terminal sends: `™` for alt+2.
 
 _SENT = {
     "\x1b\r": "alt+enter",

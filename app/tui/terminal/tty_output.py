@@ -121,7 +121,7 @@ class TtyOutput:
             while self._waiting and self._room(0):
                 del self._waiting[: os.write(self._number, self._waiting[: self._piece])]
         except BlockingIOError:
-            pass  # somebody else took the room
+            pass  # another writer used the space
         except OSError as error:
             self.lose(error.strerror or type(error).__name__)
         if self._waiting and not self._listens:
@@ -130,7 +130,7 @@ class TtyOutput:
 
     def _room(self, seconds: float) -> bool:
         """Return whether the terminal accepts output now, or within so many seconds."""
-        # One object a look: a signal handler may look while a look goes on.
+        # A new object for each call: a signal handler may call this during another call.
         poll = select.poll()
         poll.register(self._number, select.POLLOUT)
         found = poll.poll(seconds * 1000)
@@ -180,7 +180,7 @@ def _open_output(number: int) -> tuple[int, int]:
     """
     try:
         return os.open(os.ttyname(number), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK), PIECE
-    except OSError:  # it has gone, or is one from outside a container
+    except OSError:  # the terminal has gone, or is outside this container
         return os.dup(number), CAREFUL_PIECE
 
 
@@ -222,7 +222,7 @@ def lasting(
     class LastingDriver(driver):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
-            # Where Textual draws, and with the encoding it would use.
+            # Textual's output file, with the encoding Textual would use.
             stream = sys.__stderr__
             assert stream is not None, "a full screen has a terminal"
             self._encoding = stream.encoding
@@ -282,7 +282,7 @@ def harmless(text: str) -> str:
     """Return `text` without terminal control characters, with the width that was counted for it."""
     width, plain = cell_len(text), inert(text)
     fitted = set_cell_size(plain, width)
-    if cell_len(fitted) != width:  # a joiner at an end swallows the blank beside it
+    if cell_len(fitted) != width:  # a joiner at an end swallows the adjacent blank
         fitted = set_cell_size(plain.replace("\u200d", ""), width)
     return fitted
 
@@ -299,7 +299,7 @@ def notification(text: str) -> str:
     """Return the bytes of a terminal notification: OSC 9, then the bell for terminals that do not know it."""
     line = one_line(text)[:200]
     if line[:1].isdigit():
-        # Some terminals take a number here for one of their own orders: progress, folder, macro.
+        # Some terminals read a number here as their own command: progress, folder, macro.
         line = f"hermes: {line}"
     return f"\x1b]9;{line}\x1b\\\a"
 

@@ -145,7 +145,7 @@ class KindRows(RowList):
     """One row per kind: name, purpose, origin."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Here, as lists of rows have another use for the key.
+        # Bound here, as lists of rows use the key otherwise.
         Binding("n", "screen.new", "Write a new kind of agent in the editor", id="kinds.new"),
     ]
 

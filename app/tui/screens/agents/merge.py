@@ -53,7 +53,7 @@ class MergeScreen(RestoringScreen, inherit_bindings=False):
 
     def on_mount(self) -> None:
         if self._agent:
-            # The place first: a long name is cut at its end.
+            # The place comes first, because a long name is cut at its end.
             place = f"Merge {self._place}:" if self._place else "Merge"
             self.head.retitle(f"{place} {self._agent}")
 

@@ -418,7 +418,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             words = f"{plural(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
         return Content.assemble((f"{line(item.reason).capitalize()}.", "$warning"), f"\n{words}")
 
-    # What can be done
+    # Actions
 
     def action_choose(self, choice: Way) -> None:
         item = None if self._list.cursor is None else self._list.items[self._list.cursor]
@@ -466,7 +466,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
     @work(exclusive=True, group="carry")
     async def action_carry_out(self) -> None:
-        # What was chosen by a key before this one counts.
+        # A choice made by an earlier key counts.
         await self._together.wait()
         self.dismiss(self.choices)
 

@@ -201,7 +201,7 @@ class RewindScreen(SplitPage[RewindTarget | None]):
         try:
             files = await self._services.describe(await self._services.changes(said.step))
         except HermesError:
-            # Rows then say how many files changed, and not by how much.
+            # Rows then show how many files changed, without counts of lines.
             return
         self._said.learn(index, sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files))
 

@@ -149,7 +149,7 @@ class Preview(Vertical):
     def __init__(self) -> None:
         super().__init__(id="timeline-preview")
         self.lines = FILE_LINES
-        # Held, because a message may arrive when the screen is being taken down.
+        # Kept as an attribute, because a message may arrive while the screen is being removed.
         self._about = Static(id="timeline-about")
         self._text = Skinned("", margin=0)
         self._files = Static(id="timeline-files", classes="none")
@@ -283,16 +283,16 @@ class TimelineScreen(Page[None]):
             self.state(str(error))
             return
         drawing = await asyncio.to_thread(grow, rows, heads, marks, paths, self.timeline.look, labels)
-        # A person who has moved meanwhile stays there.
+        # Do not move the cursor if the person has moved it.
         known = at is None or self.timeline.nodes.index(at) >= 0
         self.complete = True
         self.timeline.adopt(drawing, None if known else at)
-        # What is nearest was drawn without files; a row that is still pointed at gets them now.
+        # The nearest rows were drawn without files; the row under the cursor gets them now.
         self._show(self.timeline.pointed)
 
     def on_timeline_changed(self) -> None:
         self._say_state()
-        # What is folded under a row counts as its own.
+        # Nodes folded under a row count as part of it.
         self._show(self.timeline.pointed)
 
     def _say_state(self) -> None:
@@ -319,7 +319,7 @@ class TimelineScreen(Page[None]):
         try:
             known = await self._services.counts(steps)
         except HermesError:
-            # Rows then say which files changed, and not by how much.
+            # Rows then show which files changed, without counts of lines.
             return
         self.timeline.learn({step: known.get(step, (0, 0)) for step in steps})
 
@@ -337,9 +337,9 @@ class TimelineScreen(Page[None]):
             self._preview.show(None, (), 0)
             self._preview.show_files(())
             return
-        # A cursor on its way through a thousand rows reads none of them.
+        # A cursor that passes a thousand rows loads none of them.
         await asyncio.sleep(PAUSE)
-        # Another drawing may have come meanwhile.
+        # The drawing may have been replaced in between.
         drawing = self.timeline.drawing
         tree, number = drawing.tree, drawing.line_of(row.id)
         if number < 0:
@@ -397,7 +397,7 @@ class TimelineScreen(Page[None]):
         else:
             self.dismiss(None)
 
-    # What can be done
+    # Actions
 
     @work(exclusive=True, group="act")
     async def on_row_list_activated(self, event: RowList.Activated) -> None:

@@ -59,7 +59,7 @@ class EngineTimeline:
         return {step.number: step_names(step) for step in await self._history.steps()}
 
     async def labels(self) -> Mapping[int, str]:
-        # What others did in between says nothing about the call.
+        # Changes by others in between do not belong to the call.
         return {step.number: step.label for step in await self._history.steps() if step.kind != "outside"}
 
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
@@ -77,7 +77,7 @@ class EngineTimeline:
         those = [step for step in await self._history.steps() if step.number in wanted]
         found = state_listings.difference(those, min(wanted) - 1, max(wanted))
         told = await self._files.describe_all(git_apart(found, units_of(those)).files)
-        # What several steps did to git is one line each.
+        # Changes of git by several steps are one line each.
         return [*told, *(FileDifferenceRow(".git", note=step.git) for step in those if step.git)]
 
     async def difference(self, one: int, other: int) -> Sequence[FileDifferenceRow]:
@@ -93,7 +93,7 @@ class EngineTimeline:
         first, second = await self._history.position_of(one), await self._history.position_of(other)
         return await self._history.changes(first, second)
 
-    # What can be done
+    # Actions
 
     async def restore(self, node: int, what: What) -> str:
         return await self._history_actions.back_to(node, what)

@@ -26,7 +26,7 @@ async def open_with_model(app: AppContext, host: SessionHost, wish: SessionReque
         try:
             return await host.open(wish)
         except HermesError as error:
-            # Read by the opening itself, aside; here it would hold up a key.
+            # Opening a session imports this in a thread; here it would delay a key.
             from agent.model.detect import detect
             from agent.model.providers import NoModelError, UnusableModelError
 

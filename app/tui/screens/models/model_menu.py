@@ -94,7 +94,7 @@ class ModelMenu:
         keep_key(self._home, provider.variable, key)
         own = self._load().settings.providers.get(provider.name)
         if own is not None and not own.api_key_env:
-            # Without this it would only go to the address that is built in.
+            # Without this, the key would only be used for the built-in address.
             set_setting(self._home, f"providers.{provider.name}.api_key_env", provider.variable)
 
     async def problem_of(self, model: str) -> str:

@@ -97,7 +97,7 @@ class HitRows(RowList):
         text = countable(clean(hit.snippet))
         places = spans(text, self._query) if self._query is not None else []
         if places and cell_len(text[: places[0][1]]) > width - 7:
-            # The match is what matters: leave out from the start what would push it off the row.
+            # Cut the beginning if it would push the match off the row.
             start = max(places[0][0] - width // 4, 0)
             text, shift = "…" + text[start:], start - 1
             places = [(max(first - shift, 0), last - shift) for first, last in places if last > start]
@@ -186,7 +186,7 @@ def excerpt(node: Node, query: Query, *, whole: bool) -> str:
     places = spans(text[:200_000], query)
     start = max(places[0][0] - BEFORE_MATCH, 0) if places else 0
     if start:
-        # Begin with a whole line, if one begins before the match.
+        # Start at a line's beginning, if there is one before the match.
         feed = text.find("\n", start, places[0][0])
         start = feed + 1 if feed >= 0 else start
     end = (places[0][0] if places else 0) + AFTER_MATCH
@@ -398,7 +398,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
 
     def _show(self, hits: SearchHits, query: Query, *, keep: bool) -> None:
         if hits.hits and not any("exact" in hit.ways for hit in hits.hits) and hits.hits[0].ways:
-            # An answer to a question was not found by words such as `in`, which stand in many others.
+            # A hit for a question was not found by words such as `in`, which are in many other texts.
             query = parse(" ".join(words_of(self._asked.text))) if self._asked else query
         self._query = query
         hint = EMPTY if not self._asked else NOTHING if hits.complete else LOOKING
@@ -406,7 +406,7 @@ class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
         self._around.visible = bool(hits.hits)
         self._state(hit_count_text(hits, self._order) if self._asked else "")
 
-    # What stands around a hit
+    # The context of a hit
 
     @work(exclusive=True, group="preview")
     async def _preview(self) -> None:

@@ -208,7 +208,7 @@ def _key_row(
     )
 
 
-# Values and where they come from
+# Values and their origins
 
 
 def _member(value: Any, name: object) -> Any:
@@ -574,7 +574,7 @@ class SettingsScreen(ClosableModal[None]):
         loaded = self._snapshot.loaded
         return rows(loaded, self._snapshot.own, resolve(loaded.settings.keys))
 
-    # What is said
+    # Texts
 
     def _complain(self, sentence: str) -> None:
         self.app.notify(line(sentence), severity="warning", timeout=8, markup=False)

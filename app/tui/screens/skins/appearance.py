@@ -91,7 +91,7 @@ class Appearance:
         """
         if self.depth != "none":
             return list(filters)
-        # Shades of grey are colours too, and on the terminal's own background nobody knows which can be read.
+        # Shades of grey are colours too, and on the terminal's own background their contrast is unknown.
         return [*(each for each in filters if not isinstance(each, Monochrome)), NoColor()]
 
     # Skins
@@ -127,7 +127,7 @@ class Appearance:
                 screen.use(palette)
 
     def _register(self) -> Theme:
-        # A theme is put on only when its name is new, and an edited skin has the name it had.
+        # Textual applies a theme only under a new name, but an edited skin keeps its name.
         theme = replace(textual_theme(self.shown), name=f"hermes-{self.skin.name}-{self._changes}")
         self._app.register_theme(theme)
         self._theme = theme.name
@@ -145,9 +145,7 @@ class Appearance:
             self._ports.complain(problems_text(loaded.problems))
 
     async def try_on(self, name: str) -> LoadedSkin | None:
-        """Do the same as `wear` without a notice; return None if another skin was requested before this one
-        was read.
-        """
+        """Apply a skin like `wear`, without a notice; return None if another one was requested in between."""
         self._changes += 1
         asked = self._changes
         state, loaded = await asyncio.to_thread(_read, name, self.folder)
@@ -186,21 +184,21 @@ class Appearance:
         self._app.animation_level = "full" if self.motion else "none"
         self._ports.session.move(self.motion)
 
-    # Edits of the file that is worn
+    # Edits of the current skin's file
 
     async def watch(self) -> None:
         """Apply edits of the person's own skins until cancelled."""
         if self.folder is None:
             return
         if self.skin.name not in self._read_from:
-            # It may have been edited since it was put on, while the rest of the program still started.
+            # The skin may have been edited since it was applied, while the program was still starting.
             await self._read_again(edited=False)
         while True:
             name, changes = self.skin.name, self._changes
             state = await self._state(name)
-            # Of a skin that was put on without being read, the first look is all there is to compare with.
+            # A skin applied without being read has only the first look to compare with.
             known = self._read_from.setdefault(name, state)
-            # Put on during the look, it may have been read after it.
+            # If the skin was applied during this check, it may have been read after it.
             if state != known and changes == self._changes:
                 await self._wait_until_settled(name, state)
                 await self._read_again()

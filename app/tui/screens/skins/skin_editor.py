@@ -197,7 +197,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._looks = looks
         self.draft = SkinDraft.of(skin)
         self._saved: str | None = None
-        # Held, because what waits may come round when the screen is being taken down.
+        # Kept as an attribute, because a worker may resume while the screen is being removed.
         self._head = ScreenHeader("Skin editor")
         self._roles = RoleList(self.draft)
         self._preview = SkinPreview(self._worn(self.draft.skin))
@@ -228,7 +228,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
     def _worn(self, skin: Skin) -> Skin:
         return adapted(skin, self._looks.depth)
 
-    # Showing
+    # Display
 
     def _show(self, draft: SkinDraft) -> None:
         """Replace the edited draft, and update everything that shows it."""

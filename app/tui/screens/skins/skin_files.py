@@ -88,7 +88,7 @@ def _write(path: Path, content: bytes) -> None:
     from tools.kit.files import write_atomically
 
     try:
-        # A link to the file, as people have who keep their settings in a repository, stays a link.
+        # A symbolic link to the file, as in a repository of settings, stays a link.
         write_atomically(path.resolve(), content, PRIVATE_FILE)
     except OSError as error:
         raise ConfigError(
