@@ -1,1 +1,1 @@
-"""Batches of tasks from a file. Each task is a resumable session with its own folder; all share one ceiling."""
+"""Batches of tasks from a file. Each task is a resumable session with its own folder, under one ceiling."""

@@ -116,7 +116,7 @@ class FolderBusyError(HermesError):
 
 
 class FolderLock:
-    """The locks of a batch folder, held until closed; one part stays locked until the last worker has ended."""
+    """The locks of a batch folder, held until closed; one part stays locked until all workers have ended."""
 
     def __init__(self, root: Path) -> None:
         """Take the locks of `root`. Blocks while workers end. Raises `FolderBusyError` and `OSError`."""

@@ -77,7 +77,7 @@ class SuiteResult:
         return frozenset(each.task for each in self.runs_of_tasks if each.is_judged)
 
     def doubt(self) -> str:
-        """Return a sentence on why the judge's scores do not count; empty if they do, or if none was judged."""
+        """Return a sentence on why the judge's scores do not count; empty if they do, or none was judged."""
         if not self.judged_tasks():
             return ""
         if self.judge is None:

@@ -32,7 +32,7 @@ _NOTES = ("MEMORY.md", "USER.md")
 
 @dataclass(frozen=True, slots=True)
 class SuiteConditions:
-    """The conditions of all runs in a folder. Runs with different conditions are never mixed in one result."""
+    """The conditions of all runs in a folder. Runs with different conditions are never in one result."""
 
     suite: str
     model: str

@@ -95,7 +95,7 @@ def _missing_toolset(home: Home, settings: Settings, folder: Path, intent: JobIn
 
 
 def _external_toolsets(home: Home, settings: Settings, folder: Path) -> tuple[str, ...]:
-    """Return toolsets and tools of MCP servers and plugins; only open sessions have those in their registry."""
+    """Return toolsets and tools of MCP servers and plugins; only open sessions register those."""
     from agent.integrations.mcp.catalog import PREFIX, plain_name
     from agent.integrations.mcp.server_config import declared_servers
     from agent.integrations.plugins.shelf import find_agreed

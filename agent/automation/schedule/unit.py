@@ -67,7 +67,7 @@ class Installation:
 
 
 def installation(home: Path, config: Path, systemd: bool | None = None) -> Installation:
-    """Return the installation for this machine; `config` is the folder of the user's settings (`~/.config`)."""
+    """Return the installation for this machine; `config` is the user's settings folder (`~/.config`)."""
     program = shutil.which("hermes")
     begin = [str(Path(program).absolute())] if program else [sys.executable, "-P", "-m", "app.main"]
     words = [*begin, "cron", "run"]

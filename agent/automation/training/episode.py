@@ -359,7 +359,9 @@ class Arena:
             await self.leave(each)
 
     async def score(self, session: str) -> dict[str, Any]:
-        """Return the score of a session, with token ids and masks if actions had them. Raises `HermesError`."""
+        """Return the score of a session, with tokens and masks if the actions gave any. Raises
+        `HermesError`.
+        """
         result = next((each for each in self.folder.task_results() if each.session == session), None)
         if result is None:
             raise ConfigError(f"There is no session {session[:80]} here, or it has not ended.")
