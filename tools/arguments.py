@@ -1,9 +1,12 @@
-"""Arguments of a call against the tool's JSON schema: checked, and gently repaired.
+"""Validation of call arguments against the tool's JSON schema, with repair of common mistakes.
 
-Models write `"5"` for 5, `"true"` for true, a JSON text where a list belongs,
-one item where a list of items belongs, `oldString` for `old_string`, and leave
-optional fields null. What has one sensible reading is repaired; the rest is
-refused with a sentence that names the field.
+Models write `"5"` for 5, `"true"` for true, a JSON text instead of a list, one item instead of a list of
+items, `oldString` for `old_string`, and null for optional fields. A value with one sensible reading is
+repaired; any other is refused with a sentence that names the field.
+
+Models write `"5"` for 5, `"true"` for true, a JSON text where a list belongs, one item where a list of items
+belongs, `oldString` for `old_string`, and leave optional fields null. What has one sensible reading is
+repaired; the rest is refused with a sentence that names the field.
 """
 
 from __future__ import annotations
@@ -27,11 +30,15 @@ ITEM_FIELDS = ("label", "description", "text", "title", "value", "name")
 
 
 def check_arguments(schema: Mapping[str, Any], arguments: Any) -> dict[str, Any]:
-    """`arguments` with repairs and defaults applied. Raises `ToolError` naming the first wrong field.
+    """Return `arguments` with repairs and defaults applied. Raises `ToolError` naming the first wrong field.
 
-    Covers the part of JSON schema that tool parameters use: type, properties,
-    required, items, enum, default, minimum, maximum, minLength, maxLength,
-    minItems, maxItems, additionalProperties. The arguments given are not changed.
+    Covers the part of JSON schema that tool parameters use: type, properties, required, items, enum, default,
+    minimum, maximum, minLength, maxLength, minItems, maxItems, additionalProperties. The given arguments are
+    not changed.
+
+    Covers the part of JSON schema that tool parameters use: type, properties, required, items, enum, default,
+    minimum, maximum, minLength, maxLength, minItems, maxItems, additionalProperties. The arguments given are
+    not changed.
     """
     if not isinstance(arguments, dict):
         raise ToolError(f"The arguments must be a JSON object, not {_kind(arguments)}.")
@@ -65,7 +72,7 @@ def _object(schema: Mapping[str, Any], value: dict[str, Any], where: str) -> dic
 
 
 def _rename_keys(properties: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """`value` with keys that differ from a parameter only in case, `-` or `_` under its name."""
+    """Return `value` with keys renamed to parameters that differ only in case, `-` or `_`."""
     unknown = [name for name in value if name not in properties]
     if not unknown:
         return value
@@ -79,7 +86,7 @@ def _fold_name(name: str) -> str:
 
 
 def _left_out(schema: Mapping[str, Any], item: Any) -> bool:
-    """Whether an optional parameter was left open: null, or an empty text where no text fits."""
+    """Return whether an optional parameter is unset: null, or an empty text if no text is valid."""
     kinds = _kinds(schema)
     if item is None:
         return "null" not in kinds
@@ -126,7 +133,7 @@ def _item(schema: Mapping[str, Any], value: Any, where: str) -> Any:
 
 
 def _wrap_value(schema: Mapping[str, Any], value: Any) -> tuple[bool, Any]:
-    """One item where a list of such items belongs."""
+    """Return whether one item was wrapped into the required list, and the list."""
     wanted = _kinds(schema.get("items", {}))
     if isinstance(value, dict) and "object" in wanted:
         return True, [value]
@@ -168,7 +175,7 @@ def _check_size(schema: Mapping[str, Any], value: Any, where: str) -> None:
 
 
 def _coerce(kind: str, value: Any) -> tuple[bool, Any]:
-    """Whether `value` is, or plainly means, a `kind`, and the value as that kind."""
+    """Return whether `value` is, or plainly means, a `kind`, and the converted value."""
     text = value.strip() if isinstance(value, str) else ""
     match kind:
         case "string":
@@ -228,7 +235,7 @@ def _boolean(value: Any, text: str) -> tuple[bool, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether `value` is a finite number of sane size; booleans do not count."""
+    """Return whether `value` is a finite number of sane size; booleans do not count."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     return -WIDEST < value < WIDEST if isinstance(value, int) else math.isfinite(value)
@@ -252,7 +259,7 @@ def _kind(value: Any) -> str:
 
 
 def _describe_value(value: Any) -> str:
-    """`value` for an error message: one short printable line."""
+    """Return `value` for an error message, as one short printable line."""
     if isinstance(value, int) and not -WIDEST < value < WIDEST:
         return "an enormous number"
     text = value if isinstance(value, str) and value.isprintable() and value.isidentifier() else repr(value)

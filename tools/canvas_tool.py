@@ -1,4 +1,4 @@
-"""`canvas`: shows a drawing, a plot or a small page beside the conversation."""
+"""`canvas`: shows a drawing, a plot or a small page next to the conversation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _IMAGES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF")
 
 
 async def canvas(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Show, change, take back or close a canvas."""
+    """Show, change, revert or close a canvas."""
     name, action = arguments["name"].strip(), arguments["action"]
     if not NAME.fullmatch(name):
         raise ToolError("The name of a canvas is 1 to 60 letters, digits, dots, hyphens or underscores.")
@@ -75,13 +75,13 @@ async def _read_content(arguments: Arguments, context: ToolContext) -> tuple[Can
 
 
 def _kind_of(content: str) -> CanvasKind:
-    """Whether a text is a drawing or a page. Pure."""
+    """Return whether a text is a drawing or a page. Pure."""
     head = re.sub(r"\A\s*(<\?xml.*?\?>\s*|<!--.*?-->\s*|<!DOCTYPE svg[^>]*>\s*)*", "", content, flags=re.S)
     return "svg" if re.match(r"<svg[\s>]", head, re.I) else "html"
 
 
 def _check_drawing(content: bytes) -> None:
-    """A browser draws nothing of SVG that is not XML. Raises `ToolError`. Blocking."""
+    """Raise `ToolError` if an SVG is not XML, because browsers do not draw it. Blocking."""
     try:
         expat.ParserCreate().Parse(content, True)
     except expat.ExpatError as error:

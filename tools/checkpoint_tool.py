@@ -1,4 +1,4 @@
-"""The tool by which the agent names a place, looks what changed since, and takes files back."""
+"""The `checkpoint` tool: names a position, lists later changes, and restores files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking the person. The answer is typed, so that silence is never taken for consent."""
+"""The `clarify` tool: asks the user. The answer carries its kind, so silence is never taken for consent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ADVICE: Mapping[str, str] = {
 
 
 async def clarify(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Put one question to the person and wait for the end of it."""
+    """Ask the user one question and wait for the outcome."""
     question = clean(arguments["question"]).strip()
     if not question:
         raise ToolError("The question is empty; say what you want to know.")

@@ -1,4 +1,4 @@
-"""Name by which the person can call this program: `hermes` where that works, else the path of its script."""
+"""The name by which the user can call this program: `hermes` if that works, else the path of its script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CALL = re.compile(r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull)")
 
 
 def command_name() -> str:
-    """`hermes` if the search path leads to this program, else its path, as short as it can be typed here."""
+    """Return `hermes` if the search path leads to this program, else its shortest usable path."""
     script = Path(sys.prefix, "bin", "hermes")
     found = shutil.which("hermes")
     if found is not None and (not script.exists() or Path(found).resolve() == script.resolve()):
@@ -27,7 +27,7 @@ def command_name() -> str:
 
 
 def as_called(text: str) -> str:
-    """A sentence of ours in which each `hermes …` is written so that it can be run."""
+    """Return one of our sentences with each `hermes …` in a form that can be run."""
     if "hermes " not in text or (name := command_name()) == "hermes":
         return text
     return _CALL.sub(lambda _found: f"{name} ", text)

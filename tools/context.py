@@ -1,7 +1,10 @@
 """The services a tool may use, as protocols. The engine implements them.
 
-This module is the only way from a tool to the rest of the program, so a tool
-can be tested with a few small objects and moved to another process later.
+This module is the only connection of a tool to the rest of the program, so a tool can be tested with a few
+small objects and moved to another process later.
+
+This module is the only way from a tool to the rest of the program, so a tool can be tested with a few small
+objects and moved to another process later.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One item of the task list. Order in the list is its priority."""
+    """One item of the task list. The order in the list is the priority."""
 
     id: str
     content: str
@@ -48,33 +51,33 @@ class TodoList(Protocol):
     def items(self) -> tuple[Todo, ...]: ...
 
     def replace(self, items: Sequence[Todo]) -> None:
-        """Set the whole list; surfaces are told, the reminder counter starts again."""
+        """Replace the list, notify the user interfaces, and restart the reminder counter."""
 
     def calls_since_update(self) -> int:
-        """Tool calls finished since the list was last written or read."""
+        """Return the tool calls finished since the list was last written or read."""
         ...
 
     def touch(self) -> None:
-        """The model has just looked at the list: start the reminder counter again."""
+        """Restart the reminder counter, because the model has just read the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class PersonAnswer:
-    """How a question ended. `text` is set only when `outcome` is `answered`."""
+    """The end of a question. `text` is set only if `outcome` is `answered`."""
 
     outcome: Literal["answered", "declined", "expired", "cancelled"]
     text: str = ""
 
 
 class Asker(Protocol):
-    """The way to a person."""
+    """The connection to the user."""
 
     async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """What the agent knows of a file: SHA-256 of its content, and the lines the model was shown of it."""
+    """What the agent knows of a file: SHA-256 of its content, and the lines shown to the model."""
 
     digest: str
     offset: int = 0
@@ -85,34 +88,34 @@ class SeenFile:
 
 
 class FileMemory(Protocol):
-    """What the agent has read and written, by resolved path, as one call may use it."""
+    """The files the agent has read and written, by resolved path, for one call."""
 
     def seen_file(self, path: Path) -> SeenFile | None: ...
 
     def remember(self, path: Path, seen: SeenFile) -> None:
-        """Note at once what the agent knows, because it wrote it."""
+        """Record at once what the agent knows of a file because it wrote it."""
 
     def show(self, path: Path, seen: SeenFile) -> None:
-        """Note lines in the result of this call, which count as shown once the model has that result."""
+        """Record lines in the result of this call; they count as shown once the model has the result."""
 
     def forget(self, path: Path) -> None: ...
 
 
 class Folded(Protocol):
-    """What of this conversation is no longer sent whole."""
+    """The part of this conversation that is no longer sent in full."""
 
     async def message(self, id: int) -> FoundMessage:
-        """One message of the conversation in full. Raises `ToolError`."""
+        """Return one message of the conversation in full. Raises `ToolError`."""
         ...
 
     async def search_messages(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
-        """How many folded messages have all words of `query`, and the newest of them, oldest first."""
+        """Return the number of folded messages with all words of `query`, and the newest, oldest first."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Something for another agent to do. `budget` names ceilings: turns, tokens, money, seconds."""
+    """A task for another agent. `budget` names limits: turns, tokens, money, seconds."""
 
     goal: str
     context: str = ""
@@ -133,7 +136,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSaid:
-    """What an agent said that was only asked something."""
+    """The answer of an agent that was only asked a question."""
 
     id: str
     outcome: str
@@ -156,24 +159,24 @@ Conflicts = Literal["keep", "take", "merge"]
 
 
 class Delegates(Protocol):
-    """The agents that this one has sent. Results are JSON-able; all methods raise `ToolError`."""
+    """The agents that this one has started. Results are JSON-able; all methods raise `ToolError`."""
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
-        """Let the person see what agents may take, if that is much; True if they were asked and agreed."""
+        """Show the user what agents may use, if that is much; True if the user was asked and agreed."""
         ...
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
-        """Send agents, and wait for their reports unless they work in the background."""
+        """Start agents, and wait for their reports unless they work in the background."""
         ...
 
     async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
-        """Send agents, and wait for what each of them says, in their order."""
+        """Start agents, and return the answer of each, in order."""
         ...
 
     async def list(self) -> Mapping[str, Any]: ...
 
     async def wait(self, id: str, seconds: float | None) -> Mapping[str, Any]:
-        """The reports of one agent, or of all if `id` is empty, when they have ended or the time is over."""
+        """Wait for the reports of one agent, or of all if `id` is empty, up to a time limit."""
         ...
 
     async def result(self, id: str) -> Mapping[str, Any]: ...
@@ -183,23 +186,23 @@ class Delegates(Protocol):
     async def pause(self, id: str) -> Mapping[str, Any]: ...
 
     async def resume(self, id: str, text: str) -> Mapping[str, Any]:
-        """Let one that is paused, or that ended, go on."""
+        """Let a paused or ended agent continue."""
         ...
 
     async def kill(self, id: str) -> Mapping[str, Any]: ...
 
     async def diff(self, id: str, paths: Sequence[str]) -> Mapping[str, Any]:
-        """What an agent changed in its copy and nobody merged; all of it where no paths are named."""
+        """Return an agent's unmerged changes in its copy; all of them if no paths are named."""
         ...
 
     async def merge(
         self, id: str, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
     ) -> Mapping[str, Any]:
-        """Bring that into the workspace, after `permit` returned, as one step that can be undone."""
+        """Merge those changes into the workspace, after `permit` returned, as one undoable step."""
         ...
 
     async def discard(self, id: str) -> Mapping[str, Any]:
-        """Throw an agent's copy away."""
+        """Discard an agent's copy."""
         ...
 
 
@@ -235,7 +238,9 @@ class MemoryKeeper(Protocol):
     async def write(
         self, target: str, changes: Sequence[MemoryChange], permit: Permit | None = None
     ) -> MemoryView:
-        """Apply changes together, or none of them. Raises `ToolError` with `current_entries` and `usage`.
+        """Apply all changes, or none. Raises `ToolError` with `current_entries` and `usage`.
+
+        `permit` is asked if the notes are sent to a service.
 
         `permit` is asked where the notes leave for a service.
         """
@@ -243,53 +248,55 @@ class MemoryKeeper(Protocol):
 
 
 class InnerCaller(Protocol):
-    """Calls that a tool makes for a script, each as governed as a call of the model itself."""
+    """Calls made by a script, each governed like a call of the model."""
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
-        """Definitions of the tools on offer: `name`, `description`, `parameters`, `for_scripts`."""
+        """Return definitions of the offered tools: `name`, `description`, `parameters`, `for_scripts`."""
         ...
 
     def all_tools(self) -> frozenset[str]:
-        """Names of all tools there are, on offer or not."""
+        """Return the names of all tools, offered or not."""
         ...
 
     def confined(self) -> bool:
-        """Whether the operating system confines scripts."""
+        """Return whether the operating system confines scripts."""
         ...
 
     async def run(
         self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
     ) -> str:
-        """Carry out a call; its result as JSON text. `waiting` is entered while a person is asked."""
+        """Run a call; return its result as JSON text. `waiting` is entered while the user is asked."""
         ...
 
     async def resume(self, script: str) -> None:
-        """Answer calls from the record of an earlier script, as long as they are the ones it made.
+        """Answer calls from the record of an earlier script, as long as they are the same.
+
+        Raises `ToolError` if there is no such record.
 
         Raises `ToolError` when there is no such record.
         """
 
     async def over(self, complete: bool) -> str:
-        """The script has ended. If it was cut off: what to tell of its calls, and how to go on with it."""
+        """End the script. If it was cut off, return a text on its calls and how to continue."""
         ...
 
 
 class ToolContext(Protocol):
-    """One call's view of the engine."""
+    """The engine as one call sees it."""
 
     @property
     def task(self) -> str:
-        """Id of the task whose terminal, folder and files this call shares."""
+        """The id of the task whose terminal, folder and files this call shares."""
         ...
 
     @property
     def call(self) -> str:
-        """Id of this call."""
+        """The id of this call."""
         ...
 
     @property
     def workspace(self) -> Path:
-        """The folder the session works in, resolved."""
+        """The resolved folder the session works in."""
         ...
 
     @property
@@ -322,7 +329,7 @@ class ToolContext(Protocol):
 
     @property
     def browsers(self) -> Browsers:
-        """Browsers of all tasks; starting one fails where there can be none."""
+        """Browsers of all tasks; starting one fails if there can be none."""
         ...
 
     @property
@@ -330,62 +337,62 @@ class ToolContext(Protocol):
 
     @property
     def scripts(self) -> CodeRunner:
-        """What runs scripts, kept for the session."""
+        """The runner of scripts, kept for the session."""
         ...
 
     @property
     def memory(self) -> MemoryKeeper:
-        """Refuses everything where no notes are kept."""
+        """The notes; refuses everything if notes are off."""
         ...
 
     @property
     def learnings(self) -> LearningKeeper:
-        """Refuses everything where nothing is learned."""
+        """The learnings; refuses everything if learning is off."""
         ...
 
     @property
     def jobs(self) -> JobKeeper:
-        """Refuses everything where no jobs are kept."""
+        """The jobs; refuses everything if there are none."""
         ...
 
     @property
     def training(self) -> TrainingKeeper:
-        """Refuses everything where nothing is trained."""
+        """The training runs; refuses everything if training is off."""
         ...
 
     @property
     def skills(self) -> SkillKeeper:
-        """Refuses everything where skills are switched off."""
+        """The skills; refuses everything if skills are off."""
         ...
 
     @property
     def web(self) -> WebReader:
-        """Refuses everything where the web cannot be read."""
+        """The reader of web pages; refuses everything if the web cannot be read."""
         ...
 
     @property
     def checkpoints(self) -> Checkpoints:
-        """Refuses everything where what happens to files is not kept."""
+        """The checkpoints; refuses everything if changes of files are not recorded."""
         ...
 
     @property
     def delegates(self) -> Delegates:
-        """Refuses everything where no other agents can be sent."""
+        """The other agents; refuses everything if none can be started."""
         ...
 
     @property
     def editor(self) -> EditorSide:
-        """The editor that the session works in; one that offers nothing where there is none."""
+        """The editor of the session; an object that offers nothing if there is none."""
         ...
 
     @property
     def senses(self) -> Senses:
-        """What sees, draws, speaks and hears; refuses everything where nothing of that is set up."""
+        """Vision, drawing, speech and hearing; refuses everything if none is configured."""
         ...
 
     @property
     def diagnostics(self) -> Diagnostics:
-        """What is newly wrong after an edit; finds nothing where no language server is used."""
+        """New problems after an edit; finds none if no language server is used."""
         ...
 
     @property
@@ -394,20 +401,23 @@ class ToolContext(Protocol):
         ...
 
     async def permit(self, action: Action) -> None:
-        """Pass the gate, asking a person if need be. Raises `DeniedError` if the answer is no."""
+        """Pass the gate, asking the user if necessary. Raises `DeniedError` if the answer is no."""
         ...
 
     async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
-        """Pass the gate with agents that a tool sends, after the person has seen what they may take.
+        """Pass the gate with the agents of a tool, after the user has seen what they may use.
 
-        With `act`, which says what all of them are for, they pass as one.
-        Raises `ToolError` if the answer to either is no.
+        With `act`, a text on what all of them are for, they pass as one. Raises `ToolError` if either answer
+        is no.
+
+        With `act`, which says what all of them are for, they pass as one. Raises `ToolError` if the answer to
+        either is no.
         """
 
     def progress(self, text: str) -> None:
-        """Show the newest piece of live output. Cheap; may be called often."""
+        """Show the newest live output. Cheap; may be called often."""
         ...
 
     def notify(self, text: str) -> None:
-        """Tell person and model something that happened outside any call (a process ended)."""
+        """Notify user and model of an event outside any call, such as the end of a process."""
         ...

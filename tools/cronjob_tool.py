@@ -1,4 +1,4 @@
-"""The tool `cronjob`: have something done later, once or again and again."""
+"""The tool `cronjob`: schedules jobs, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FIELDS = {
 
 
 async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Carry one action out."""
+    """Run one action."""
     action = str(arguments.get("action") or "")
     if action not in ACTIONS:
         raise ToolError(f"There is no action {action[:40]!r}; use one of {', '.join(ACTIONS)}.")
@@ -59,7 +59,7 @@ async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, An
 
 
 async def _permit(action: str, job: str, wanted: Mapping[str, Any], context: ToolContext) -> None:
-    """Pass the gate with the job, and with every effect it has without a model."""
+    """Pass the gate with the job, and with each of its effects that need no model."""
     what = str(wanted.get("script") or wanted.get("prompt") or wanted.get("name") or job)
     when = str(wanted.get("schedule") or action)
     await context.permit(ScheduleJob(tool="cronjob", when=when, what=f"{action} {what}"))

@@ -1,4 +1,4 @@
-"""The tool by which an agent sends others."""
+"""The tool by which an agent starts other agents."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MORE_CHARS = 400
 
 
 async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Send an agent for each task, and wait for their reports unless they work in the background."""
+    """Start an agent for each task, and wait for the reports unless they work in the background."""
     assignments = _assignments(arguments)
     await context.permit_agents(NAME, assignments)
     return await context.delegates.run(assignments, bool(arguments.get("background")))
 
 
 def _assignments(arguments: Arguments) -> list[Assignment]:
-    """One for each of `tasks`, each with what is said for all where it says nothing itself."""
+    """Return one assignment per task, with the common fields as defaults."""
     tasks = arguments.get("tasks") or [{}]
     if len(tasks) > MAX_TASKS:
         raise ToolError(f"{len(tasks)} tasks are too many for one call; send at most {MAX_TASKS}.")
@@ -95,12 +95,12 @@ _TASK: dict[str, Any] = {
 
 
 def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema whose words stand elsewhere already."""
+    """Return a schema without descriptions, which are given elsewhere."""
     return {key: schema[key] for key in ("type", "items", "enum") if key in schema}
 
 
 def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """A definition; that of this tool names the kinds of agents there are (name, description)."""
+    """Return a definition, in which this tool lists the available agent kinds (name, description)."""
     if definition["name"] != NAME or not kinds:
         return dict(definition)
     lines = [f"- {name}: {shortened(about)}" for name, about in kinds[:MOST_NAMED]]
@@ -114,7 +114,7 @@ def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]
 
 
 def shortened(about: str) -> str:
-    """A description in one line that is not too long for a schema."""
+    """Return a description on one line, short enough for a schema."""
     line = one_line(about)
     return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1].rstrip()}…"
 

@@ -1,7 +1,10 @@
 """Filling the registry: importing a tool's module registers the tool.
 
-A tool is declared in a file of `tools` that is called `tool.py` or ends with `_tool.py`, or in
-the folder `tools` of the search path.
+A tool is declared in a file of `tools` that is called `tool.py` or ends with `_tool.py`, or in the folder
+`tools` of the search path.
+
+A tool is declared in a file of `tools` that is called `tool.py` or ends with `_tool.py`, or in the folder
+`tools` of the search path.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ TOOLS = PartKind("tools", "tools", "_tool")
 
 
 def discover() -> tuple[Problem, ...]:
-    """Import all tool modules; those that fail are logged and returned, the others load all the same.
+    """Import all tool modules; failures are logged and returned, the others load.
+
+    May be called again: loaded modules are not reloaded.
 
     May be called again: a module that is loaded stays as it is.
     """
@@ -20,5 +25,5 @@ def discover() -> tuple[Problem, ...]:
 
 
 def tool_modules() -> tuple[str, ...]:
-    """The dotted names of the modules of the program that declare tools. Reads names of files only."""
+    """Return the dotted names of the program's modules that declare tools. Only reads file names."""
     return tuple(part.module for part in TOOLS.files() if part.path is None)

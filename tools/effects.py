@@ -1,8 +1,11 @@
-"""Kinds of effects that a tool declares for itself, with what the gate must know of each.
+"""Kinds of effects that tools declare, with what the gate must know of each.
+
+A tool with an effect that no action of `tools.services.actions` covers defines an action in its own file,
+with an `Effect`. Rules, modes, grants, the question to the user and the record of files use it.
 
 A tool with an effect that no action of `tools.services.actions` stands for brings an action of its own, in
-its own file, with an `Effect`. Rules, modes, grants, the card of the question and the record of
-files take what they need from there.
+its own file, with an `Effect`. Rules, modes, grants, the card of the question and the record of files take
+what they need from there.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ _declared: dict[str, Effect] = {}
 
 
 def declare_effect(effect: Effect) -> Effect:
-    """Make an effect known to rules. Raises `ValueError` if another one has the name."""
+    """Register an effect for rules. Raises `ValueError` if another one has the name."""
     known = _declared.setdefault(effect.name, effect)
     if known is not effect:
         raise ValueError(f"there is an effect named {effect.name} already; choose another name")
@@ -48,15 +51,15 @@ def declare_effect(effect: Effect) -> Effect:
 
 
 def forget_effect(name: str) -> None:
-    """Take an effect away; a name nobody declared is not an error."""
+    """Remove an effect; an unknown name is not an error."""
     _declared.pop(name, None)
 
 
 def effect_named(name: str) -> Effect | None:
-    """The effect that rules call so."""
+    """Return the effect with this name in rules; None if there is none."""
     return _declared.get(name)
 
 
 def effect_names() -> frozenset[str]:
-    """What rules call the effects that were declared."""
+    """Return the names of the declared effects."""
     return frozenset(_declared)

@@ -1,4 +1,4 @@
-"""Extras of `pyproject.toml`: what each brings, how large it is, and what it needs."""
+"""Extras of `pyproject.toml`: what each installs, its size, and its requirements."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ EXTRAS = {
 
 
 def is_installed(name: str) -> bool:
-    """Whether everything an extra needs is there; nothing is imported."""
+    """Return whether everything an extra needs is there, without importing it."""
     return all(find_spec(module) is not None for module in EXTRAS[name].modules)
 
 
 def add_hint(name: str) -> str:
-    """The line that adds an extra, as it works for this person: `hermes extras add ocr`."""
+    """Return the command that adds an extra, in a form usable here: `hermes extras add ocr`."""
     return f"{command_name()} extras add {name}"
 
 
 def named_extra(sentence: str) -> str:
-    """The extra that a sentence says to add, as `add_hint` writes it; empty for none. Pure."""
+    """Return the extra that a sentence suggests in the form of `add_hint`; empty for none. Pure."""
     found = re.search(r"\bextras add ([a-z]+)\b", sentence)
     return found[1] if found and found[1] in EXTRAS else ""
 
 
 def missing(what: str, name: str) -> str:
-    """One sentence for `what`, which needs an extra that is not installed."""
+    """Return one sentence for `what`, which needs an extra that is not installed."""
     return f"{what} needs the extra `{name}` ({EXTRAS[name].brings}); add it with `{add_hint(name)}`."

@@ -1,4 +1,4 @@
-"""Actions on a page: pointing, typing, choosing, and the keys for it."""
+"""Actions on a page: pointing, typing, selecting, and pressing keys."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ class KeyPress:
     commands: tuple[str, ...] = ()
 
     def down(self) -> dict[str, object]:
-        """Parameters of `Input.dispatchKeyEvent` that press it."""
+        """Return the parameters of `Input.dispatchKeyEvent` that press the key."""
         kind = "keyDown" if self.text else "rawKeyDown"
         event: dict[str, object] = {**self._common(), "type": kind, "commands": list(self.commands)}
         return event | ({"text": self.text, "unmodifiedText": self.text} if self.text else {})
 
     def up(self) -> dict[str, object]:
-        """Those that let it go."""
+        """Return the parameters that release the key."""
         return {**self._common(), "type": "keyUp"}
 
     def _common(self) -> dict[str, object]:
@@ -87,7 +87,7 @@ class KeyPress:
 
 
 def key_press(name: str) -> KeyPress:
-    """`Enter`, `a`, `Control+Shift+K`. Raises `ValueError` for what is not a key."""
+    """Parse `Enter`, `a` or `Control+Shift+K`. Raises `ValueError` for an unknown key."""
     plain = name.strip() or name
     *before, last = [plain] if plain in ("+", " ") else plain.replace("++", "+plus").split("+")
     last = "+" if last == "plus" else last
@@ -132,7 +132,7 @@ class GoneError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An element that is there."""
+    """An element found on the page."""
 
     ref: str
     key: NodeKey
@@ -142,7 +142,7 @@ class Found:
 
 
 async def find(tab: Tab, ref: str) -> Found:
-    """The element of a reference. Raises `GoneError`, and `ToolError` for what never was one."""
+    """Find the element of a reference. Raises `GoneError`, and `ToolError` for an unknown reference."""
     key = tab.table.key(ref)
     if key is None:
         if tab.table.was_given(ref):
@@ -160,7 +160,7 @@ async def find(tab: Tab, ref: str) -> Found:
 
 
 async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> None:
-    """Press a button of the mouse on an element. Raises `GoneError` and `ToolError`."""
+    """Press a mouse button on an element. Raises `GoneError` and `ToolError`."""
     found = await find(tab, ref)
     for is_last in (False, True):
         x, y = await _point(tab, found, guards=True)
@@ -182,7 +182,7 @@ async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> 
 
 
 async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
-    """What the guard saw; None if its document has gone, which the click itself may have brought about."""
+    """Return what the click guard saw; None if its document is gone, perhaps because of the click."""
     info = found.infos[found.key.frame]
     try:
         answer = await tab.unless_dialog(
@@ -194,14 +194,16 @@ async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
 
 
 async def hover(tab: Tab, ref: str) -> None:
-    """Put the pointer on an element."""
+    """Move the pointer onto an element."""
     found = await find(tab, ref)
     x, y = await _point(tab, found)
     await _mouse(tab, "mouseMoved", x, y)
 
 
 async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float, float]:
-    """The point at which to act on an element, in the window; scrolling to it is not a change by the action.
+    """Return the point, in the window, at which to act on an element; scrolls to it.
+
+    The scrolling does not count as a change by the action. Raises `GoneError` and `ToolError`.
 
     Raises `GoneError` and `ToolError`.
     """
@@ -225,7 +227,7 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
 
 
 async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float, bool]:
-    """A point of a frame as one of the frame around it, and whether that was scrolled for it."""
+    """Convert a point of a frame to the frame around it; return also whether that frame was scrolled."""
     owner, session = await tab.frames.owner(info), tab.frames.owner_session(info)
     parent = found.infos[info.parent]
     try:
@@ -266,7 +268,7 @@ async def _mouse(tab: Tab, kind: str, x: float, y: float, **more: Any) -> None:
 
 
 async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
-    """What an element takes: `text`, `sets`, `password`, `tag` and so on. Raises `GoneError`."""
+    """Return what an element accepts: `text`, `sets`, `password`, `tag` and so on. Raises `GoneError`."""
     try:
         kind = await tab.frames.apply(found.session, found.object_id, "kind")
     except CdpError:
@@ -277,7 +279,7 @@ async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
 
 
 async def type_text(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None:
-    """Put `text` in place of what a field of this kind holds. Raises `GoneError` and `ToolError`."""
+    """Replace the content of a field of this kind by `text`. Raises `GoneError` and `ToolError`."""
     if kind["sets"]:
         await _fill(tab, found, kind, text)
         return
@@ -319,7 +321,7 @@ async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None
 
 
 async def _focus_field(tab: Tab, found: Found) -> bool:
-    """Give a field the focus; whether it took it, or a dialog opened."""
+    """Focus a field; return whether it took the focus or a dialog opened."""
     try:
         state = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "enter"), None)
     except CdpError:
@@ -359,7 +361,7 @@ async def press(tab: Tab, key: KeyPress, ref: str = "") -> None:
 
 
 async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
-    """Choose options of a list by label or value; what is chosen then."""
+    """Select options of a list by label or value; return the selected ones."""
     found = await find(tab, ref)
     try:
         done = await tab.unless_dialog(
@@ -379,7 +381,7 @@ async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
 
 
 async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[str, Any]:
-    """Scroll the page, or what an element lies in, by so many screens; the position after that."""
+    """Scroll the page, or the container of an element, by screens; return the new position."""
     if ref:
         found = await find(tab, ref)
         try:
@@ -393,7 +395,7 @@ async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[st
 
 
 async def upload(tab: Tab, ref: str, paths: Sequence[str]) -> None:
-    """Give files to a field for files, or to the chooser the page has opened. Raises `GoneError`."""
+    """Give files to a file field, or to the file chooser the page has opened. Raises `GoneError`."""
     if not ref:
         chooser = tab.chooser
         if chooser is None:

@@ -1,4 +1,4 @@
-"""Actions of the browser on pages, for the gate."""
+"""Browser actions on pages, for the gate."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from tools.services.actions import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsePage(Action):
-    """Act on a page: press, type, choose. `what` says it in words."""
+    """An action on a page: pressing, typing, selecting. `what` describes it in words."""
 
     url: str
     what: str
 
     @property
     def site(self) -> str:
-        """Host and port of the page."""
+        """Return host and port of the page."""
         return site_of(self.url)
 
     @property
     def place(self) -> str:
-        """Host, port and path, as patterns of rules are compared with."""
+        """Return host, port and path, the form that rule patterns match."""
         try:
             return f"{self.site}{urlsplit(self.url).path}"
         except ValueError:
@@ -34,7 +34,7 @@ class UsePage(Action):
 
     @classmethod
     def of(cls, example: str) -> UsePage:
-        """The act on the page that `example.org/path` stands for."""
+        """Return an action on the page named by a pattern such as `example.org/path`."""
         return cls(tool="browser_click", url=f"https://{example}", what="click something")
 
 
@@ -52,7 +52,7 @@ UsePage.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GiveSecret(Action):
-    """Put a known secret into a form of a page."""
+    """Entering a known secret into a form of a page."""
 
     url: str
     secret: str
@@ -73,7 +73,7 @@ GiveSecret.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepProfile(Action):
-    """Use a profile of the browser that lasts beyond the session."""
+    """Using a browser profile that persists beyond the session."""
 
     profile: str
 
@@ -92,7 +92,7 @@ KeepProfile.effect = declare_effect(
 
 
 def site_of(url: str) -> str:
-    """Host and port of an address, the port only where it is unusual."""
+    """Return host and port of an address, without a default port."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or parts.scheme

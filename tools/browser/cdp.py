@@ -22,15 +22,15 @@ _LARGE = 1 << 16
 
 
 class CdpError(Exception):
-    """The browser refused a call. The text is its own."""
+    """The browser refused a call. The text is the browser's."""
 
 
 class BrowserGoneError(CdpError):
-    """The browser ended, or the connection to it did."""
+    """The browser, or the connection to it, ended."""
 
 
 class Cdp:
-    """Calls and events. `start` begins to read; `gone` is done when nothing more comes."""
+    """Calls and events. `start` begins to read; `gone` is done when nothing more arrives."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -45,16 +45,16 @@ class Cdp:
         self._reader = asyncio.create_task(self._read())
 
     def listen(self, session: str, handler: Handler) -> None:
-        """Have `handler` hear the events of a session; that of the browser itself is empty."""
+        """Register `handler` for the events of a session; the browser's session is empty."""
         self._handlers[session] = handler
 
     def forget(self, session: str) -> None:
-        """Stop hearing a session; calls to it that wait are over."""
+        """Stop listening to a session; its waiting calls end."""
         self._handlers.pop(session, None)
         self.break_off(session, "the frame went away")
 
     def break_off(self, session: str, why: str) -> None:
-        """End the calls to a session that wait, as nothing answers there."""
+        """End the waiting calls to a session that no longer answers."""
         for number, (of, future) in list(self._waiting.items()):
             if of == session and session:
                 del self._waiting[number]
@@ -85,7 +85,7 @@ class Cdp:
             self._waiting.pop(number, None)
 
     def tell(self, method: str, params: Params | None = None, session: str = "") -> None:
-        """Call a method whose answer nobody waits for."""
+        """Call a method without waiting for its answer."""
         message: dict[str, Any] = {"id": next(self._numbers), "method": method, "params": dict(params or {})}
         if session:
             message["sessionId"] = session
@@ -93,7 +93,7 @@ class Cdp:
             self._transport.send(json.dumps(message).encode())
 
     async def close(self) -> None:
-        """Stop reading; what waits is over."""
+        """Stop reading and end waiting calls."""
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.gather(self._reader, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Frames of a page: their trees, kept while they stay the same, and one capture of all of them."""
+"""Frames of a page: their trees, cached while unchanged, and one capture of all of them."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _DOMAINS = ("Inspector", "Page", "DOM", "Accessibility", "Runtime", "Network")
 
 @functools.cache
 def library() -> str:
-    """The script that runs in our isolated world in each frame."""
+    """Return the script that runs in our isolated world in each frame."""
     return Path(__file__).with_name("in_page.js").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class FrameInfo:
-    """A frame as it is now."""
+    """The current state of a frame."""
 
     id: str
     loader: str
@@ -64,7 +64,7 @@ class Frames:
         return (self.main, *self._sessions)
 
     async def enable(self, session: str) -> None:
-        """Have a session tell of what happens in it, and of frames below it. Raises `CdpError`."""
+        """Enable the events of a session and of frames below it. Raises `CdpError`."""
         attach = {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True}
         await asyncio.gather(
             *(self._cdp.call(f"{domain}.enable", {}, session) for domain in _DOMAINS),
@@ -72,30 +72,30 @@ class Frames:
         )
 
     def on_attached(self, session: str, frame: str, around: str) -> None:
-        """A frame got a process of its own."""
+        """Record that a frame got a separate process."""
         self._sessions[session] = around
         self._roots[session] = frame
 
     def on_detached(self, session: str) -> None:
-        """A session is over."""
+        """Record that a session ended."""
         self._sessions.pop(session, None)
         self._roots.pop(session, None)
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] != session}
 
     def on_cleared(self, session: str) -> None:
-        """The worlds of a session are gone."""
+        """Record that the worlds of a session are gone."""
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] != session}
 
     def around(self, session: str) -> str:
-        """The session of the frames around a session's."""
+        """Return the session of the frames around a session's frame."""
         return self._sessions.get(session, self.main)
 
     def root(self, session: str) -> str:
-        """The frame that a session is for; empty for the main one."""
+        """Return the root frame of a session; empty for the main one."""
         return self._roots.get(session, "")
 
     async def infos(self) -> dict[str, FrameInfo]:
-        """All frames, outer ones first. Raises `CdpError`."""
+        """Return all frames, outer ones first. Raises `CdpError`."""
         found: dict[str, FrameInfo] = {}
         for session in self.sessions:
             try:
@@ -114,7 +114,7 @@ class Frames:
         return found
 
     async def capture(self) -> tuple[FrameCapture, dict[str, FrameInfo]]:
-        """What all frames show. Raises `CdpError`."""
+        """Capture what all frames show. Raises `CdpError`."""
         infos, layouts = await self.layouts()
         root = self.outermost(infos)
         captures = {info.id: self.captured(info, layouts.get(info.id)) for info in infos.values()}
@@ -127,7 +127,7 @@ class Frames:
         return captures[root.id], infos
 
     async def layouts(self) -> tuple[dict[str, FrameInfo], dict[str, DocumentLayout]]:
-        """All frames, and where their nodes lie. Raises `CdpError`."""
+        """Return all frames and the layouts of their documents. Raises `CdpError`."""
         infos, *snapshots = await asyncio.gather(self.infos(), *map(self._layout, self.sessions))
         found: dict[str, DocumentLayout] = {}
         for snapshot in snapshots:
@@ -135,14 +135,14 @@ class Frames:
         return infos, found
 
     def outermost(self, infos: Mapping[str, FrameInfo]) -> FrameInfo:
-        """The frame around all others. Raises `CdpError`."""
+        """Return the frame around all others. Raises `CdpError`."""
         for info in infos.values():
             if info.session == self.main and not info.parent:
                 return info
         raise CdpError("the tab shows no page")
 
     def captured(self, info: FrameInfo, layout: DocumentLayout | None) -> FrameCapture:
-        """A capture of a frame that has its places, and no tree yet."""
+        """Return a capture of a frame with its layout but without a tree."""
         capture = FrameCapture(frame=info.id, loader=info.loader, session=info.session, url=info.url)
         if layout is not None:
             capture.boxes, capture.clickable, capture.passwords = (
@@ -156,14 +156,14 @@ class Frames:
     async def owners(
         self, infos: Mapping[str, FrameInfo], layouts: Mapping[str, DocumentLayout]
     ) -> dict[str, int]:
-        """The nodes that hold frames, by frame; 0 for one that is gone."""
+        """Return the nodes that contain frames, by frame; 0 for one that is gone."""
         found = {frame: node for layout in layouts.values() for node, frame in layout.frames.items()}
         asked = [info for info in infos.values() if info.parent and info.id not in found]
         told = await asyncio.gather(*map(self.owner, asked))
         return found | {info.id: node for info, node in zip(asked, told, strict=True)}
 
     async def owner(self, info: FrameInfo) -> int:
-        """The node that holds a frame, in the frame around it; 0 if it is gone."""
+        """Return the node that contains a frame, in the frame around it; 0 if it is gone."""
         around = self.around(info.session) if info.id == self.root(info.session) else info.session
         try:
             found = await self._cdp.call("DOM.getFrameOwner", {"frameId": info.id}, around)
@@ -172,7 +172,7 @@ class Frames:
         return int(found.get("backendNodeId", 0))
 
     def owner_session(self, info: FrameInfo) -> str:
-        """The session in which that node lives."""
+        """Return the session of that node."""
         return self.around(info.session) if info.id == self.root(info.session) else info.session
 
     async def _layout(self, session: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Frames:
         return found.get("nodes", [])
 
     async def world(self, session: str, frame: str, loader: str) -> int:
-        """Our world in a frame, made when first needed. Raises `CdpError`."""
+        """Return our world in a frame, created on first use. Raises `CdpError`."""
         key = session, frame, loader
         known = self._worlds.get(key)
         if known is not None:
@@ -211,7 +211,7 @@ class Frames:
     async def run(
         self, session: str, frame: str, loader: str, expression: str, patience: float = 15.0
     ) -> Any:
-        """Evaluate an expression in our world of a frame and wait for its value. Raises `CdpError`."""
+        """Evaluate an expression in our world of a frame and return its value. Raises `CdpError`."""
         world = await self.world(session, frame, loader)
         done = await self._cdp.call(
             "Runtime.evaluate",
@@ -222,7 +222,7 @@ class Frames:
         return value_of(done)
 
     async def apply(self, session: str, object_id: str, function: str, *arguments: Any) -> Any:
-        """Call a function of our library with an element first. Raises `CdpError`."""
+        """Call a function of our library with an element as first argument. Raises `CdpError`."""
         given: list[dict[str, Any]] = [{"objectId": object_id}, *({"value": each} for each in arguments)]
         done = await self._cdp.call(
             "Runtime.callFunctionOn",
@@ -238,7 +238,7 @@ class Frames:
         return value_of(done)
 
     async def resolve(self, session: str, frame: str, loader: str, node: int) -> str:
-        """A node as an object in our world. Raises `CdpError` if it is gone."""
+        """Return a node as an object in our world. Raises `CdpError` if it is gone."""
         world = await self.world(session, frame, loader)
         found = await self._cdp.call(
             "DOM.resolveNode", {"backendNodeId": node, "executionContextId": world}, session
@@ -250,7 +250,7 @@ class Frames:
 
 
 def value_of(done: dict[str, Any]) -> Any:
-    """What an evaluation gave. Raises `CdpError` with the error of the page."""
+    """Return the value of an evaluation. Raises `CdpError` with the error of the page."""
     if "exceptionDetails" in done:
         details = done["exceptionDetails"]
         said = details.get("exception", {}).get("description") or details.get("text", "failed")
@@ -259,7 +259,7 @@ def value_of(done: dict[str, Any]) -> Any:
 
 
 def ancestry(info: FrameInfo, infos: dict[str, FrameInfo]) -> Iterator[FrameInfo]:
-    """A frame and those around it, without the outermost."""
+    """Yield a frame and the frames around it, without the outermost."""
     seen: set[str] = set()
     while info.parent and info.parent in infos and info.id not in seen:
         seen.add(info.id)
@@ -293,7 +293,7 @@ Tree = list[dict[str, Any]]
 
 
 class KeptTrees:
-    """The parts of one tab that were in view when it was looked at last."""
+    """The trees of parts of one tab that were in view at the last look."""
 
     def __init__(self) -> None:
         self.is_trusted = True
@@ -305,7 +305,7 @@ class KeptTrees:
     def reusable_trees(
         self, info: FrameInfo, layout: DocumentLayout, parts: Sequence[int]
     ) -> tuple[list[Tree], list[int]]:
-        """The trees of parts that are as they were, and the places of parts that must be asked for."""
+        """Return the trees of unchanged parts, and the places of parts that must be requested."""
         reader = _Reader(layout)
         trees: list[Tree] = []
         asked: list[int] = []
@@ -323,14 +323,14 @@ class KeptTrees:
         return trees, asked
 
     def keep(self, info: FrameInfo, trees: Mapping[int, Tree]) -> None:
-        """Keep what was asked for, by the node of the part."""
+        """Cache the requested trees, by the node of the part."""
         for node, tree in trees.items():
             key = (info.id, info.loader, node)
             if tree and key in self._noted:
                 self._next[key] = (self._noted[key], tree)
 
     def forget_others(self) -> None:
-        """Forget all but what was in view now."""
+        """Drop all trees that are not in view now."""
         self._kept, self._next = self._next, {}
         self._noted.clear()
 
@@ -358,7 +358,7 @@ class _Reader:
         )
 
     def signature(self, place: int) -> Signature | None:
-        """All that the tree of a part is made of; None where it may be made of more."""
+        """Return everything that determines a part's tree; None if more may determine it."""
         above = self._holding(self._layout.parents[place])
         if above is None:
             return None
@@ -371,7 +371,7 @@ class _Reader:
         return tuple(found)
 
     def _holding(self, place: int) -> Signature | None:
-        """What holds a part, up to the document."""
+        """Return the signature of the nodes around a part, up to the document."""
         if place not in self._above:
             strings = self._layout.strings
             name = strings[self._names[place]]
@@ -422,7 +422,7 @@ _ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class ViewCapture:
-    """What is in view of a page and its frames."""
+    """The visible part of a page and its frames."""
 
     root: FrameCapture
     infos: dict[str, FrameInfo]
@@ -431,7 +431,7 @@ class ViewCapture:
     layouts: dict[str, DocumentLayout]
 
     def is_elsewhere(self, key: NodeKey) -> bool:
-        """Whether an element is on the page, though out of view."""
+        """Return whether an element is on the page but out of view."""
         layout, view = self.layouts.get(key.frame), self.views.get(key.frame)
         box = None if layout is None else layout.boxes.get(key.node)
         return box is not None and (view is None or not is_seen(box, view))
@@ -440,7 +440,7 @@ class ViewCapture:
 async def capture_view(
     cdp: Cdp, frames: Frames, width: float, height: float, kept: KeptTrees
 ) -> ViewCapture | None:
-    """What is in view; None where only a capture of everything tells. Raises `CdpError`."""
+    """Capture what is in view; None if only a full capture can tell. Raises `CdpError`."""
     infos, layouts = await frames.layouts()
     root = frames.outermost(infos)
     # What an element owns from afar lies in its part of the tree, wherever it is on the page.
@@ -476,7 +476,7 @@ async def capture_view(
 
 
 def parts(layout: DocumentLayout, view: Box) -> list[int]:
-    """Places of the nodes whose trees together hold all that is in view, outermost where small. Pure."""
+    """Return places of nodes whose trees cover the view, outermost if small. Pure."""
     parents, sizes, boxes = layout.parents, layout.sizes, layout.boxes
     left, top, width, height = view
     taken = bytearray(len(parents))
@@ -499,7 +499,7 @@ def parts(layout: DocumentLayout, view: Box) -> list[int]:
 async def _tree(
     cdp: Cdp, info: FrameInfo, layout: DocumentLayout, parts: list[int], kept: KeptTrees
 ) -> list[dict[str, Any]]:
-    """The accessibility nodes of these parts of a frame, with all that holds them."""
+    """Return the accessibility nodes of these parts of a frame, with their ancestors."""
     nodes: dict[str, dict[str, Any]] = {}
     document = layout.order[0]
 
@@ -546,7 +546,7 @@ async def _tree(
 
 
 def _plain(node: dict[str, Any]) -> dict[str, Any]:
-    """A node as the whole tree has it: of what is ignored there is neither role nor name."""
+    """Return a node as in the full tree: an ignored node has neither role nor name."""
     if not node.get("ignored"):
         return node
     kept = ("nodeId", "parentId", "childIds", "backendDOMNodeId", "ignored")

@@ -36,7 +36,7 @@ _WAIT_DOWNLOAD = 8.0
 
 
 class Call:
-    """One call of a tool on the tab in front."""
+    """One tool call on the front tab."""
 
     def __init__(self, tool: str, context: ToolContext, session: BrowserSession, note: str) -> None:
         self.tool = tool
@@ -46,11 +46,11 @@ class Call:
 
     @property
     def tab(self) -> Tab:
-        """The tab in front. Raises `ToolError`."""
+        """Return the front tab. Raises `ToolError`."""
         return self.session.tab()
 
     def ready(self) -> Tab:
-        """The tab, with no dialog in the way. Raises `ToolError`."""
+        """Return the front tab if no dialog is open. Raises `ToolError`."""
         tab = self.tab
         if tab.dialog is not None:
             raise ToolError(
@@ -61,22 +61,22 @@ class Call:
         return tab
 
     def label(self, ref: str) -> str:
-        """What an element was called when the model saw it."""
+        """Return the name under which the model saw an element."""
         plain = ref.strip().removeprefix("ref=").strip("[]")
         line = self.tab.table.line_of(plain)
         return line.replace(f" [ref={plain}]", "").partition(": ")[0][:120] or plain[:40]
 
     async def permit(self, what: str) -> None:
-        """Ask the gate whether this may be done on the page. Raises `DeniedError`."""
+        """Ask the gate for an action on the page. Raises `DeniedError`."""
         await self.context.permit(UsePage(tool=self.tool, url=self.tab.url, what=what))
 
     async def permit_text(self, text: str, what: str) -> None:
-        """Ask about a text that goes into a form, if it holds a known secret."""
+        """Ask the gate for entering a text into a form, if it holds a known secret."""
         if name := self.session.host.secret_in(text):
             await self.context.permit(GiveSecret(tool=self.tool, url=self.tab.url, secret=name, what=what))
 
     async def act(self, work: Callable[[Tab], Awaitable[Any]]) -> dict[str, Any]:
-        """Do something on the page, wait until it is done, and tell what changed."""
+        """Act on the page, wait until it is done, and return what changed."""
         tab = self.ready()
         if tab.view is None:
             tab.view = await tab.look()
@@ -95,7 +95,7 @@ class Call:
         return result | await self.action_result(tab, tab.view, place)
 
     async def refuse_gone(self, tab: Tab) -> NoReturn:
-        """Say that a reference is gone, with the page as it is now. Raises `ToolError`."""
+        """Raise `ToolError` for a reference that is gone, with the current page."""
         with suppress(CdpError):
             tab.view = await tab.look()
         page = snapshot(tab.view, full=False) if tab.view is not None else ""
@@ -106,7 +106,7 @@ class Call:
     async def action_result(
         self, tab: Tab, before: PageView | None, place: tuple[str, str]
     ) -> dict[str, Any]:
-        """What the model hears after an action."""
+        """Return the result of an action for the model."""
         result: dict[str, Any] = {}
         front = self.session.tab() if self.session.tabs else None
         if front is not None and front is not tab:
@@ -139,7 +139,7 @@ class Call:
         return result | await self._rest(tab)
 
     async def whole(self, tab: Tab, *, full: bool) -> dict[str, Any]:
-        """The page from the beginning."""
+        """Return the page from the beginning."""
         after = await tab.unless_dialog(tab.look(), None)
         if after is None:
             return _dialog(tab) | await self._rest(tab)
@@ -151,7 +151,9 @@ class Call:
         return result | await self._rest(tab)
 
     async def find_lines(self, tab: Tab, query: str) -> dict[str, Any]:
-        """The lines of the page with these words. What the model was shown last stays what it was."""
+        """Return the lines of the page with these words, without changing the last view shown to
+        the model.
+        """
         after = await tab.unless_dialog(tab.look(), None)
         if after is None:
             return _dialog(tab) | await self._rest(tab)
@@ -163,7 +165,7 @@ class Call:
         return str(self.context.scratch / "browser" / "page.txt")
 
     async def keep(self, view: PageView) -> None:
-        """Write the whole page to disk, where the model can read and search it."""
+        """Write the full page to disk, where the model can read and search it."""
         path = Path(self._path())
         tab = self.tab
         head = f"{tab.title}\n{clean(tab.url)[:500]}\n"
@@ -176,7 +178,7 @@ class Call:
             await asyncio.to_thread(write)
 
     async def _picture(self, tab: Tab) -> None:
-        """Keep a small picture of the page, which the person may look at."""
+        """Store a small picture of the page for the user."""
         with suppress(CdpError, OSError):
             given = {"format": "jpeg", "quality": 50, "optimizeForSpeed": True}
             done = await tab.cdp.call("Page.captureScreenshot", given, tab.session)
@@ -184,7 +186,7 @@ class Call:
             await asyncio.to_thread(write_atomically, path, base64.b64decode(done["data"]), 0o600)
 
     async def _rest(self, tab: Tab) -> dict[str, Any]:
-        """Notes, refusals, downloads and errors of scripts."""
+        """Return notes, refusals, downloads and script errors."""
         notes = [*self.notes, *tab.notes, *self.session.host.refused()]
         self.notes, tab.notes = [], []
         result: dict[str, Any] = {}
@@ -218,7 +220,7 @@ class Call:
         return saved
 
     async def _save(self, guid: str, download: Download) -> str:
-        """Put a file into the workspace, after the gate; its path as the model reads it."""
+        """Save a download into the workspace after the gate agreed; return its path for the model."""
         source = self.session.folder("downloads") / guid
         try:
             access = Access(self.context, self.tool)
@@ -246,7 +248,7 @@ def _dialog(tab: Tab) -> dict[str, Any]:
 
 
 def _free(folder: Path, name: str) -> Path:
-    """A name in `folder` that is not taken, made of what the page calls the file."""
+    """Return a free name in `folder`, based on the page's name for the file."""
     plain = _UNSAFE.sub("_", name.replace("\\", "/").rpartition("/")[2]).strip(" .")[:120] or "download"
     stem, dot, ending = plain.rpartition(".")
     if not stem:
@@ -259,7 +261,7 @@ def _free(folder: Path, name: str) -> Path:
 
 
 async def _agreed_profile(tool: str, context: ToolContext) -> None:
-    """Ask once for the lasting profile that the settings name; a yes is kept. Raises `DeniedError`."""
+    """Ask once for the configured persistent profile, and store a yes. Raises `DeniedError`."""
     host = context.browsers.host
     if host is None or context.browsers.running(context.task) is not None:
         return
@@ -270,7 +272,7 @@ async def _agreed_profile(tool: str, context: ToolContext) -> None:
 
 @asynccontextmanager
 async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
-    """A call on the browser of the task. Raises `ToolError` in words for what goes wrong in it."""
+    """Open a call on the browser of the task. Raises `ToolError` with a sentence for its errors."""
     await _agreed_profile(tool, context)
     session, note = await context.browsers.session(context.task)
 
@@ -447,7 +449,7 @@ async def get_images(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 
 async def screenshot(call: Call, *, full: bool = False) -> Path:
-    """A picture of the page as a file of ours. Raises `CdpError`."""
+    """Take a screenshot; return the path of the file. Raises `CdpError`."""
     tab = call.ready()
     done = await tab.cdp.call(
         "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": full}, tab.session
@@ -644,7 +646,7 @@ async def _holds(tab: Tab, text: str) -> bool:
 
 
 def _copied(paths: list[Path], folder: Path) -> list[str]:
-    """Copies of files where the browser can read them, and nothing else."""
+    """Copy files to a folder that the browser can read."""
     copies = []
     for place, path in enumerate(paths):
         if path.stat().st_size > _LARGEST_UPLOAD:

@@ -1,4 +1,4 @@
-"""Services that the browser tools ask of the engine, and the programs they can start."""
+"""Services of the engine for the browser tools, and detection of browser programs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ BackendName = Literal["local", "cdp", "browserbase"]
 
 
 class Transport(Protocol):
-    """Messages to and from a browser, in order."""
+    """A message connection to a browser, in order."""
 
     def send(self, message: bytes) -> None:
-        """Hand a message on without waiting. Raises `OSError` when the browser has gone."""
+        """Queue a message without waiting. Raises `OSError` if the browser is gone."""
         ...
 
     async def receive(self) -> bytes:
-        """The next message. Raises `EOFError` when no more come."""
+        """Return the next message. Raises `EOFError` when no more come."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedBrowser:
-    """A browser that runs, and belongs to one task."""
+    """A running browser of one task."""
 
     backend: BackendName
     transport: Transport
@@ -41,43 +41,45 @@ class OpenedBrowser:
 
 
 class BrowserHost(Protocol):
-    """Starts browsers of one session and judges what they may reach."""
+    """Starts the browsers of one session and decides what they may reach."""
 
     async def open(self) -> OpenedBrowser:
-        """A new browser with a profile of its own. Raises `ToolError`."""
+        """Start a browser with a temporary profile. Raises `ToolError`."""
         ...
 
     def unagreed_profile(self) -> str:
-        """The lasting profile that the next browser would use and nobody has agreed to, or empty. Blocks."""
+        """Return the persistent profile the next browser would use without consent, or empty. Blocks."""
         ...
 
     def agree_to_profile(self, name: str) -> None:
-        """Record permanently that a person let a lasting profile pass. Blocks. Raises `ToolError`."""
+        """Record permanently that the user agreed to a persistent profile. Blocks. Raises `ToolError`."""
         ...
 
     def refusal(self, url: str) -> str:
-        """Why an address is never opened, as a sentence; empty for one that may be asked for."""
+        """Return why an address is never opened, as a sentence; empty if it may be requested."""
         ...
 
     def denied(self, tool: str, url: str) -> str:
-        """Why the rules deny an address, as a clause; empty where they allow or ask. Asks nobody."""
+        """Return why the rules deny an address, as a clause; empty if they allow or ask. Asks nobody."""
         ...
 
     def secret_in(self, text: str) -> str:
-        """The name of the known secret that a text holds, or empty."""
+        """Return the name of the known secret in a text, or empty."""
         ...
 
     def expect(self, url: str) -> None:
-        """The model is about to open this address, with leave: only so may one of this machine be reached
-        that the person's rules name."""
+        """Announce an address that the model may open.
+
+        Only after this can an address of this machine that the user's rules name be reached.
+        """
         ...
 
     def refused(self) -> tuple[str, ...]:
-        """Sentences on what was not let through since this was asked last."""
+        """Return sentences on what was refused since the last call."""
         ...
 
     def screenshots(self) -> Path:
-        """A private folder for pictures of pages."""
+        """Return a private folder for pictures of pages."""
         ...
 
 
@@ -94,7 +96,7 @@ _MACINTOSH = (
 
 
 def find_browser(named: str = "") -> str:
-    """The path of a browser program, `named` before all others; empty where there is none."""
+    """Return the path of a browser program, `named` before all others; empty if there is none."""
     if named:
         path = str(Path(named).expanduser())
         return path if os.access(path, os.X_OK) else ""
@@ -117,12 +119,12 @@ def _find_browser(search: str) -> str:
 
 
 def can_confine() -> bool:
-    """Whether a browser can be started safely: not as root without bubblewrap."""
+    """Return whether a browser can be started safely: not as root without bubblewrap."""
     return not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("bwrap") is not None
 
 
 def has_browser() -> bool:
-    """Whether a browser of this machine can be offered."""
+    """Return whether a browser of this machine can be offered."""
     return bool(find_browser()) and can_confine()
 
 
@@ -130,11 +132,11 @@ _reachable = False
 
 
 def use_remote(is_reachable: bool) -> None:
-    """Note that the settings name a browser elsewhere, so that one here is not needed."""
+    """Record that a remote browser is configured, so that no local one is needed."""
     global _reachable
     _reachable = is_reachable
 
 
 def is_offered() -> bool:
-    """Whether the browser tools can work: a browser is here, or the settings name one elsewhere."""
+    """Return whether the browser tools can work, with a local or a configured remote browser."""
     return _reachable or has_browser()

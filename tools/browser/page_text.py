@@ -1,4 +1,4 @@
-"""The text of a page as a model reads it: what was captured, references, lines, and what has changed."""
+"""The text of a page as a model reads it: captures, references, lines, and changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Box = tuple[float, float, float, float]
 
 @dataclass(slots=True, kw_only=True)
 class FrameCapture:
-    """One frame. `children` are frames by the node that holds them."""
+    """One frame. `children` are frames by the node that contains them."""
 
     frame: str
     loader: str
@@ -41,7 +41,7 @@ class FrameCapture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentLayout:
-    """Where the nodes of one document lie, by backend node."""
+    """The positions of the nodes of one document, by backend node."""
 
     boxes: dict[int, Box]
     clickable: frozenset[int]
@@ -68,7 +68,7 @@ class DocumentLayout:
 
 
 def is_seen(box: Box, view: Box) -> bool:
-    """Whether a box touches the part of a document that is shown."""
+    """Return whether a box touches the visible part of a document."""
     left, top, width, height = view
     x, y, wide, high = box
     touches = x < left + width and x + wide >= left and y < top + height and y + high >= top
@@ -76,7 +76,7 @@ def is_seen(box: Box, view: Box) -> bool:
 
 
 def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
-    """The part of a frame's document that is shown, by the box of the frame and what is shown around it."""
+    """Return the visible part of a frame's document, from the frame's box and the view around it."""
     if box is None:
         return (*scroll, 0.0, 0.0)
     left, top = max(box[0], view[0]), max(box[1], view[1])
@@ -91,7 +91,7 @@ def view_inside(box: Box | None, view: Box, scroll: tuple[float, float]) -> Box:
 
 
 def layouts(snapshot: Mapping[str, Any]) -> dict[str, DocumentLayout]:
-    """The documents of `DOMSnapshot.captureSnapshot`, asked with `STYLES`, by frame."""
+    """Return the documents of `DOMSnapshot.captureSnapshot`, requested with `STYLES`, by frame."""
     strings: list[str] = snapshot.get("strings", [])
     documents = snapshot.get("documents", [])
     names = [_string(strings, document.get("frameId", -1)) for document in documents]
@@ -154,7 +154,7 @@ def _passwords(nodes: Mapping[str, Any], strings: list[str]) -> Iterable[int]:
 
 
 def _places(strings: list[str], *wanted: str) -> frozenset[int]:
-    """Where in the table of strings some stand."""
+    """Return the indexes of some strings in the string table."""
     return frozenset(strings.index(each) for each in wanted if each in strings)
 
 
@@ -167,7 +167,7 @@ _FORM = re.compile(r"\W*(?:ref=)?e?(\d{1,9})\W*")
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
-    """An element: the document it is in, and its node there."""
+    """The identity of an element: its document and its node there."""
 
     frame: str
     loader: str
@@ -186,7 +186,7 @@ class RefTable:
         self._next = 1
 
     def ref(self, key: NodeKey) -> str:
-        """The reference of an element, given on first use."""
+        """Return the reference of an element, assigned on first use."""
         number = self._numbers.get(key)
         if number is None:
             number = self._next
@@ -196,28 +196,28 @@ class RefTable:
         return f"e{number}"
 
     def key(self, ref: str) -> NodeKey | None:
-        """The element a reference stands for; None where none has been given, or its document is gone."""
+        """Return the element of a reference; None if it was never assigned or its document is gone."""
         found = _FORM.fullmatch(ref.strip())
         return None if found is None else self._keys.get(int(found[1]))
 
     def was_given(self, ref: str) -> bool:
-        """Whether a reference has ever been given in this tab."""
+        """Return whether a reference was ever assigned in this tab."""
         found = _FORM.fullmatch(ref.strip())
         return found is not None and 0 < int(found[1]) < self._next
 
     def keep(self, documents: frozenset[tuple[str, str]]) -> None:
-        """Forget elements of documents other than these, which are pairs of frame and loader."""
+        """Drop elements of all documents but these pairs of frame and loader."""
         for key in [key for key in self._numbers if (key.frame, key.loader) not in documents]:
             number = self._numbers.pop(key)
             del self._keys[number]
             self._names.pop(f"e{number}", None)
 
     def name(self, ref: str, text: str) -> None:
-        """Note the line in which a reference was shown last."""
+        """Record the line in which a reference was last shown."""
         self._names[ref] = text
 
     def line_of(self, ref: str) -> str:
-        """That line, or empty."""
+        """Return the line in which a reference was last shown, or empty."""
         return self._names.get(ref, "")
 
 
@@ -320,7 +320,7 @@ _EDITABLE = frozenset({"textbox", "searchbox", "combobox", "spinbutton", "slider
 
 @dataclass(frozen=True, slots=True)
 class PageLine:
-    """One line. `seen` tells whether it lies in the part of the page that is shown now."""
+    """One line. `seen` tells whether it is in the visible part of the page."""
 
     depth: int
     text: str
@@ -336,7 +336,7 @@ class PageLine:
 
 @dataclass(slots=True)
 class _Run:
-    """What is being put together."""
+    """The lines and state while a page is read."""
 
     table: RefTable
     lines: list[PageLine] = field(default_factory=list)
@@ -344,7 +344,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _In:
-    """The frame that is being read."""
+    """The frame being read."""
 
     capture: FrameCapture
     nodes: Mapping[str, dict[str, Any]]
@@ -353,7 +353,7 @@ class _In:
 
 
 def page_lines(capture: FrameCapture, width: float, height: float, table: RefTable) -> list[PageLine]:
-    """All lines of a page whose window has this size, off-screen ones too."""
+    """Return all lines of a page with a window of this size, including those out of view."""
     run = _Run(table)
     view = (*capture.scroll, width, height)
     _frame(run, capture, view, 0)
@@ -410,7 +410,7 @@ def _node(run: _Run, inside: _In, id: str, depth: int, above: str) -> None:
 def _line(
     run: _Run, inside: _In, node: Mapping[str, Any], role: str, depth: int
 ) -> tuple[PageLine, str] | None:
-    """The line of a node, and what it is called; None for one that says nothing by itself."""
+    """Return the line of a node and its name; None for a node without content."""
     capture, backend = inside.capture, node.get("backendDOMNodeId", 0)
     properties = _properties(node)
     name = _name(node)
@@ -486,7 +486,7 @@ def _child_frame(run: _Run, inside: _In, node: Mapping[str, Any], depth: int) ->
 
 
 def _visibility(inside: _In, node: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether a node is in view, and whether it lies below; what has no place is where its holder is."""
+    """Return whether a node is in view, and whether it lies below; without a box the parent's counts."""
     box = None
     at: Mapping[str, Any] | None = node
     for _ in range(_MOST_ABOVE):
@@ -527,7 +527,7 @@ def _acts(node: Mapping[str, Any]) -> bool:
 
 
 def _cells(inside: _In, node: Mapping[str, Any]) -> str:
-    """The cells of a row in one line; empty where something in it can be acted on."""
+    """Return the cells of a row in one line; empty if something in it can be acted on."""
     if _holds_actions(inside, node):
         return ""
     cells = [inside.nodes[child] for child in node.get("childIds", ()) if child in inside.nodes]
@@ -535,7 +535,7 @@ def _cells(inside: _In, node: Mapping[str, Any]) -> str:
 
 
 def _content(inside: _In, node: Mapping[str, Any]) -> str:
-    """The text of what a node holds, without what can be acted on by itself."""
+    """Return the text in a node, without elements that can be acted on separately."""
     if _holds_actions(inside, node):
         return ""
     pieces, size = [], 0
@@ -614,7 +614,7 @@ _NEAR = 4
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """One state of a page. `document` tells loads of the page apart."""
+    """One state of a page. `document` distinguishes loads of the page."""
 
     document: str
     lines: tuple[PageLine, ...]
@@ -622,20 +622,20 @@ class PageView:
     """References of what is on the page although no line of it was read, as it is out of view."""
 
     def in_view(self) -> list[str]:
-        """The lines that are in view."""
+        """Return the lines in view."""
         return [line.indented for line in self.lines if line.seen]
 
     def whole(self) -> str:
-        """All lines, as they are kept on disk."""
+        """Return all lines, as written to disk."""
         return "\n".join(line.indented for line in self.lines)
 
     def refs(self) -> frozenset[str]:
-        """Everything that can be acted on."""
+        """Return the references of everything that can be acted on."""
         return frozenset(line.ref for line in self.lines if line.ref) | self.elsewhere
 
 
 def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
-    """What is in view, or the whole page, within its budget."""
+    """Return the lines in view, or the full page, within the budget."""
     lines = [line.indented for line in view.lines] if full else view.in_view()
     text = _fit_text(lines, FULL if full else VIEW, path)
     hidden = [] if full else [line for line in view.lines if not line.seen]
@@ -643,9 +643,9 @@ def snapshot(view: PageView, *, full: bool, path: str = "") -> str:
 
 
 def matching(view: PageView, query: str) -> str:
-    """The lines with all words of `query`, in view or not; behind one without a reference, those that follow.
+    """Return the lines with all words of `query`, in view or not.
 
-    Where several lines have the words, the ones that are called exactly so come first.
+    A line without a reference is followed by the lines after it. Lines with exactly this name come first.
     """
     words = query.casefold().split()
     lines = view.lines
@@ -666,7 +666,7 @@ def matching(view: PageView, query: str) -> str:
 
 
 def delta(before: PageView, after: PageView, path: str = "") -> str | None:
-    """What changed in view, a line each with `+`; None if the page is better shown again."""
+    """Return what changed in view, each line with `+`; None if the page is better shown again."""
     if before.document != after.document:
         return None
     old, new = before.in_view(), after.in_view()

@@ -30,7 +30,7 @@ Permit = Callable[[str], Awaitable[None]]
 
 @dataclass(slots=True)
 class Download:
-    """One file that a page gave."""
+    """One file downloaded from a page."""
 
     name: str
     url: str
@@ -40,7 +40,7 @@ class Download:
 
 
 class BrowserSession:
-    """Made by `open_session`. One call at a time uses it, within `using`."""
+    """A browser, created by `open_session` and used by one call at a time, within `using`."""
 
     def __init__(self, host: BrowserHost, opened: OpenedBrowser) -> None:
         self.host = host
@@ -59,7 +59,7 @@ class BrowserSession:
         self.is_closed = False
 
     async def begin(self) -> None:
-        """Have the first tab. Raises `CdpError`."""
+        """Open the first tab. Raises `CdpError`."""
         self.cdp.listen("", self._hear)
         self.cdp.start()
         attach = {
@@ -86,7 +86,7 @@ class BrowserSession:
         self.current = self.tabs[-1]
 
     def folder(self, name: str) -> Path:
-        """A folder both sides know. Raises `ToolError` where there is none."""
+        """Return a folder that both sides can access. Raises `ToolError` if there is none."""
         if self.opened.folder is None:
             raise ToolError("This browser runs on another machine; files do not go to or from it.")
         path = self.opened.folder / name
@@ -95,7 +95,7 @@ class BrowserSession:
 
     @asynccontextmanager
     async def using(self, permit: Permit):
-        """While this is open, pages may ask to go elsewhere."""
+        """Allow pages to request other addresses while this is open."""
         async with self.lock:
             self._permit = permit
             try:
@@ -109,7 +109,7 @@ class BrowserSession:
         return not self.is_closed and not self.cdp.gone.done()
 
     def tab(self) -> Tab:
-        """The tab in front. Raises `ToolError`."""
+        """Return the front tab. Raises `ToolError`."""
         if self.current is None or self.current.is_closed:
             self.current = self.tabs[-1] if self.tabs else None
         if self.current is None:
@@ -131,7 +131,7 @@ class BrowserSession:
         raise CdpError(f"a new tab did not open beside {known}")
 
     async def close_tab(self, tab: Tab) -> None:
-        """Close a tab; the newest of the others is in front then."""
+        """Close a tab; the newest remaining one comes to the front."""
         with suppress(CdpError):
             await self.cdp.call("Target.closeTarget", {"targetId": tab.target})
         self._remove(tab)
@@ -143,12 +143,12 @@ class BrowserSession:
             await self.cdp.call("Page.bringToFront", {}, tab.session)
 
     async def allow(self, url: str) -> None:
-        """Note that somebody agreed to an address, and that it is opened now."""
+        """Record that an address was agreed to and is being opened."""
         self._origins.add(origin_of(url))
         self.host.expect(url)
 
     async def judge(self, tab: Tab, url: str, is_redirect: bool) -> str:
-        """Whether a page may go to an address: empty, or a sentence on why not."""
+        """Return why a page may not go to an address, as a sentence; empty if it may."""
         shown = clean(url)[:300]
         if url.startswith(("about:", "data:", "blob:")):
             return ""
@@ -179,18 +179,18 @@ class BrowserSession:
         return origin.endswith(":443") and plain in self._origins
 
     def take_downloads(self) -> list[Download]:
-        """Downloads that have ended and were not told of yet; each is given once."""
+        """Return finished downloads that were not returned before."""
         ended = [each for each in self.downloads.values() if each.state != "inProgress" and not each.is_told]
         for each in ended:
             each.is_told = True
         return ended
 
     def under_way(self) -> list[Download]:
-        """Downloads that have not ended."""
+        """Return the unfinished downloads."""
         return [each for each in self.downloads.values() if each.state == "inProgress"]
 
     async def wait_download(self, seconds: float) -> None:
-        """Wait a while for downloads that are under way."""
+        """Wait up to `seconds` for unfinished downloads."""
         end = time.monotonic() + seconds
         while self.under_way() and (left := end - time.monotonic()) > 0:
             self._arrived.clear()
@@ -273,7 +273,7 @@ class BrowserSession:
             self._pending.pop(tab.session, None)
 
     async def settled_tabs(self) -> None:
-        """Wait for tabs that are opening just now."""
+        """Wait for tabs that are still opening."""
         if self._pending:
             await asyncio.wait(list(self._pending.values()), timeout=5)
 
@@ -302,7 +302,7 @@ MOST = 4
 
 
 class Browsers:
-    """Hands out the browser of a task. `host` is None where there can be none."""
+    """The browsers of all tasks. `host` is None if there can be none."""
 
     def __init__(self, host: BrowserHost | None, *, idle: float = IDLE, reason: str = "") -> None:
         self.host = host
@@ -313,13 +313,13 @@ class Browsers:
         self._watch: asyncio.Task[None] | None = None
 
     def running(self, task: str = "") -> BrowserSession | None:
-        """The browser of a task, or any of them, if one runs."""
+        """Return the browser of a task, or any running one; None if none runs."""
         if task:
             return self._open.get(task)
         return next(reversed(self._open.values()), None) if self._open else None
 
     async def session(self, task: str) -> tuple[BrowserSession, str]:
-        """The browser of a task, started if need be, and what should be said of that. Raises `ToolError`."""
+        """Return the browser of a task, started if necessary, and a note about that. Raises `ToolError`."""
         from tools.browser.session import open_session
 
         if self.host is None:
@@ -342,7 +342,7 @@ class Browsers:
             return session, note
 
     async def close(self, task: str) -> bool:
-        """Close the browser of a task; whether one ran."""
+        """Close the browser of a task; return whether one ran."""
         async with self._lock:
             session = self._open.pop(task, None)
             if session is None:
@@ -351,7 +351,7 @@ class Browsers:
             return True
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all browsers."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.gather(self._watch, return_exceptions=True)

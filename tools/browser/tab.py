@@ -1,4 +1,4 @@
-"""One tab: what happens in it, what it shows, and when it has come to rest."""
+"""One tab: its events, its content, and when it is idle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Judge = Callable[["Tab", str, bool], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class OpenDialog:
-    """A dialog of a page, which holds up everything in its tab."""
+    """A dialog of a page, which blocks everything in its tab."""
 
     kind: str
     message: str
@@ -45,14 +45,14 @@ class OpenDialog:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleLine:
-    """One message of the console, or an error of a script."""
+    """One console message or script error."""
 
     level: str
     text: str
 
 
 class Tab:
-    """Made for an attached target; `begin` before it is used."""
+    """An attached target; call `begin` before use."""
 
     def __init__(self, cdp: Cdp, target: str, session: str, judge: Judge, opener: str = "") -> None:
         self.cdp = cdp
@@ -87,7 +87,7 @@ class Tab:
         cdp.listen(session, self._hears(session))
 
     async def begin(self) -> None:
-        """Prepare it for use. Raises `CdpError`."""
+        """Prepare the tab for use. Raises `CdpError`."""
         pattern = {"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         await self._started(
@@ -99,7 +99,7 @@ class Tab:
         )
 
     async def _started(self, session: str, *work: Awaitable[Any]) -> None:
-        """Have a target that waits begin once it was told all of this, some of which it answers only then."""
+        """Set up a waiting target and let it run; some settings are only confirmed after it runs."""
         tasks = [asyncio.ensure_future(each) for each in work]
         # Each is sent when it first runs, and so are those it makes.
         for _ in range(3):
@@ -109,7 +109,7 @@ class Tab:
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port of the page."""
+        """Return scheme, host and port of the page."""
         return origin_of(self.url)
 
     @property
@@ -119,7 +119,7 @@ class Tab:
     # Going somewhere
 
     async def navigate(self, url: str) -> str:
-        """Open an address and wait for the page; empty, or why it did not come. Raises `CdpError`."""
+        """Open an address and wait for the page; return an error text or empty. Raises `CdpError`."""
         self._is_loading, self._has_content = True, False
         try:
             done = await self._patiently(self.cdp.call("Page.navigate", {"url": url}, self.session, 600))
@@ -136,7 +136,7 @@ class Tab:
         return ""
 
     async def _patiently(self, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
-        """Wait for a navigation; the time a person takes to agree does not count. Raises `TimeoutError`."""
+        """Wait for a navigation, not counting the time the user takes to agree. Raises `TimeoutError`."""
         task = asyncio.ensure_future(work)
         left = LOADING
         while True:
@@ -156,7 +156,7 @@ class Tab:
                 raise TimeoutError
 
     async def wait_loaded(self, most: float = LOADING) -> bool:
-        """Wait until the page has loaded, or shows enough of itself; whether it did."""
+        """Wait until the page has loaded or shows enough; return whether it has."""
         loop = asyncio.get_running_loop()
         end = loop.time() + most
         content_at: float | None = None
@@ -176,7 +176,9 @@ class Tab:
         return True
 
     async def settle(self, requests: frozenset[str] = frozenset()) -> None:
-        """Wait until what an action began is done: loading, requests, changes; never for long.
+        """Wait, for a bounded time, until the effects of an action are done: loading, requests, changes.
+
+        `requests` were unfinished before the action.
 
         `requests` were under way before it.
         """
@@ -199,7 +201,7 @@ class Tab:
 
     @property
     def requests(self) -> frozenset[str]:
-        """Requests of scripts that are under way."""
+        """Return unfinished requests of scripts."""
         return frozenset(self._requests)
 
     async def _quiet(self) -> None:
@@ -213,7 +215,7 @@ class Tab:
             self._kept.is_trusted = bool(await self.unless_dialog(quiet, False))
 
     async def unless_dialog(self, work: Awaitable[_T], otherwise: _T) -> _T:
-        """The result of `work`; `otherwise` if a dialog opens meanwhile, which holds everything up."""
+        """Return the result of `work`, or `otherwise` if a dialog opens and blocks the tab."""
         task = asyncio.ensure_future(work)
         while True:
             if self.dialog is not None and not task.done():
@@ -229,7 +231,7 @@ class Tab:
     # Looking
 
     async def look(self) -> PageView:
-        """What the tab shows now, off-screen too. Raises `CdpError`."""
+        """Capture the tab, including what is out of view. Raises `CdpError`."""
         capture, infos = await self._capture()
         self._know(infos)
         many = sum(len(each.nodes) for each in [capture, *capture.children.values()]) > 300
@@ -242,7 +244,7 @@ class Tab:
         return self._make_view(capture, lines)
 
     async def look_in_view(self, before: PageView) -> PageView:
-        """What is in view now, after `before`: the same as `look` gives for that part. Raises `CdpError`."""
+        """Capture what is in view after `before`; equals that part of `look`. Raises `CdpError`."""
         try:
             found = await capture_view(self.cdp, self.frames, WIDTH, HEIGHT, self._kept)
         except CdpError:
@@ -259,7 +261,9 @@ class Tab:
         return replace(view, elsewhere=frozenset(elsewhere) | before.elsewhere - shown)
 
     async def note_scroll(self) -> None:
-        """What was brought into view for an action is where the action begins. Raises `CdpError`."""
+        """Make the position after scrolling to an element the starting view of the action. Raises
+        `CdpError`.
+        """
         if self.view is not None:
             self.view = await self.look_in_view(self.view)
             self.has_scrolled = True
@@ -354,7 +358,7 @@ class Tab:
         self._changed.set()
 
     def wake(self) -> None:
-        """Something happened to the tab from outside."""
+        """Wake waiting code, because the tab changed from outside."""
         self._changed.set()
 
     def _attached(self, around: str, params: dict[str, Any]) -> None:
@@ -373,7 +377,7 @@ class Tab:
             log.debug("a frame went away: %s", error)
 
     async def _on_paused(self, session: str, params: dict[str, Any]) -> None:
-        """A document is about to be requested: the page itself is judged, frames only by the proxy."""
+        """Decide on the request of a document: the page is checked here, frames only by the proxy."""
         request = {"requestId": params["requestId"]}
         url = params["request"]["url"]
         if session == self.session and params.get("frameId") == self.target:
@@ -401,7 +405,7 @@ class Tab:
         self.console.append(ConsoleLine(params.get("type", "log"), clean(" ".join(words))[:500]))
 
     def start(self, work: Awaitable[Any]) -> None:
-        """Do something beside; it is given up when the tab goes."""
+        """Run work in the background; it is cancelled when the tab goes."""
         self._keep(asyncio.ensure_future(work))
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
@@ -415,7 +419,7 @@ class Tab:
         task.add_done_callback(over)
 
     def end(self) -> None:
-        """Give up what is still under way."""
+        """Cancel unfinished work."""
         self.is_closed = True
         for task in list(self._tasks):
             task.cancel()
@@ -423,12 +427,12 @@ class Tab:
 
 
 def document_of(capture: FrameCapture) -> str:
-    """What tells loads of a page apart."""
+    """Return the key that distinguishes loads of a page."""
     return f"{capture.frame} {capture.loader}"
 
 
 def origin_of(url: str) -> str:
-    """Scheme, host and port of an address; empty where it has none."""
+    """Return scheme, host and port of an address; empty if it has none."""
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)

@@ -1,4 +1,4 @@
-"""Data that runner and child share: jobs, limits, a clock that can pause, and messages over the socket."""
+"""Data shared by runner and child: jobs, limits, a pausable clock, and messages over the socket."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Serve = Callable[[str, dict[str, Any]], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeLimits:
-    """What one script may use. Sizes in bytes, times in seconds."""
+    """The limits of one script. Sizes in bytes, times in seconds."""
 
     seconds: float = 120.0
     grace: float = 5.0
@@ -51,10 +51,14 @@ class CodeLimits:
 class CodeJob:
     """One script to run.
 
-    `tools` are the definitions on offer in this session (`{"name", "description",
-    "parameters"}`, as `Registry.definitions` gives them); what scripts may not
-    call is left out by the runner. `known` names every registered tool, so that
-    an excluded one is told from an unknown one. `folder` is where the script
+    `tools` are the definitions on offer in this session (`{"name", "description", "parameters"}`, as from
+    `Registry.definitions`); the runner leaves out those that scripts may not call. `known` names every
+    registered tool, to distinguish an excluded one from an unknown one. `folder` is where the script runs,
+    `environ` the environment it is derived from (scrubbed by the runner).
+
+    `tools` are the definitions on offer in this session (`{"name", "description", "parameters"}`, as
+    `Registry.definitions` gives them); what scripts may not call is left out by the runner. `known` names
+    every registered tool, so that an excluded one is told from an unknown one. `folder` is where the script
     runs, `environ` the environment it is derived from (scrubbed by the runner).
     """
 
@@ -75,7 +79,7 @@ class CodeJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One inner call that has ended. `duration` is in seconds."""
+    """One inner call that ended. `duration` is in seconds."""
 
     number: int
     """From 1, in the order in which calls came in."""
@@ -88,18 +92,18 @@ class CallRecord:
 
     @property
     def arguments(self) -> str:
-        """The arguments on one short line, cleaned and masked."""
+        """Return the arguments on one short line, cleaned and masked."""
         return self.shown.line(self.shown.arguments)
 
     @property
     def preview(self) -> str:
-        """The beginning of the result on one short line, cleaned and masked."""
+        """Return the beginning of the result on one short line, cleaned and masked."""
         return self.shown.line(self.shown.result)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a call may be shown by, before `line` makes it fit to be seen; it costs time only when seen."""
+    """The text shown for a call, cleaned by `line` only when it is looked at."""
 
     arguments: str
     result: str
@@ -108,7 +112,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class RunningCall:
-    """One inner call that is under way. `started` is in seconds since the start of the script."""
+    """One unfinished inner call. `started` is in seconds since the start of the script."""
 
     number: int
     tool: str
@@ -118,7 +122,9 @@ class RunningCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeProgress:
-    """A look at a running script, sent when calls start or end and when there is new output.
+    """The state of a running script, sent when calls start or end and when there is new output.
+
+    It is sent at most thirty times a second; every ended call is in `finished` of exactly one.
 
     At most thirty a second; every call that ends is in `finished` of exactly one.
     """
@@ -136,7 +142,7 @@ class CodeProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeOutcome:
-    """How a run ended and what is left of it. Both texts are cleaned and cut to the limits."""
+    """The end of a run and its output. Both texts are cleaned and cut to the limits."""
 
     status: Status
     stdout: str = ""
@@ -163,7 +169,7 @@ _PIECE = 131_072
 
 
 class BadRequestError(Exception):
-    """A request that is not valid. The message is for its sender."""
+    """An invalid request. The message is for its sender."""
 
     def __init__(self, message: str, number: int | None = None) -> None:
         super().__init__(message)
@@ -172,7 +178,7 @@ class BadRequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RpcRequest:
-    """A call of a tool, or (`event`) a note about the script. The token was checked."""
+    """A tool call, or (`event`) a note about the script. The token was checked."""
 
     number: int
     tool: str
@@ -185,7 +191,7 @@ _decode = json.JSONDecoder().decode
 
 
 def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
-    """Read a request. Raises `BadRequestError` for anything that is not one or lacks the token."""
+    """Parse a request. Raises `BadRequestError` if it is invalid or lacks the token."""
     try:
         data = _decode(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
@@ -212,7 +218,7 @@ def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
 
 
 def reply(number: int | None, result: str) -> bytes | None:
-    """What to send for a small result, which is JSON text; None when it must travel in pieces."""
+    """Return the reply with a small result, which is JSON text; None if it must be sent in pieces."""
     if len(result) > SMALL or "\n" in result:
         return None
     return f'{{"id": {"null" if number is None else number}, "result": {result}}}\n'.encode(
@@ -221,7 +227,7 @@ def reply(number: int | None, result: str) -> bytes | None:
 
 
 def pieces(number: int, result: str) -> Iterator[bytes]:
-    """What to send for any result, piece by piece: several copies of a small piece beat one of the whole."""
+    """Yield a reply in pieces; copying small pieces is faster than copying all at once."""
     if not result.isascii():
         result_bytes = result.encode("utf-8", "replace")
         yield b'{"id": %d, "size": %d}\n' % (number, len(result_bytes))
@@ -233,12 +239,12 @@ def pieces(number: int, result: str) -> Iterator[bytes]:
 
 
 def error_text(message: str) -> str:
-    """A failure as the JSON text of a result."""
+    """Return a failure as the JSON text of a result."""
     return to_json({"error": message})
 
 
 def frame(data: Mapping[str, Any]) -> bytes:
-    """Plain data for the child, in the oldest form that every interpreter reads."""
+    """Encode plain data for the child, in the oldest form that every interpreter reads."""
     body = marshal.dumps(dict(data), 2)
     return len(body).to_bytes(4, "big") + body
 
@@ -258,7 +264,7 @@ def _whole(value: Any) -> Any:
 
 
 class Clock:
-    """Runs from its creation on. Several pauses may overlap: it goes on when the last one ends."""
+    """A clock that runs from its creation. Pauses may overlap; it continues when the last one ends."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -268,7 +274,7 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds used so far."""
+        """Return the seconds used so far."""
         now = self._pause_began if self._pauses else time.monotonic()
         return now - self._started - self._waited
 
@@ -277,14 +283,14 @@ class Clock:
         return self._pauses > 0
 
     def restart(self) -> None:
-        """Begin at zero again: what came before was preparation."""
+        """Start again at zero, because the time before was preparation."""
         self._started = time.monotonic()
         self._waited = 0.0
         self._pause_began = self._started
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Time inside this block does not count."""
+        """Stop the clock inside this block."""
         if self._pauses == 0:
             self._pause_began = time.monotonic()
         self._pauses += 1

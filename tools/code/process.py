@@ -1,4 +1,4 @@
-"""The child process of a script: the interpreter it runs in, its start, its output, its end."""
+"""The child process of a script: its interpreter, start, output and end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _VENVS = (".venv", "venv", "env")
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python and how it is started. `is_ours`: it reads code that we have compiled."""
+    """A Python and the way to start it. `is_ours`: it reads code that we compiled."""
 
     path: str
     flags: tuple[str, ...]
@@ -46,7 +46,7 @@ class Interpreter:
     is_ours: bool = False
 
     def roots(self) -> tuple[Path, ...]:
-        """The folders it is made of, by either name."""
+        """Return the folders of the interpreter, by either name."""
         given = Path(self.path)
         return tuple({path.parent.parent for path in (given, given.resolve())})
 
@@ -55,12 +55,15 @@ class Interpreter:
 
 
 def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
-    """The interpreter for scripts of a mode that run in `folder`.
+    """Return the interpreter for scripts of a mode that run in `folder`.
 
-    `strict` is our own, isolated, so that neither the project nor the user's
-    packages can change what a script means. `project` is the interpreter of the
-    virtual environment of the folder or of one above it, else the active one,
-    else `python3`. Raises `ToolError` when there is none.
+    `strict` is our own, isolated, so that neither the project nor the user's packages can change what a
+    script means. `project` is the interpreter of the virtual environment of the folder or of one above it,
+    else the active one, else `python3`. Raises `ToolError` if there is none.
+
+    `strict` is our own, isolated, so that neither the project nor the user's packages can change what a
+    script means. `project` is the interpreter of the virtual environment of the folder or of one above it,
+    else the active one, else `python3`. Raises `ToolError` when there is none.
     """
     if mode == "strict":
         return Interpreter(_base_python(), ("-I", "-S"), is_ours=True)
@@ -74,7 +77,7 @@ def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
 
 
 def _base_python() -> str:
-    """Our interpreter without the environment it may be part of: scripts find the standard library only."""
+    """Return our interpreter outside of its environment, so that scripts find only the standard library."""
     return os.path.realpath(sys.executable)
 
 
@@ -103,7 +106,9 @@ _EDGE = 4_096
 
 
 class Capture:
-    """Takes bytes without end and keeps the first and the last `limit` of them.
+    """Collects output of any length and keeps the first and the last `limit` bytes.
+
+    `secrets` are values to mask by name, in addition to texts with the shape of a secret.
 
     `secrets` are values to mask by name, beside whatever has the shape of a secret.
     """
@@ -140,7 +145,7 @@ class Capture:
         return self.total > self._limit
 
     def newest(self) -> str:
-        """The newest lines, cleaned and masked."""
+        """Return the newest lines, cleaned and masked."""
         if self.total == self._shown[0]:
             return self._shown[1]
         wanted = _NEWEST_BYTES + self._edge
@@ -155,7 +160,7 @@ class Capture:
         return self._shown[1]
 
     def text(self) -> str:
-        """The output, cleaned and masked; above the limit, its beginning, a mark, and its end."""
+        """Return the output, cleaned and masked; above the limit, its beginning, a mark, and its end."""
         if not self._has_gap:
             whole = self._masked(self._head + self._tail)
             if not self.is_cut:
@@ -177,7 +182,7 @@ class Capture:
         return head.decode("utf-8", "ignore") + mark + end.decode("utf-8", "ignore")
 
     def _masked(self, data: bytes | bytearray) -> bytes:
-        """Cleaned first: control characters inside a secret must not hide it."""
+        """Return the data cleaned, then masked, so that control characters cannot hide a secret."""
         return redact(clean(data.decode("utf-8", "replace")), self._secrets).encode()
 
 
@@ -188,7 +193,7 @@ _LAST_PIECES = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All that a child is made of before it knows its script. Children of equal recipes are alike."""
+    """Everything a child needs before its script. Children of equal recipes are interchangeable."""
 
     interpreter: Interpreter
     folder: Path
@@ -203,7 +208,7 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class ChildHome:
-    """Who starts children: the mark they carry, the guard that outlives us, the boundary they live in."""
+    """The owner of children: their mark, the guard that outlives us, and their boundary."""
 
     owner: str
     guard: KillGuard
@@ -238,7 +243,10 @@ class ScriptChild:
     async def start(
         cls, recipe: Recipe, home: ChildHome, *, warm: bool = False, kernel: bool = False
     ) -> ScriptChild:
-        """Start a child that waits for its script; `warm` has it load what scripts need meanwhile.
+        """Start a child that waits for its script; `warm` makes it load common modules meanwhile.
+
+        Must be called on the main thread: the kernel may tie the child's life to the starting thread. Raises
+        `ToolError` if the child cannot be started.
 
         Must be called on the main thread: the kernel may tie the child's life to the thread that starts it.
         Raises `ToolError` when the child cannot be started.
@@ -269,7 +277,7 @@ class ScriptChild:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether a boundary stands between the child and us."""
+        """Return whether a boundary separates the child from us."""
         return self._home.boundary is not None and self._home.boundary.level != "none"
 
     @property
@@ -277,7 +285,7 @@ class ScriptChild:
         return self._process is not None and not self.exited.done()
 
     def begin(self, script: str, name: str) -> None:
-        """Hand over the script; the child runs it at once."""
+        """Send the script; the child runs it at once."""
         if self._link is not None:
             self._link.send(frame({"script": script, "name": name}))
 
@@ -288,18 +296,18 @@ class ScriptChild:
                 os.write(self._nudge, b"!")
 
     def relatives(self) -> list[process_tree.ChildProcess]:
-        """Living processes that stem from the child. Blocks for some milliseconds; meant for a thread."""
+        """Return living processes descended from the child. Blocks for some milliseconds; use a thread."""
         return [] if self._process is None else process_tree.relatives(self._process.pid, self._mark)
 
     def collect(self) -> None:
-        """Read what is still in the pipes."""
+        """Read what is left in the pipes."""
         for descriptor in list(self._outputs):
             for _ in range(_LAST_PIECES):
                 if not self._read(descriptor):
                     break
 
     async def end(self, grace: float = process_tree.GRACE) -> None:
-        """Kill whatever is left of the child and all it started, and clear up. May be called again."""
+        """Kill what is left of the child and its descendants, and clean up. May be called again."""
         await to_the_end(asyncio.ensure_future(self._end(grace)))
 
     async def _end(self, grace: float) -> None:
@@ -413,7 +421,7 @@ class ScriptChild:
             self.exited.set_result(code)
 
     def _read(self, descriptor: int) -> bool:
-        """Read one piece; whether there may be more."""
+        """Read one piece; return whether there may be more."""
         try:
             data = os.read(descriptor, _PIECE)
         except BlockingIOError:
@@ -428,7 +436,7 @@ class ScriptChild:
 
 
 def on_exit(process: subprocess.Popen[bytes], tell: Callable[[int], None]) -> None:
-    """Call `tell` with the exit code, on the event loop, once the process has ended."""
+    """Call `tell` with the exit code, on the event loop, after the process ends."""
     loop = asyncio.get_running_loop()
     try:
         descriptor = os.pidfd_open(process.pid)
@@ -446,12 +454,12 @@ def on_exit(process: subprocess.Popen[bytes], tell: Callable[[int], None]) -> No
 
 
 def _highest_count(more: int) -> int:
-    """How many processes the child's user may have: the limit of the system counts all of them."""
+    """Return the process limit for the child's user, which covers all of the user's processes."""
     return threads_of_system() + more if more else 0
 
 
 def threads_of_system() -> int:
-    """Processes and threads of the whole system; 0 where it does not say."""
+    """Return the processes and threads of the system; 0 if unknown."""
     try:
         return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
     except (OSError, IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""Running scripts: from the call to the outcome, in a fresh interpreter or a kernel that stays."""
+"""Running scripts: from call to outcome, in a fresh interpreter or a persistent kernel."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Kernels:
         self._ending: set[asyncio.Task[None]] = set()
 
     def names(self, task: str) -> list[str]:
-        """Names of the living kernels of a task."""
+        """Return the names of a task's living kernels."""
         return [name for owner, name in self._kernels if owner == task]
 
     async def open(self, job: CodeJob, recipe: Recipe) -> tuple[ScriptChild, bool]:
-        """The kernel `job` names, and whether it was there already. Raises `ToolError` when it is in use."""
+        """Return the kernel that `job` names, and whether it existed. Raises `ToolError` if it is in use."""
         key = _key(job)
         kernel = self._kernels.get(key)
         if key in self._opening or (kernel is not None and kernel.is_busy):
@@ -76,13 +76,13 @@ class Kernels:
         return kernel.child, is_known
 
     def cell(self, job: CodeJob) -> str:
-        """A name for the next script of the kernel, for its tracebacks."""
+        """Return a name for the next script of the kernel, for its tracebacks."""
         kernel = self._kernels[_key(job)]
         kernel.cells += 1
         return f"script-{kernel.cells}.py"
 
     def keeps(self, job: CodeJob, child: ScriptChild, *, returned: bool) -> bool:
-        """A run is over: whether its kernel goes on living, which it does when the script `returned`."""
+        """End a run; return whether its kernel lives on, which it does if the script `returned`."""
         kernel = self._kernels.get(_key(job))
         if kernel is None or kernel.child is not child or not returned or not child.is_alive:
             return False
@@ -93,7 +93,7 @@ class Kernels:
         return True
 
     def forget(self, child: ScriptChild) -> None:
-        """A kernel has ended."""
+        """Remove an ended kernel."""
         for key, kernel in list(self._kernels.items()):
             if kernel.child is child:
                 del self._kernels[key]
@@ -138,7 +138,9 @@ class Kernels:
 
 
 def _serves(child: ScriptChild, recipe: Recipe) -> bool:
-    """Whether a kernel can go on: tools may come and go, its interpreter and its folder may not."""
+    """Return whether a kernel is still usable: its interpreter and folder must be unchanged, not
+    its tools.
+    """
     same = child.recipe.interpreter == recipe.interpreter and child.recipe.folder == recipe.folder
     return same and child.is_alive
 
@@ -157,7 +159,7 @@ STALE = 600.0
 
 
 class SpareChild:
-    """Holds at most one waiting child. It is used once; the next one is started in the background."""
+    """Holds at most one waiting child for one use; the next one is started in the background."""
 
     def __init__(self, home: ChildHome, stale: float = STALE) -> None:
         self._home = home
@@ -171,7 +173,9 @@ class SpareChild:
         self._is_closed = False
 
     def prepare(self, recipe: Callable[[], Awaitable[Recipe]], *, after: float = 0.0) -> None:
-        """Have a child of that recipe wait, in the background; one that waits already may do.
+        """Start a waiting child of that recipe in the background, unless one waits already.
+
+        It starts `after` that many seconds, unless one has been requested by then.
 
         `after` that many seconds, unless one has been asked for by then.
         """
@@ -184,7 +188,7 @@ class SpareChild:
         self._starting = asyncio.get_running_loop().create_task(self._replace(recipe))
 
     async def take(self, recipe: Recipe) -> ScriptChild | None:
-        """The waiting child if it is of that recipe and alive. It is the caller's from then on."""
+        """Return the waiting child if it is alive and of that recipe; the caller owns it from then on."""
         if self._child is None:
             return None
         if not self._fits(recipe):
@@ -195,12 +199,12 @@ class SpareChild:
         return child
 
     async def ready(self) -> None:
-        """Wait until the child that is being started waits for its script."""
+        """Wait until the starting child is ready for its script."""
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
     def drop(self) -> None:
-        """Let the waiting child go."""
+        """End the waiting child."""
         self._stop_timer()
         child, self._child = self._child, None
         if child is not None:
@@ -249,7 +253,7 @@ class SpareChild:
 
 
 def available_memory() -> float:
-    """Bytes that could be used without swapping; infinite where the system does not say."""
+    """Return the bytes usable without swapping; infinite if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
@@ -266,7 +270,7 @@ _LAST_WORD = 3.0
 
 @dataclass(frozen=True, slots=True)
 class RunEnd:
-    """How a run was ended; `code` is what the script itself reported, None when its process is gone."""
+    """The end of a run; `code` is what the script reported, None if its process is gone."""
 
     status: Status | None
     """None: by itself."""
@@ -296,7 +300,7 @@ class RunWatch:
         child.server.on_event = self._note
 
     async def wait(self) -> RunEnd:
-        """Wait for the first reason to end. The calls of a script that must be stopped are stopped first."""
+        """Wait for the first reason to end. If the script must be stopped, its calls are stopped first."""
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
             while True:
@@ -346,7 +350,7 @@ class RunWatch:
         return RunEnd(status, None, message + " What the session held is lost.")
 
     async def _is_swarm(self) -> bool:
-        """Whether the script has started too many processes; counted only when the whole system has."""
+        """Return whether the script has too many processes; counted only if the whole system has many."""
         limit = self._limits.processes
         if not limit or threads_of_system() - self._threads <= limit:
             return False
@@ -390,7 +394,7 @@ def outcome(
     captures: tuple[Capture, Capture],
     seconds: float,
 ) -> CodeOutcome:
-    """The outcome of a run that is over; `seconds` is how long it took."""
+    """Return the outcome of an ended run; `seconds` is its duration."""
     code = end.code if end.code is not None else exit_code(child)
     status, message = _judge(end, child, code)
     out, errors = captures
@@ -409,13 +413,13 @@ def outcome(
 
 
 def metadata(job: CodeJob, **more: Any) -> dict[str, Any]:
-    """What is known of any run."""
+    """Return the metadata that every run has."""
     named = {"session": job.session} if job.session is not None else {}
     return {"mode": job.mode, **named, **more}
 
 
 def exit_code(child: ScriptChild) -> int | None:
-    """The exit code as shells show it; None when the process did not end."""
+    """Return the exit code as shells show it; None if the process did not end."""
     if not child.exited.done():
         return None
     code = child.exited.result()
@@ -435,7 +439,7 @@ def _judge(end: RunEnd, child: ScriptChild, code: int | None) -> tuple[Status, s
 
 
 def _killer(child: ScriptChild) -> signal.Signals | None:
-    """The signal that ended the child, if one did."""
+    """Return the signal that ended the child, if any."""
     code = child.exited.result()
     if code >= 0:
         is_relayed = child.is_bounded and code - 128 in _DEADLY and code != child.reported
@@ -456,14 +460,17 @@ Progress = Callable[[CodeProgress], None]
 
 
 def ignore(_: CodeProgress) -> None:
-    """A watcher that does not look."""
+    """Ignore progress."""
 
 
 class CodeRunner:
-    """Runs the scripts of one session. Close it: it holds a waiting child and the kernels.
+    """Runs the scripts of one session. Close it, because it holds a waiting child and the kernels.
 
-    `secrets` are values, by name, that are masked in what scripts print; `passthrough` names
-    variables they get beside the usual ones.
+    `secrets` are values, by name, that are masked in what scripts print; `passthrough` names variables they
+    get in addition to the usual ones.
+
+    `secrets` are values, by name, that are masked in what scripts print; `passthrough` names variables they
+    get beside the usual ones.
     """
 
     def __init__(
@@ -484,17 +491,20 @@ class CodeRunner:
         self._last: CodeJob | None = None
 
     def prepare_next(self) -> None:
-        """Have a child wait for another script like the last one; nothing where none has run since.
+        """Start a waiting child for another script like the last one, if one has run.
 
-        Call it once what the script did is settled: a boundary drawn while files are put back would be
-        drawn around what goes away.
+        Call it only when the effects of the script are settled: a boundary set up while files are being
+        restored would include files that are about to go.
+
+        Call it once what the script did is settled: a boundary drawn while files are put back would be drawn
+        around what goes away.
         """
         job, self._last = self._last, None
         if job is not None:
             self.prepare(job)
 
     def prepare(self, job: CodeJob, *, after: float = 0.0) -> None:
-        """Have a child wait for scripts like `job`; its script does not matter. Returns at once.
+        """Start a waiting child for scripts like `job`; its script does not matter. Returns at once.
 
         `after` delays its start by that many seconds.
         """
@@ -516,12 +526,15 @@ class CodeRunner:
         clock: Clock | None = None,
         permit: PermitHost | None = None,
     ) -> CodeOutcome:
-        """Run a script to its end and say how that came.
+        """Run a script to its end and return the outcome.
 
-        Setting `stop` interrupts: the call under way is cancelled, then the child
-        killed. Cancelling does the same, and the cancellation passes on. Time in
-        `clock.paused()` does not count. `permit` asks about hosts the script reaches for.
-        Nothing of the script is left running.
+        Setting `stop` interrupts: the running call is cancelled, then the child killed. Cancelling does the
+        same, and the cancellation is passed on. Time in `clock.paused()` does not count. `permit` asks about
+        hosts the script contacts. Nothing of the script is left running.
+
+        Setting `stop` interrupts: the call under way is cancelled, then the child killed. Cancelling does the
+        same, and the cancellation passes on. Time in `clock.paused()` does not count. `permit` asks about
+        hosts the script reaches for. Nothing of the script is left running.
         """
         if not AVAILABLE:
             return CodeOutcome(status="error", message=WINDOWS)
@@ -558,11 +571,11 @@ class CodeRunner:
         return replace(done, metadata={**done.metadata, "warm": is_warm})
 
     def hosts_refused(self, since: float) -> str:
-        """What to say about hosts that were not let through since a moment of `time.monotonic`, or empty."""
+        """Return a text on hosts refused since a `time.monotonic` time, or empty."""
         return "" if self._home.boundary is None else self._home.boundary.hosts_refused(since)
 
     async def aclose(self) -> None:
-        """End every child that is left."""
+        """End all remaining children."""
         if self._spare is not None:
             await self._spare.aclose()
         await self._kernels.aclose()
@@ -610,11 +623,13 @@ class CodeRunner:
         return await on_thread(boundary.private)
 
     def variables_for(self, job: CodeJob) -> Collection[str]:
-        """The variables a script like `job` gets, by name."""
+        """Return the names of the variables a script like `job` gets."""
         return self._environ_for(job).keys()
 
     def _environ_for(self, job: CodeJob) -> dict[str, str]:
-        """What the child inherits. Kept: telling secrets by name takes longer than starting a script."""
+        """Return the child's environment. Cached, because finding secrets by name is slower than starting a
+        script.
+        """
         given = dict(job.environ or os.environ)
         if self._environ is None or self._environ[0] != given:
             self._environ = given, child_environment(given, self._passthrough)

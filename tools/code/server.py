@@ -1,4 +1,4 @@
-"""Our end of the socket to a script's child: its folder, one connection, its calls in order."""
+"""Our end of the socket to a script's child: folder, connections, and calls in order."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _PATIENCE = 10.0
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A call under way; what is shown of it is made when somebody looks."""
+    """A running call; its text is made when somebody looks."""
 
     number: int
     tool: str
@@ -142,7 +142,7 @@ class CallDispatcher:
         return result
 
     def report(self, finished: CallRecord | None = None) -> None:
-        """Have the watcher look at the script, now or, if it has only just looked, a moment later."""
+        """Report the state of the script, at once or a moment after the last report."""
         if finished is not None:
             self._finished.append(finished)
         if self._due is not None:
@@ -155,7 +155,7 @@ class CallDispatcher:
             self._due = loop.call_later(wait, self._show)
 
     def _show(self) -> None:
-        """Send a look at the script. What goes wrong there is not the script's fault."""
+        """Report the state of the script; errors there do not affect it."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -176,7 +176,7 @@ class CallDispatcher:
             log.exception("the progress of a script could not be shown")
 
     async def close(self) -> None:
-        """Take no more calls, and stop those under way; returns when they have stopped."""
+        """Refuse further calls and stop the running ones; returns when they have stopped."""
         self._is_closed = True
         tasks = set(self._tasks)
         for task in tasks:
@@ -202,13 +202,15 @@ class CallDispatcher:
         self.report(record)
 
     def _line(self, text: str) -> str:
-        """The beginning of a text on one line. Masked before it is cut: half a secret has no shape."""
+        """Return the beginning of a text on one line, masked before it is cut, since half a secret has no
+        shape.
+        """
         line = " ".join(redact(clean(text), self.secrets).split())
         return shorten(line, PREVIEW)
 
 
 def _beginnings(arguments: dict[str, Any]) -> str:
-    """Arguments as JSON, long ones shortened."""
+    """Return the arguments as JSON, long ones shortened."""
     return _encode({key: _shortened(value) for key, value in arguments.items()})[:_LOOKED_AT]
 
 
@@ -221,7 +223,7 @@ def _shortened(value: Any) -> Any:
 
 
 def _check(result: str) -> None:
-    """Raise when `result` is not JSON: inside a reply it would break the reply. Large ones travel apart."""
+    """Raise if `result` is not JSON and would break the reply. Large results are sent separately."""
     if len(result) <= SMALL:
         _decode(result)
 
@@ -241,7 +243,7 @@ _SHORT = "/tmp"
 
 
 class PrivateFolder:
-    """A folder (0700) for a socket. Raises OSError where none can be made."""
+    """A folder (0700) for a socket. Raises OSError if none can be made."""
 
     def __init__(self) -> None:
         _sweep_once()
@@ -253,7 +255,7 @@ class PrivateFolder:
         made.rename(self.path)
 
     def remove(self) -> None:
-        """Remove it and what it holds. May be called again."""
+        """Remove the folder and its content. May be called again."""
         if self._lock >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._lock)
@@ -261,7 +263,7 @@ class PrivateFolder:
 
 
 def sweep(root: Path) -> None:
-    """Remove the folders below `root` that killed processes of ours have left. Meant for a thread."""
+    """Remove the folders below `root` left by killed processes of ours. Meant for a thread."""
     with contextlib.suppress(OSError):
         for folder in [*root.glob(_PREFIX + "*"), *root.glob(_UNFINISHED + "*")]:
             with contextlib.suppress(OSError):
@@ -316,7 +318,7 @@ _LINGER = 0.00006
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Takes requests in, has the dispatcher answer them, and sends the answers back."""
+    """Receives requests, lets the dispatcher answer them, and sends the answers."""
 
     def __init__(self, server: ScriptServer, *, is_born: bool = False) -> None:
         self._server = server
@@ -374,7 +376,7 @@ class Connection(asyncio.BufferedProtocol):
         self._task.add_done_callback(self._on_task_end)
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:
-        """A call was stopped, and its task with it: the next request gets a new one."""
+        """Allow a new task for the next request after a stopped call."""
         self._task, self._is_busy = None, False
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("a request of a script could not be answered", exc_info=error)
@@ -384,7 +386,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hold_back()
 
     async def _serve(self) -> None:
-        """Answer one request after the other. One task for all: one for each would cost two turns."""
+        """Answer requests one after another, in one task, since one each would cost two loop turns."""
         task = asyncio.current_task()
         assert task is not None
         began = time.monotonic()
@@ -409,7 +411,7 @@ class Connection(asyncio.BufferedProtocol):
                 began = time.monotonic()
 
     def _line(self) -> bytearray | None:
-        """The next request that has come in whole."""
+        """Return the next complete request."""
         while self._is_open:
             end = self._buffer.find(b"\n", self._searched)
             if end < 0:
@@ -426,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def _linger(self) -> bool:
-        """Look out for more for a moment; whether it came. Only where nobody else has to wait for that."""
+        """Wait a moment for more input and return whether it came. Only if nobody else has to wait."""
         if self._transport is None or self._is_paused or len(self._server.connections) > 1:
             return False
         descriptor = self._transport.get_extra_info("socket").fileno()
@@ -507,7 +509,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _hold_back(self) -> None:
-        """Stop reading from a client that sends ahead, so that what waits here stays bounded."""
+        """Stop reading from a client that sends ahead, so that the queue stays bounded."""
         if self._transport is None or self._transport.is_closing():
             return
         wants_pause = self._is_busy and len(self._buffer) > _MUCH
@@ -520,7 +522,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def pour(link: socket.socket, data: Iterable[bytes]) -> None:
-    """Write all of `data` to a non-blocking socket, then let go of it. Raises OSError when it closes."""
+    """Write all of `data` to a non-blocking socket, then release it. Raises OSError when it closes."""
     link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     waiting = select.poll()
     waiting.register(link, select.POLLOUT)
@@ -535,7 +537,7 @@ def pour(link: socket.socket, data: Iterable[bytes]) -> None:
 
 
 def _shut(link: socket.socket) -> None:
-    """Wake the thread that writes to `link`; it may be done with it by now."""
+    """Wake the thread that writes to `link`, which may have finished."""
     try:
         link.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -549,7 +551,7 @@ _INLET = 262_144
 
 
 class ScriptServer:
-    """Takes the calls of one child. `uid` is whose processes may connect."""
+    """Accepts the calls of one child. Only processes of user `uid` may connect."""
 
     def __init__(self, uid: int | None = None) -> None:
         self.token = secrets.token_hex(16)
@@ -564,7 +566,7 @@ class ScriptServer:
 
     @property
     def folder(self) -> Path:
-        """The private folder, once started."""
+        """The private folder, after the start."""
         assert self._private is not None
         return self._private.path
 
@@ -573,7 +575,7 @@ class ScriptServer:
         return self.folder / SOCKET
 
     async def start(self) -> None:
-        """Make the folder (0700) and listen in it. Raises `ToolError` when neither works."""
+        """Make the folder (0700) and listen in it. Raises `ToolError` if neither works."""
         loop = asyncio.get_running_loop()
         try:
             self._private = PrivateFolder()
@@ -593,7 +595,7 @@ class ScriptServer:
         return connection
 
     def close(self) -> None:
-        """Hang up on everybody and clear up."""
+        """Close all connections and clean up."""
         if self._listener is not None:
             self._listener.close()
         for connection in list(self.connections):
@@ -602,7 +604,7 @@ class ScriptServer:
             self._private.remove()
 
     def welcomes(self, connection: Connection, peer: socket.socket) -> bool:
-        """Whether a client that has connected by name may stay."""
+        """Return whether a client that connected by name may stay."""
         if len(self.connections) >= CONNECTIONS:
             return False
         uid = peer_uid(peer)
@@ -610,7 +612,7 @@ class ScriptServer:
 
 
 def peer_uid(peer: socket.socket) -> int | None:
-    """The user at the other end of a Unix socket; None where the system does not say."""
+    """Return the user at the other end of a Unix socket; None if unknown."""
     if hasattr(socket, "SO_PEERCRED"):
         packed = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         return struct.unpack("3i", packed)[1]

@@ -1,4 +1,4 @@
-"""Tools that a script may call, and the Python functions it finds for them."""
+"""Tools that a script may call, and the Python functions generated for them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ class Offer:
 
     @classmethod
     def of(cls, definitions: Iterable[Mapping[str, Any]], known: frozenset[str] = frozenset()) -> Offer:
-        """What of `definitions` is for scripts: they say so in `for_scripts`, or their name does.
+        """Select the definitions that scripts may use, by `for_scripts` or by name.
+
+        A name that occurs twice counts once.
 
         A name that comes twice counts once.
         """
@@ -97,11 +99,11 @@ class Offer:
         return [tool["name"] for tool in self.tools]
 
     def resolve(self, name: str) -> str:
-        """The name of the tool that `name` means."""
+        """Return the name of the tool meant by `name`."""
         return ALIASES.get(name, name)
 
     def refusal(self, name: str) -> str | None:
-        """Why `name` cannot be called, or None when it can."""
+        """Return why `name` cannot be called; None if it can."""
         if name in self.names:
             return None
         if name in EXCLUDED or (name in self.known and not is_allowed(name)):
@@ -110,12 +112,12 @@ class Offer:
 
 
 def is_allowed(name: str) -> bool:
-    """Whether scripts may call the tool `name` where a session has it."""
+    """Return whether scripts may call the tool `name` if a session has it."""
     return name in ALLOWED or name.startswith(MCP_PREFIX)
 
 
 def restrict(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """`arguments` without those that make no sense in a script, such as `background`."""
+    """Return `arguments` without those that make no sense in a script, such as `background`."""
     passed = PASSED_ON.get(name)
     if passed is None:
         return arguments
@@ -152,7 +154,9 @@ def _helpers() -> str:
 
 
 def generate(offer: Offer) -> str:
-    """The source of the module for the tools on offer. It expects `_call(tool, arguments)` to be set."""
+    """Return the source of the module for the offered tools. It expects `_call(tool, arguments)`
+    to be set.
+    """
     taken = {*_HELPER_NAMES, *keyword.kwlist, *dir(builtins)}
     functions: list[str] = []
     names: list[str] = []
@@ -169,12 +173,12 @@ def generate(offer: Offer) -> str:
 
 
 def compiled(source: str) -> bytes:
-    """The code of the module for an interpreter of our own version, so that a child need not compile it."""
+    """Compile the module for an interpreter of our version, so that a child need not."""
     return marshal.dumps(compile(source, FILE, "exec", dont_inherit=True))
 
 
 def identifier(name: str, taken: set[str] | frozenset[str] = frozenset()) -> str:
-    """`name` as a Python name that is not `taken`: `from` becomes `from_`, `list-files` `list_files`."""
+    """Return `name` as a free Python name: `from` becomes `from_`, `list-files` `list_files`."""
     chosen = re.sub(r"[^0-9A-Za-z_]", "_", name).lstrip("_") or "tool"
     if chosen[0].isdigit():
         chosen = "n" + chosen
@@ -239,7 +243,7 @@ class _Parameters:
 
 
 def annotation(schema: Mapping[str, Any], depth: int = 0) -> str:
-    """The Python type of a JSON schema, as text; what has no name is `Any`."""
+    """Return the Python type of a JSON schema as text, `Any` if there is none."""
     if depth > 4:
         return "Any"
     choices = schema.get("enum")
@@ -263,7 +267,7 @@ def annotation(schema: Mapping[str, Any], depth: int = 0) -> str:
 
 
 def _default(schema: Mapping[str, Any]) -> str:
-    """The default as Python text. A mutable or strange one is left to the tool."""
+    """Return the default as Python text. A mutable or unusual one is left to the tool."""
     default = schema.get("default")
     return ascii(default) if isinstance(default, (str, bool, int)) else "None"
 
@@ -286,7 +290,7 @@ def _docstring(tool: Mapping[str, Any], parameters: _Parameters, strips: bool) -
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a description, cleaned, on one line of at most 300 characters."""
+    """Return the first sentence of a description, cleaned, on one line of at most 300 characters."""
     line = " ".join(clean(text).split("\n\n", 1)[0].split())
     end = re.search(r"[.!?](?=\s+[^a-z\s])", line)
     return (line[: end.end()] if end else line)[:300]

@@ -1,4 +1,4 @@
-"""`execute_code`: one script of the model's in place of many calls."""
+"""`execute_code`: one script by the model in place of many calls."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COMPLETE = frozenset({"ok", "error"})
 
 
 def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
-    """The script as the runner wants it."""
+    """Return the script as a job for the runner."""
     options = context.options
     limits = CodeLimits()
     return CodeJob(
@@ -95,7 +95,7 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 class _ScriptProgress:
-    """Makes live output of progress: a line for each call that ended, and what was printed last."""
+    """Turns progress into live output: a line for each ended call, and the newest output."""
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
@@ -117,7 +117,7 @@ class _ScriptProgress:
 
 
 def result_of(outcome: CodeOutcome) -> dict[str, Any]:
-    """What the model gets. Anything but success carries an `error`."""
+    """Return the result for the model. Anything but success carries an `error`."""
     result: dict[str, Any] = {"status": STATUSES.get(outcome.status, outcome.status)}
     if outcome.status != "ok":
         result["error"] = outcome.message
@@ -133,7 +133,7 @@ def result_of(outcome: CodeOutcome) -> dict[str, Any]:
 
 
 def patch_schema(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
-    """The schema with the functions a script really has."""
+    """Return the schema with the functions that a script really has."""
     scripts = registry.with_trait("for_scripts")
     names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
     functions = ", ".join(_signature(name) for name in names)
@@ -150,7 +150,7 @@ def _signature(name: str) -> str:
 
 
 def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> Display:
-    """`✓ code  count the callers · 4 calls · 1.2 s`."""
+    """Return a display such as `✓ code count the callers · 4 calls · 1.2 s`."""
     code = clean(str(arguments.get("code", "")))
     subject = _title(code)
     if result is None:
@@ -165,7 +165,7 @@ def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> 
 
 
 def _title(code: str) -> str:
-    """What a script is about: its first comment, or its first line that does something."""
+    """Return the title of a script: its first comment, or its first effective line."""
     lines = [line.strip() for line in code.splitlines() if line.strip()]
     comment = next((line.lstrip("# ") for line in lines if line.startswith("#")), "")
     acts = next((line for line in lines if not line.startswith(("#", "import ", "from "))), "")

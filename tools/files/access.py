@@ -1,4 +1,4 @@
-"""The file that a call means, whether it may be touched, and what to say where it cannot."""
+"""The file that a call names, whether it may be used, and error texts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 
 
 def resolve(text: str, workspace: Path) -> Path:
-    """The place `text` names: `~` expanded, relative to `workspace`, all links followed.
+    """Return the path `text` names: `~` expanded, relative to `workspace`, all links followed.
 
-    Variables are not expanded. Raises `ToolError` for paths that cannot name a
-    file and for the folders of the kernel (/proc, /sys, /dev).
+    Variables are not expanded. Raises `ToolError` for paths that cannot name a file and for the folders of
+    the kernel (/proc, /sys, /dev).
+
+    Variables are not expanded. Raises `ToolError` for paths that cannot name a file and for the folders of
+    the kernel (/proc, /sys, /dev).
     """
     path = Path(os.path.realpath(_absolute(text, workspace)))
     if os.path.islink(path):  # noqa: PTH114 - Path.is_symlink raises for names that are too long
@@ -34,7 +37,7 @@ def resolve(text: str, workspace: Path) -> Path:
 
 
 def resolve_entry(text: str, workspace: Path) -> Path:
-    """Like `resolve`, but a link at the very end is kept: the name to delete or to move."""
+    """Return the path like `resolve`, but keep a link at the end: the name to delete or move."""
     absolute = _absolute(text, workspace)
     name = absolute.name
     if name in ("", ".", ".."):
@@ -45,7 +48,7 @@ def resolve_entry(text: str, workspace: Path) -> Path:
 
 
 def display_path(path: Path, workspace: Path) -> str:
-    """`path` as people and models read it: relative inside the workspace, else absolute."""
+    """Return `path` as people and models read it: relative inside the workspace, else absolute."""
     try:
         return printable(str(path.relative_to(workspace)))
     except ValueError:
@@ -53,7 +56,7 @@ def display_path(path: Path, workspace: Path) -> str:
 
 
 def printable(name: str) -> str:
-    """A name from the disk as valid text; bytes that are not UTF-8 become `\\xff`."""
+    r"""Return a file name as valid text; bytes that are not UTF-8 become `\xff`."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
@@ -98,12 +101,12 @@ _GUARDED_IN_SYSTEM = (
 
 
 def _exactly(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Matches the names that fit one of the patterns."""
+    """Return a pattern for the names that fit one of these patterns."""
     return re.compile(f"(?:{any_of(patterns)})\\Z", re.IGNORECASE)
 
 
 def _at_or_below(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Matches the paths that fit one of the patterns, and all paths below them."""
+    """Return a pattern for the paths that fit one of these patterns, and all paths below."""
     return re.compile(f"(?:{any_of(patterns)})(?:/|\\Z)", re.IGNORECASE)
 
 
@@ -121,7 +124,7 @@ _FOREIGN_HOME = re.compile(r"/(?:home|Users)/[^/]+/")
 
 
 class CredentialGuard:
-    """Which paths are off limits, for one set of options. Making one looks at the disk."""
+    """The protected paths for one set of options. Creating it reads the disk."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         homes = _homes()
@@ -131,7 +134,7 @@ class CredentialGuard:
         self._protected = frozenset(places)
 
     def hides(self, path: Path) -> bool:
-        """Whether the content of `path` (resolved) is kept from the model."""
+        """Return whether the content of `path` (resolved) is kept from the model."""
         text = str(path)
         if self._is_protected(text) or _IS_SECRET_IN_SYSTEM.match(text):
             return True
@@ -165,7 +168,7 @@ class CredentialGuard:
         return False
 
     def _below_home(self, text: str) -> str | None:
-        """The part of a path below some user's home folder, or None."""
+        """Return the part of a path below a user's home folder; None if it lies elsewhere."""
         for home in self._homes:
             if text.startswith(home):
                 return text[len(home) :]
@@ -174,7 +177,7 @@ class CredentialGuard:
 
 
 def _homes() -> tuple[str, ...]:
-    """The home folders of this user and of root, as written and as resolved."""
+    """Return the home folders of this user and of root, as written and as resolved."""
     homes = ["/root", os.environ.get("HOME", "")]
     try:
         homes.append(pwd.getpwuid(os.getuid()).pw_dir)
@@ -185,7 +188,7 @@ def _homes() -> tuple[str, ...]:
 
 
 def _linked_stores(homes: Iterable[str]) -> Iterator[str]:
-    """Where the stores of the user really are, if a link stands in their usual place."""
+    """Yield the real paths of the user's credential stores that are links."""
     for home in homes:
         for store in _STORES:
             place = home
@@ -197,12 +200,12 @@ def _linked_stores(homes: Iterable[str]) -> Iterator[str]:
 
 
 def _both_forms(text: str) -> tuple[str, str]:
-    """A path as written and as resolved: a link to a store must not open it."""
+    """Return a path as written and as resolved, since a link to a store must not open it."""
     return os.path.normpath(text), os.path.realpath(text)
 
 
 class Access:
-    """What the tool `tool` may do with files in the call `ctx`. Every method raises `ToolError`."""
+    """What `tool` may do with files in the call `ctx`. Every method raises `ToolError`."""
 
     def __init__(self, ctx: ToolContext, tool: str) -> None:
         self._ctx = ctx
@@ -210,20 +213,20 @@ class Access:
         self.guard = CredentialGuard(ctx.options)
 
     def target(self, text: str) -> Path:
-        """The file `text` names, links followed."""
+        """Return the file `text` names, links followed."""
         return resolve(self._locate(text), self._ctx.workspace)
 
     def entry(self, text: str) -> Path:
-        """The name `text` leads to, whether it is a link or not."""
+        """Return the path `text` names, without following a final link."""
         return resolve_entry(self._locate(text), self._ctx.workspace)
 
     def name(self, path: Path) -> str:
-        """`path` as the model reads it."""
+        """Return `path` as the model reads it."""
         boundary = self._ctx.terminals.boundary
         return display_path(path if boundary is None else boundary.path_in_sandbox(path), self._ctx.workspace)
 
     def _locate(self, text: str) -> str:
-        """`text` as a path of this machine: commands may have a `/tmp` of their own, and mean that."""
+        """Return `text` as a path of this machine; commands may have a private `/tmp` and mean that."""
         if place := self._ctx.terminals.elsewhere:
             raise ToolError(
                 f"Files are on {place}, where commands run, and {self._tool} sees this machine only; use the "
@@ -261,7 +264,7 @@ _SKIPPED = frozenset(
 
 
 def missing(path: Path, name: str, workspace: Path) -> ToolError:
-    """The error for a file that does not exist, with the names that may have been meant."""
+    """Return the error for a missing file, with similar names."""
     near = near_names(path, workspace)
     if not near:
         return ToolError(f"{name} does not exist; use search with target files to find it.")
@@ -269,7 +272,7 @@ def missing(path: Path, name: str, workspace: Path) -> ToolError:
 
 
 def near_names(path: Path, workspace: Path) -> list[str]:
-    """Up to three existing paths like `path`: in its folder first, then anywhere in the workspace."""
+    """Return up to three existing paths like `path`: in its folder first, then in the workspace."""
     found: list[Path] = []
     try:
         siblings = sorted(entry.name for entry in os.scandir(path.parent))[:_MAX_ENTRIES]
@@ -297,7 +300,7 @@ def _close_to(name: str, names: list[str]) -> list[str]:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """Files below `root`, upper levels first, until enough entries were seen."""
+    """Yield files below `root`, upper levels first, up to a number of entries."""
     waiting = [root]
     seen = 0
     while waiting:
@@ -339,7 +342,7 @@ _CAUSES = {
 
 
 def explain(error: OSError, doing: str) -> ToolError:
-    """A sentence for a failed system call, such as `Cannot write a.txt: the disk is full.`"""
+    """Return a sentence for a failed system call, such as `Cannot write a.txt: the disk is full.`"""
     # Not needed to open a file, which is done before the first picture.
     from tools.results import ToolError
 

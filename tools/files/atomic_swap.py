@@ -1,11 +1,14 @@
-"""Putting something at a path of an open folder in a way that loses nothing that stands there.
+"""Replacing a path in an open folder without losing what is there.
 
-Two names are exchanged in one step of the system (`renameat2` on Linux,
-`renameatx_np` on macOS), so whatever stood at the path a moment ago, however
-late it came there, still exists afterwards under the other name and can be
-looked at. Where the file system cannot do that, the old file gets a second
-name first; what another program renames onto the path in just that moment is
-the one thing that can be missed then.
+Two names are exchanged in one system call (`renameat2` on Linux, `renameatx_np` on macOS), so whatever was at
+the path, however late it came, still exists afterwards under the other name and can be checked. If the file
+system cannot do that, the old file gets a second name first; only a file that another program renames onto
+the path at that moment can be missed then.
+
+Two names are exchanged in one step of the system (`renameat2` on Linux, `renameatx_np` on macOS), so whatever
+stood at the path a moment ago, however late it came there, still exists afterwards under the other name and
+can be looked at. Where the file system cannot do that, the old file gets a second name first; what another
+program renames onto the path in just that moment is the one thing that can be missed then.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _Rename = Callable[[int, bytes, int, bytes, int], int]
 
 @cache
 def _system() -> tuple[_Rename, int, int] | None:
-    """The system's call with flags, and the flags for exchanging and for not replacing."""
+    """Return the system's function with flags, and its flags for exchanging and not replacing."""
     name = {"linux": "renameat2", "darwin": "renameatx_np"}.get(sys.platform)
     if name is None:
         return None
@@ -42,10 +45,13 @@ def _system() -> tuple[_Rename, int, int] | None:
 
 
 def exchange(folder: int, one: str, other: str) -> bool:
-    """Exchange two names in a folder. Afterwards `one` holds what stood at `other`.
+    """Exchange two names in a folder. Afterwards `one` holds what was at `other`.
 
-    Returns whether that was one step; otherwise `one` is a second name of the old file and `other`
-    was replaced. Raises `OSError`; `FileNotFoundError` when one of the two is not there.
+    Returns whether that was one step; otherwise `one` is a second name of the old file and `other` was
+    replaced. Raises `OSError`; `FileNotFoundError` if one of the two is missing.
+
+    Returns whether that was one step; otherwise `one` is a second name of the old file and `other` was
+    replaced. Raises `OSError`; `FileNotFoundError` when one of the two is not there.
     """
     if _renamed(folder, one, other, exchange=True):
         return True
@@ -57,7 +63,7 @@ def exchange(folder: int, one: str, other: str) -> bool:
 
 
 def move_new(folder: int, source: str, target: str) -> None:
-    """Rename within a folder onto a free name. Raises `FileExistsError` when it is taken, and `OSError`."""
+    """Rename within a folder to a free name. Raises `FileExistsError` if it is taken, and `OSError`."""
     if _renamed(folder, source, target, exchange=False):
         return
     os.link(source, target, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
@@ -65,7 +71,7 @@ def move_new(folder: int, source: str, target: str) -> None:
 
 
 def _renamed(folder: int, source: str, target: str, *, exchange: bool) -> bool:
-    """Rename with a flag; False where system or file system do not know it. Raises `OSError`."""
+    """Rename with a flag; False if system or file system lacks it. Raises `OSError`."""
     system = _system()
     if system is None:
         return False

@@ -1,4 +1,4 @@
-"""Carrying out a plan, all of it or nothing, and the journal by which the next start finishes the rest."""
+"""Carrying out a plan completely or not at all, with a journal that the next start can finish."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _writing = threading.Lock()
 
 
 class ChangedMeanwhile(Exception):  # noqa: N818 - asks for another try, not a failure
-    """A file is no longer what the plan was made from. Nothing was written."""
+    """A file differs from what the plan was made from. Nothing was written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} changed meanwhile")
@@ -52,9 +52,11 @@ class ChangedMeanwhile(Exception):  # noqa: N818 - asks for another try, not a f
 def commit(effects: Sequence[Effect], name: Callable[[Path], str], token: str = "") -> list[Path]:
     """Carry out `effects` and return the folders that were created for them.
 
-    `token` begins the names of temporary files. Raises `ChangedMeanwhile`, or `ToolError` for
-    a failure of the disk; in both cases everything is as before, or the message names what could
-    not be undone.
+    `token` begins the names of temporary files. Raises `ChangedMeanwhile`, or `ToolError` for a disk failure;
+    then everything is as before, or the message names what could not be undone.
+
+    `token` begins the names of temporary files. Raises `ChangedMeanwhile`, or `ToolError` for a failure of
+    the disk; in both cases everything is as before, or the message names what could not be undone.
     """
     transaction = _Transaction(name, token, is_single=len(effects) == 1)
     with _writing:
@@ -83,7 +85,7 @@ class _Transaction:
         self.folders: list[Path] = []
 
     def check(self, effect: Effect) -> None:
-        """Raise `ChangedMeanwhile` unless the disk is as the plan expects."""
+        """Raise `ChangedMeanwhile` if the disk differs from the plan."""
         match effect:
             case Write(path=path, before=before):
                 self._doing = f"write {self._name(path)}"
@@ -113,7 +115,9 @@ class _Transaction:
                 self._set_aside.append(aside)
 
     def settle(self) -> None:
-        """Make deletions final. From here on nothing is undone: a file that resists stays set aside."""
+        """Make deletions final. After this nothing is undone: a file that cannot be deleted stays
+        set aside.
+        """
         for path in self._set_aside:
             try:
                 _unlink(path)
@@ -121,7 +125,7 @@ class _Transaction:
                 log.warning("could not remove %s", path, exc_info=True)
 
     def undo(self) -> list[Path]:
-        """Take back what was done, last first; returns the paths for which that failed."""
+        """Undo the finished steps, last first; return the paths for which that failed."""
         failed: list[Path] = []
         for path, step in reversed(self._undo):
             try:
@@ -159,7 +163,7 @@ class _Transaction:
             _set_executable(path, effect.executable)
 
     def _keep(self, path: Path) -> None:
-        """Keep a file whose content is not in memory under a second name, if anything can fail after it."""
+        """Keep a file whose content is not in memory under a second name, if a later step can fail."""
         if self._is_single:
             return
         aside = self._aside(path)
@@ -235,7 +239,7 @@ _NEW = ".new-"
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A change of several files that was cut off, and what happened to it at the next start."""
+    """An interrupted change of several files, and its outcome at the next start."""
 
     task: str
     """Whose change it was."""
@@ -246,7 +250,7 @@ class Finished:
     """Paths that somebody changed since; they stay as they are."""
 
     def sentence(self) -> str:
-        """For person and model."""
+        """Return the sentence for user and model."""
         text = f"A patch was cut off; it is finished now: {_names(self.done)}." if self.done else ""
         if self.left:
             text += f" {_names(self.left)} changed since and stay{'s' * (len(self.left) == 1)} as found."
@@ -255,10 +259,13 @@ class Finished:
 
 @contextmanager
 def written_down(folder: Path | None, effects: Sequence[Effect], task: str, workspace: Path) -> Iterator[str]:
-    """Keep a plan of several effects on the disk while it is carried out.
+    """Keep a plan of several effects on disk while it is carried out.
 
-    Gives the beginning of the names of temporary files, by which what is left of them is found.
-    Raises `OSError`; nothing was begun then.
+    Yields the prefix of the names of temporary files, by which leftovers are found. Raises `OSError`; nothing
+    was begun then.
+
+    Gives the beginning of the names of temporary files, by which what is left of them is found. Raises
+    `OSError`; nothing was begun then.
     """
     token = secrets.token_hex(8)
     if folder is None or len(effects) < 2:
@@ -290,7 +297,7 @@ def written_down(folder: Path | None, effects: Sequence[Effect], task: str, work
 
 
 def finish_all(folder: Path) -> list[Finished]:
-    """Finish every change that was cut off. One that a living process works on is let be. Blocking."""
+    """Finish every interrupted change, except those of a living process. Blocking."""
     found: list[Finished] = []
     for path in sorted((*folder.glob("*.json"), *folder.glob(f"{_NEW}*"))) if folder.is_dir() else []:
         with suppress(OSError):
@@ -379,7 +386,7 @@ _ACTS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def _is_before(path: Path, before: dict[str, Any] | None) -> bool:
-    """Whether what stands at a path is what the plan was made from."""
+    """Return whether a path still has the content the plan was made from."""
     status = entry_status(path)
     if status is None or before is None:
         return status is None and before is None
@@ -420,7 +427,7 @@ def _before(before: OnDisk) -> dict[str, Any]:
 
 
 def _tidy(folder: Path, token: str) -> None:
-    """Remove the temporary files of a change; contents that were to go are among them."""
+    """Remove the temporary files of a change, including contents to be deleted."""
     with suppress(OSError), open_folder(folder) as descriptor:
         for name in os.listdir(folder):  # noqa: PTH208
             if name.startswith(f"{TEMPORARY_PREFIX}{token}"):

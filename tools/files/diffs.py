@@ -1,8 +1,12 @@
 """Line differences and unified diffs, in near-linear time for files of any size.
 
-Lines that occur once on both sides anchor the comparison (patience diff). What
-lies between anchors goes to difflib; where that would take too long, stretches
-of one length are compared line by line and others count as replaced.
+Lines that occur once on both sides anchor the comparison (patience diff). The parts between anchors go to
+difflib; if that would take too long, parts of equal length are compared line by line and others count as
+replaced.
+
+Lines that occur once on both sides anchor the comparison (patience diff). What lies between anchors goes to
+difflib; where that would take too long, stretches of one length are compared line by line and others count as
+replaced.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ class TextDiff:
 
 
 def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[ChangedBlock]:
-    """Where `a` and `b` differ, in order; what lies between the blocks is equal."""
+    """Return the blocks where `a` and `b` differ, in order; the rest is equal."""
     blocks: list[ChangedBlock] = []
     stack = [ChangedBlock(0, len(a), 0, len(b))]
     while stack:
@@ -61,7 +65,9 @@ def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[ChangedBlock]:
 
 
 def diff_texts(old: str, new: str, old_name: str, new_name: str) -> TextDiff:
-    """The unified diff from `old` to `new`. Names are shown as given, such as `a/x.py` or `/dev/null`."""
+    """Return the unified diff from `old` to `new`. Names are used as given, such as `a/x.py` or
+    `/dev/null`.
+    """
     a, b = marked_lines(old), marked_lines(new)
     blocks = changed_blocks(a, b)
     if not blocks:
@@ -75,7 +81,7 @@ def diff_texts(old: str, new: str, old_name: str, new_name: str) -> TextDiff:
 
 
 def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
-    """`text` cut at a whole line after `limit` characters, with a last line that says so."""
+    """Return `text` cut at a whole line after `limit` characters, with a last line that says so."""
     if len(text) <= limit:
         return text
     cut = text.rfind("\n", 0, limit) + 1
@@ -83,7 +89,7 @@ def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
 
 
 def marked_lines(text: str) -> list[str]:
-    """The lines of a text; a last line without newline carries the note that diffs have for it."""
+    """Return the lines of a text; a last line without newline gets the usual note of diffs."""
     lines = text.split("\n")
     if lines[-1]:
         lines[-1] += "\n\\ No newline at end of file"
@@ -104,7 +110,7 @@ def _trim(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> ChangedBloc
 
 
 def _anchors(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> list[tuple[int, int]]:
-    """Pairs of lines that are unique on both sides, in the longest order both sides share."""
+    """Return pairs of lines unique on both sides, in the longest common order."""
     in_a = Counter(a[part.a_start : part.a_stop])
     in_b = Counter(b[part.b_start : part.b_stop])
     place = {
@@ -121,7 +127,7 @@ def _anchors(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> list[tup
 
 
 def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence whose second members rise."""
+    """Return the longest subsequence whose second members rise."""
     tops: list[int] = []
     top_index: list[int] = []
     before: list[int] = []
@@ -175,7 +181,7 @@ def _compare(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> Iterator
 
 
 def _joined(blocks: list[ChangedBlock]) -> list[ChangedBlock]:
-    """Blocks that touch, as one."""
+    """Return the blocks with adjacent ones joined."""
     joined: list[ChangedBlock] = []
     for block in blocks:
         last = joined[-1] if joined else None
@@ -187,7 +193,7 @@ def _joined(blocks: list[ChangedBlock]) -> list[ChangedBlock]:
 
 
 def hunks_of(blocks: list[ChangedBlock]) -> Iterator[list[ChangedBlock]]:
-    """Blocks near enough to share their context lines, each group in one hunk."""
+    """Yield groups of blocks that are near enough to share one hunk."""
     group: list[ChangedBlock] = []
     for block in blocks:
         if group and block.a_start - group[-1].a_stop > 2 * CONTEXT_LINES:
@@ -198,7 +204,7 @@ def hunks_of(blocks: list[ChangedBlock]) -> Iterator[list[ChangedBlock]]:
 
 
 def hunk_lines(a: Sequence[str], b: Sequence[str], group: Sequence[ChangedBlock]) -> Iterator[str]:
-    """The lines of one hunk, its head first."""
+    """Yield the lines of one hunk, its header first."""
     first, last = group[0], group[-1]
     lead = min(CONTEXT_LINES, first.a_start)
     tail = min(CONTEXT_LINES, len(a) - last.a_stop)

@@ -1,7 +1,12 @@
-"""Files as the editor of a session has them: what is not saved yet, and what was written handed over to it.
+"""Files with unsaved text in the session's editor, and notifying the editor of written files.
 
-The disk stays what counts. A text of the editor that was on the disk once was not typed: it is behind, and
-is passed over. Unsaved text of the person is saved before a tool changes the file, once the gate has allowed
+The disk is authoritative. Editor text that was on the disk before was not typed: it is outdated and ignored.
+The user's unsaved text is saved before a tool changes the file, once the gate has allowed that, so that
+nothing is lost and undo only reverts the tool's change. If the disk has changed as well, nothing is written,
+and both versions are reported. What a tool wrote is also sent to the editor.
+
+The disk stays what counts. A text of the editor that was on the disk once was not typed: it is behind, and is
+passed over. Unsaved text of the person is saved before a tool changes the file, once the gate has allowed
 that, so that no bytes of theirs are lost and undo takes back the tool's change only; unless the disk has
 changed beneath it: then nothing is written, and both versions are told. What a tool wrote is handed to the
 editor as well.
@@ -41,7 +46,7 @@ BEHIND = (
 
 @dataclass(frozen=True, slots=True)
 class Unsaved:
-    """The editor's text of a file, which was typed and is not on the disk."""
+    """The editor's typed text of a file that is not on the disk."""
 
     text: str
     disk: str
@@ -50,16 +55,16 @@ class Unsaved:
     """Whether the disk changed beneath it, and it does not have that change."""
 
     def differences(self) -> str:
-        """A diff from the disk to the editor."""
+        """Return a diff from the disk to the editor."""
         return shorten_diff(diff_texts(self.disk, _plain(self.text), "disk", "editor").text)
 
     def refusal(self, name: str) -> ToolError:
-        """Why a file is not written whose versions cannot both be kept."""
+        """Return the error for a file with two versions that cannot both be kept."""
         return ToolError(BEHIND.format(name=name, done="Nothing was written"), diff=self.differences())
 
 
 async def unsaved(editor: EditorSide, path: Path) -> Unsaved | None:
-    """What the editor has of a file that was typed and not saved; None where nothing is, or nobody knows."""
+    """Return the editor's unsaved text of a file; None if there is none or it is unknown."""
     if not editor.reads or await asyncio.to_thread(_disk_text, path) is None:
         return None
     if (text := await editor.text(path)) is None:
@@ -98,7 +103,7 @@ def _comparison(
 
 
 async def settle(editor: EditorSide, path: Path) -> None:
-    """Have unsaved text of a file saved, which is about to be changed. Raises `ToolError` if it is behind."""
+    """Save unsaved text of a file that is about to change. Raises `ToolError` if it is outdated."""
     found = await unsaved(editor, path)
     if found is not None and found.behind:
         raise found.refusal(path.name)
@@ -107,7 +112,7 @@ async def settle(editor: EditorSide, path: Path) -> None:
 
 
 async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[Path, str]:
-    """Where to read a file: itself, or a private copy of the editor's text; and what else to say.
+    """Return where to read a file, itself or a private copy of the editor's text, and a note.
 
     Raises `OSError`.
     """
@@ -129,7 +134,7 @@ async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[
 
 
 async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[[Path], str]) -> list[str]:
-    """Tell the editor what was written. Returns what there is to say about it; `name` names files."""
+    """Send written text to the editor; return notes about that. `name` names files."""
     notes: list[str] = []
     for each in writes if editor.writes else ():
         text = _as_text(each.data)
@@ -147,7 +152,7 @@ async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[
 
 
 def _note_saved(known: KnownTexts, path: Path, text: str) -> None:
-    """Note that editor and disk have the same text."""
+    """Record that editor and disk have the same text."""
     text = _plain(text)
     with known.lock:
         known.stood.setdefault(path, set()).add(_digest(text))
@@ -155,7 +160,7 @@ def _note_saved(known: KnownTexts, path: Path, text: str) -> None:
 
 
 def _rest(known: KnownTexts, path: Path, text: str) -> None:
-    """Note what the editor's text rests on."""
+    """Record the disk version on which the editor's text is based."""
     known.base.pop(path, None)
     if len(text) <= LARGEST_BASE:
         known.base[path] = text
@@ -164,7 +169,7 @@ def _rest(known: KnownTexts, path: Path, text: str) -> None:
 
 
 def _carries(text: str, newer: str, older: str) -> bool:
-    """Whether `text` has what `newer` changed of `older`: its writer had seen the change."""
+    """Return whether `text` contains the change from `older` to `newer`, so its writer had seen it."""
     for pieces in (_lines, _neighbours):
         now, before, here = pieces(newer), pieces(older), pieces(text)
         added, removed = now - before, before - now
@@ -182,7 +187,7 @@ def _neighbours(text: str) -> Counter[object]:
 
 
 def _plain(text: str) -> str:
-    """A text of the editor as one of the disk is decoded."""
+    """Return an editor text in the form in which disk texts are decoded."""
     return to_newlines(text).removeprefix("\ufeff")
 
 
@@ -198,7 +203,7 @@ def _bytes(path: Path) -> bytes | None:
 
 
 def _disk_text(path: Path) -> str | None:
-    """The file as text, empty for one that is not there; None for one that is large, or none."""
+    """Return the file as text, empty if missing; None if it is large or not text."""
     try:
         if path.stat().st_size > LARGEST:
             return None
@@ -211,7 +216,7 @@ def _disk_text(path: Path) -> str | None:
 
 
 def _as_text(data: bytes) -> str | None:
-    """What an editor can be given; None for what is large, marked, or in another encoding."""
+    """Return text an editor can take; None if it is large, has a byte order mark, or another encoding."""
     if len(data) > LARGEST or data.startswith(b"\xef\xbb\xbf"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Applying hunks and exchanges to the text of a file."""
+"""Applying hunks and replacements to the text of a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DEFAULT_UNIT = 4
 
 @dataclass(frozen=True, slots=True)
 class Indentation:
-    """What is known from lines that stand in both: `known` leads from the model's to the file's."""
+    """The indentation learned from matching lines: `known` maps the model's to the file's."""
 
     known: Mapping[str, str] = field(default_factory=dict)
     model_unit: int = _DEFAULT_UNIT
@@ -62,11 +62,11 @@ class Indentation:
 
     @property
     def is_same(self) -> bool:
-        """Whether model and file indent alike as far as known."""
+        """Return whether model and file indent alike, as far as known."""
         return all(model == file for model, file in self.known.items())
 
     def carry(self, line: str) -> str:
-        """`line` of the model with the indentation it has in the file."""
+        """Return `line` of the model with the file's indentation."""
         body = line.lstrip(" \t")
         if not body or self.is_same:
             return line
@@ -86,7 +86,7 @@ class Indentation:
         return indent
 
     def _convert(self, extra: str) -> str:
-        """A deeper part of an indentation in the file's kind of blanks."""
+        """Return a deeper part of an indentation in the file's kind of blanks."""
         file_tabs = _has_tabs(self.known.values())
         model_tabs = "\t" in extra
         if file_tabs and not model_tabs:
@@ -99,7 +99,7 @@ class Indentation:
 
 
 def indent_of(line: str) -> str:
-    """The blanks `line` starts with."""
+    """Return the blanks `line` starts with."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -114,7 +114,7 @@ def _has_tabs(indents: Iterable[str]) -> bool:
 
 
 def _unit(indents: Iterable[str]) -> int:
-    """The smallest step between different depths in columns of spaces; 4 if there is none."""
+    """Return the smallest indentation step in columns of spaces; 4 if there is none."""
     depths = sorted({len(indent) for indent in indents if "\t" not in indent})
     steps = [deeper - depth for depth, deeper in pairwise(depths)]
     if steps:
@@ -128,14 +128,14 @@ _TELLING = re.compile(r"""\w+|-|[^\w\s'"`\\-]""")
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Lines the model wants changed: `old` are as it quoted them, `new` as they should be."""
+    """Lines to be changed: `old` as quoted by the model, `new` as they should be."""
 
     old: Sequence[str]
     new: Sequence[str]
 
 
 def replacement(text: str, found: FoundMatches, match: TextMatch, query: str, new: str) -> list[Replacement]:
-    """The spans that carry out "replace `query` by `new`" at `match`, as small as possible."""
+    """Return the smallest spans that replace `query` by `new` at `match`."""
     there = text[match.start : match.stop]
     if found.strategy == "exact":
         return minimal_spans(match.start, there, new)
@@ -161,7 +161,7 @@ def replacement(text: str, found: FoundMatches, match: TextMatch, query: str, ne
 
 
 def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bool = True) -> list[str]:
-    """The new lines for `file_lines`, which stand one to one for the lines `exchange.old`."""
+    """Return the new lines for `file_lines`, which correspond one to one to `exchange.old`."""
     old, new = exchange.old, exchange.new
     pairs = list(zip(old, file_lines, strict=True))
     indentation = Indentation.learn(pairs if first_is_whole else pairs[1:], new)
@@ -184,10 +184,13 @@ def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bo
 
 
 def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> bool:
-    """Whether every line of the file that `exchange` takes away is one that it names.
+    """Return whether every line that `exchange` removes from the file is one it names.
 
-    Where only most lines of a block were alike, this keeps a change from hitting a line the model never
-    saw. Blanks, quotes, dashes and escapes may differ in a line that is named; what else it says may not.
+    If only most lines of a block matched, this keeps a change from hitting a line the model never saw.
+    Blanks, quotes, dashes and escapes may differ in a named line; the rest may not.
+
+    Where only most lines of a block were alike, this keeps a change from hitting a line the model never saw.
+    Blanks, quotes, dashes and escapes may differ in a line that is named; what else it says may not.
     """
     old, new = exchange.old, exchange.new
     if len(file_lines) == len(old):
@@ -206,13 +209,13 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
 
 
 def _spoken_tokens(line: str) -> list[str]:
-    """What a line says, without what models mix up in copying it."""
+    """Return the tokens of a line without details that models confuse when copying."""
     said = _TELLING.findall(unicodedata.normalize("NFC", plain_typography(unescape(line), "-")))
     return said[:-1] if said and said[-1] in ",;" else said
 
 
 def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
-    """Spans that turn `there`, which stands at `offset`, into `new` and touch only lines that differ."""
+    """Return spans that turn `there`, at `offset`, into `new` and touch only lines that differ."""
     a, b = there.split("\n"), new.split("\n")
     starts = line_starts(a)
     spans: list[Replacement] = []
@@ -235,7 +238,7 @@ def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
 
 
 def refuse_escape_drift(found: FoundMatches, there: str, query: str, new: str) -> None:
-    """Raise when the model escaped quotes that stand bare in the file: it would write the backslashes."""
+    """Raise if the model escaped quotes that are unescaped in the file: the backslashes would be written."""
     if found.strategy == "exact":
         return
     for escaped in ("\\'", '\\"'):
@@ -247,7 +250,7 @@ def refuse_escape_drift(found: FoundMatches, there: str, query: str, new: str) -
 
 
 def _trimmed_alike(query: str, new: str) -> str:
-    """`new` without the blanks at its ends that `query` has and the file lacks."""
+    """Return `new` without blanks at its ends that `query` has and the file lacks."""
     lead = query[: len(query) - len(query.lstrip())]
     tail = query[len(query.rstrip()) :]
     return new.removeprefix(lead).removesuffix(tail) if new.strip() else ""

@@ -1,5 +1,8 @@
-"""The program that runs one script. It stands alone: standard library only, started beside the agent.
+"""The program that runs one script: standard library only, started as a separate process by the agent.
 
-Nothing here is imported before it is needed: `json`, `socket` and `traceback`
-each cost as much time as the bare start of the interpreter.
+Modules are imported only when needed: `json`, `socket` and `traceback` each cost as much time as the bare
+start of the interpreter.
+
+Nothing here is imported before it is needed: `json`, `socket` and `traceback` each cost as much time as the
+bare start of the interpreter.
 """

@@ -15,7 +15,7 @@ _ESCAPES = [(chr(code), f"\\u{code:04x}") for code in range(32)]
 
 
 class Line:
-    """One connection. `is_busy` stays set when a call was torn off by an exception."""
+    """One connection. `is_busy` stays set when an exception interrupted a call."""
 
     def __init__(self, descriptor, owner=None):
         self.descriptor = descriptor
@@ -75,7 +75,7 @@ class Line:
 
 
 class Lines:
-    """The connections of this process, by thread. The first thread has the one it was born with."""
+    """The connections of this process, by thread. The first thread uses the inherited one."""
 
     def __init__(self, token, path, first):
         self._token = token
@@ -103,7 +103,9 @@ class Lines:
 
 
 def _import_json():
-    """The module, its first import with signals held back.
+    """Import `json` with signals held back.
+
+    A signal handler of the script may raise a TimeoutError. That is an OSError, which imports swallow.
 
     A signal handler of the script may raise a TimeoutError. That is an OSError, and importing swallows those.
     """
@@ -124,7 +126,9 @@ def _import_json():
 
 
 def encode(value):
-    """`value` as JSON on one line; what JSON does not know becomes text, as in the agent's own results.
+    """Return `value` as JSON on one line; unsupported types become text, as in the agent's results.
+
+    The module `json` would triple the time to the first call of a fresh interpreter.
 
     The module `json` would triple the time to the first call of a fresh interpreter.
     """

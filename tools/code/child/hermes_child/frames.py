@@ -1,4 +1,4 @@
-"""Frames the agent sends before a script runs: lengths and plain data, readable without any import."""
+"""Frames the agent sends before a script runs: lengths and plain data, readable without imports."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 
 
 def read_exactly(descriptor, size):
-    """`size` bytes as a bytearray, or None when the other end closed before."""
+    """Read `size` bytes as a bytearray; None if the other end closed before."""
     data = bytearray(size)
     return data if read_into(descriptor, memoryview(data)) else None
 
 
 def read_into(descriptor, view):
-    """Fill `view`; whether the other end stayed open until it was full."""
+    """Fill `view`; return whether the other end stayed open until then."""
     while view:
         count = os.readv(descriptor, [view])
         if count == 0:
@@ -23,7 +23,7 @@ def read_into(descriptor, view):
 
 
 def read_frame(descriptor):
-    """The next frame as a dict, or None when the agent has gone away."""
+    """Read the next frame as a dict; None if the agent is gone."""
     head = read_exactly(descriptor, 4)
     if head is None:
         return None
@@ -32,7 +32,7 @@ def read_frame(descriptor):
 
 
 def write_all(descriptor, data):
-    """Write all of `data`. Raises OSError when nobody reads any more."""
+    """Write all of `data`. Raises OSError if nobody reads any more."""
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -1,4 +1,4 @@
-"""Functions beside the tools. This text becomes part of the module that scripts import."""
+"""Helper functions for scripts. This text becomes part of the module that scripts import."""
 
 
 def parse_json(text):

@@ -11,7 +11,7 @@ _KILL, _INTERRUPT = 9, 2
 
 
 def apply(memory, processes):
-    """Lower the limits of this process permanently. 0 leaves one as it is."""
+    """Lower the limits of this process permanently. 0 leaves a limit unchanged."""
     import resource
 
     _lower(resource, resource.RLIMIT_CORE, 0)
@@ -24,8 +24,11 @@ def apply(memory, processes):
 def die_with(lifeline):
     """Have the kernel kill this process group when the other end of the pipe `lifeline` closes.
 
-    A thread that waits for the end of the pipe would not do: code that never
-    lets go of the interpreter would keep it from running.
+    A thread that waits for the end of the pipe is not enough: code that never releases the interpreter would
+    block it.
+
+    A thread that waits for the end of the pipe would not do: code that never lets go of the interpreter would
+    keep it from running.
     """
     if not _signal_on_news(lifeline, _KILL, -os.getpgrp()):
         # The agent's guard still watches over the group.
@@ -41,6 +44,8 @@ def die_with(lifeline):
 
 def interrupt_by(nudge):
     """Have the kernel interrupt this process whenever something is written to the pipe `nudge`.
+
+    Unlike a signal, this needs no process id, so it works through a sandbox.
 
     Unlike a signal, it needs no process id, so it passes through a sandbox.
     """

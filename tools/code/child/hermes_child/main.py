@@ -30,7 +30,7 @@ _SIGNALS = 128
 
 
 class ScriptSource:
-    """The loader of a script: tracebacks and `inspect` ask it for the text."""
+    """The loader of a script, which provides its text to tracebacks and `inspect`."""
 
     def __init__(self, text):
         self._text = text
@@ -40,7 +40,7 @@ class ScriptSource:
 
 
 def main():
-    """Read what to do from standard input and do it. Returns the exit code of the script."""
+    """Read the task from standard input and do it; return the exit code of the script."""
     link = _take_standard_input()
     setup = frames.read_frame(link)
     if setup is None:
@@ -63,7 +63,7 @@ def main():
 
 
 def run(module, source, name):
-    """Run a script in a module; returns its exit code."""
+    """Run a script in a module; return its exit code."""
     module.__file__, module.__loader__ = name, ScriptSource(source)
     if "linecache" in sys.modules:
         _traces().remember(name, source)
@@ -82,7 +82,7 @@ def run(module, source, name):
 
 
 def _serve_kernel(setup, link):
-    """Run one script after the other in the same module until the agent hangs up."""
+    """Run scripts in the same module, one after another, until the agent disconnects."""
     import signal
 
     module = _new_main()
@@ -106,7 +106,7 @@ def _serve_kernel(setup, link):
 
 
 def _tell(line, setup, code):
-    """Tell the agent how a script ended: from outside, a sandbox shows signals as exit codes."""
+    """Tell the agent how a script ended; from outside, a sandbox shows signals as exit codes."""
     try:
         line.tell({"token": setup["token"], "event": "done", "code": code})
     except OSError:
@@ -115,7 +115,7 @@ def _tell(line, setup, code):
 
 
 def _take_standard_input():
-    """Move the connection to the agent out of the script's way: its input is empty."""
+    """Replace standard input, which connects to the agent, by an empty one for the script."""
     link = os.dup(0)
     empty = os.open(os.devnull, os.O_RDONLY)
     os.dup2(empty, 0)
@@ -157,7 +157,7 @@ def _install(setup, lines):
 
 
 def _preload():
-    """What nearly every script needs, imported and once used while there is time."""
+    """Import and use once what nearly every script needs, while there is time."""
     import json
     import re  # noqa: F401
     import socket  # noqa: F401

@@ -1,4 +1,4 @@
-"""Tracebacks that show the script and nothing of what runs it."""
+"""Tracebacks that show the script and not the runner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def remember(name, source):
 
 
 def trim(error):
-    """Take the frames of the runner out of an exception and of all that it hangs on."""
+    """Remove the runner's frames from an exception and from all exceptions linked to it."""
     seen = set()
     waiting = [error]
     while waiting:
@@ -40,7 +40,7 @@ def show(kind, error, trace):
 
 
 def show_of_thread(arguments):
-    """Print an uncaught exception of a thread; leaving one with sys.exit is not an error."""
+    """Print an uncaught exception of a thread; leaving a thread with sys.exit is not an error."""
     if arguments.exc_type is SystemExit:
         return
     name = arguments.thread.name if arguments.thread is not None else "?"
