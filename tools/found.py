@@ -1,4 +1,4 @@
-"""Hits of a search over everything that was said and noted, as tools get them."""
+"""Hits of a search over all messages and notes, in the form for tools."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FoundMessage:
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A session with a hit: the snippet, and real messages around it."""
+    """A session with a hit: the snippet, and the messages around it."""
 
     session: str
     title: str
@@ -46,7 +46,7 @@ class FoundNote:
 
 
 class SessionSearch(Protocol):
-    """Search over everything that was ever said."""
+    """Search over all stored messages and notes."""
 
     async def search(
         self,
@@ -61,7 +61,9 @@ class SessionSearch(Protocol):
         window: int = 3,
         mode: str = "auto",
     ) -> tuple[int, list[FoundSession | FoundNote]]:
-        """Hits best first, one of a session unless `session` is given, and their total (counted up to 500).
+        """Return hits, best first, one per session unless `session` is given, and their total (up to 500).
+
+        Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
 
         Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
         """

@@ -1,4 +1,4 @@
-"""A call of one tool through `tool_call`: what it names, read from its arguments. Pure."""
+"""A call of one tool through `tool_call`: the target read from its arguments. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ CALL = "tool_call"
 
 
 def meant_arguments(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of the tool that a call means, as a kept conversation shows them."""
+    """Return the arguments of the target tool, as a stored conversation shows them."""
     found = inner_call(tool, arguments)
     return arguments if found is None else found[1]
 
 
 def inner_call(tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Name and arguments of the tool that a call of `tool` means; None where it means no other one.
+    """Return name and arguments of the target tool; None if `tool` calls no other one.
+
+    Models sometimes write the arguments as JSON text, and omit them if there are none.
 
     Models write the arguments as JSON text now and then, and leave them out where there are none.
     """

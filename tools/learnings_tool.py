@@ -1,4 +1,4 @@
-"""The tools by which the agent keeps what failed and what worked, and looks it up."""
+"""The tools by which the agent stores what failed and what worked, and searches it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST = 50
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Tags that came as one text."""
+    """Split tags given as one text."""
     tags = arguments.get("tags")
     if isinstance(tags, str):
         arguments["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
@@ -25,7 +25,7 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 
 async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Keep a learning; the result says what is kept."""
+    """Store a learning and return it."""
     kept = await context.learnings.save(
         LearningNote(
             pattern=str(arguments.get("pattern") or ""),
@@ -41,7 +41,7 @@ async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str,
 
 
 async def search_learnings(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """What is known, best first."""
+    """Return matching learnings, best first."""
     limit = min(int(arguments.get("limit") or 10), MOST)
     found = await context.learnings.search(str(arguments.get("query") or ""), limit)
     return {"learnings": [_learning_row(each) for each in found], "count": len(found)}

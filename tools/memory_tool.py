@@ -1,7 +1,10 @@
-"""The tool by which the agent keeps short notes that outlive the session.
+"""The tool by which the agent stores short notes that outlive the session.
 
-What the prompt shows of memory is frozen when a session begins, so a write changes
-nothing that was already sent; the result says what the file holds now.
+The memory in the prompt is fixed when a session begins, so a write changes nothing already sent; the result
+says what the file holds now.
+
+What the prompt shows of memory is frozen when a session begins, so a write changes nothing that was already
+sent; the result says what the file holds now.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ _KEYS = ("action", "content", "old_text")
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """One operation that came bare, and texts that came under other names."""
+    """Wrap a single operation in a list, and rename texts given under other names."""
     operations = arguments.get("operations")
     if isinstance(operations, dict):
         arguments["operations"] = [operations]
@@ -29,7 +32,7 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 
 def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
-    """What a call asks for, in order. Raises `ToolError`."""
+    """Return the changes of a call, in order. Raises `ToolError`."""
     given = arguments.get("operations")
     if given and arguments.get("action"):
         raise ToolError("Give either action or operations, not both.", done=False)
@@ -44,7 +47,7 @@ def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
 
 
 async def memory(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Write entries; the result holds them all."""
+    """Write entries; return all of them."""
     view = await context.memory.write(str(arguments["target"]), changes(arguments), context.permit)
     return _result(view)
 

@@ -1,4 +1,4 @@
-"""The tool that puts one question to several models and makes one answer of theirs."""
+"""The tool that asks several models one question and combines their answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ to be right, and give reasons where you differ. Answer the question itself; do n
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One that is asked."""
+    """One model that is asked."""
 
     name: str
     model: str = ""
@@ -52,7 +52,7 @@ class Member:
 
 @dataclass(slots=True)
 class _Talk:
-    """What was said so far."""
+    """The answers so far."""
 
     members: Sequence[Member]
     rounds: list[Sequence[AgentSaid]] = field(default_factory=list)
@@ -70,7 +70,7 @@ class _Talk:
 
 
 async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Ask all members, each round in the light of the one before, and have their answers put together."""
+    """Ask all members, each round with the answers of the previous one, and combine the answers."""
     question = str(arguments["question"]).strip()
     if not question:
         raise ToolError("There is no question; ask one that can be understood by itself.")
@@ -128,7 +128,7 @@ async def _put_together(
 
 
 def _members(arguments: Arguments) -> list[Member]:
-    """Who is asked. Raises `ToolError` if that is nobody to compare."""
+    """Return the members to ask. Raises `ToolError` if there are too few to compare."""
     models = [str(each).strip() for each in arguments.get("models") or ()]
     prompts = [str(each).strip() for each in arguments.get("prompts") or ()]
     if models and prompts and len(models) != len(prompts):
@@ -148,7 +148,7 @@ def _members(arguments: Arguments) -> list[Member]:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """Names that stand more than once are numbered."""
+    """Return the names with duplicates numbered."""
     return [
         f"{name} ({names[:place].count(name) + 1})" if names.count(name) > 1 else name
         for place, name in enumerate(names)
@@ -170,7 +170,7 @@ def _assignment(member: Member, goal: str, budget: Mapping[str, float]) -> Assig
 def _plan_assignments(
     members: Sequence[Member], aggregator: Member, question: str, budget: Mapping[str, float], rounds: int
 ) -> list[Assignment]:
-    """Everybody who is going to be asked if all answer, and how many answers each reads."""
+    """Return all possible assignments, and how many answers each reads."""
     plan = [
         (
             member,
@@ -190,7 +190,7 @@ def _plan_assignments(
 def _quoting(
     question: str, answers: Mapping[int, AgentSaid], number: int, task: str
 ) -> tuple[str, list[int]]:
-    """A question with the answers of others, whose order tells nothing; and that order, as their places."""
+    """Return a question with others' answers in random order, and that order as their places."""
     order = sorted(answers)
     random.Random(f"{number} {question}").shuffle(order)
     texts = [_cut(answers[place].text) for place in order]
@@ -224,7 +224,7 @@ def _result(
 
 
 def _member_rows(talk: _Talk, shown: Mapping[int, str]) -> list[dict[str, Any]]:
-    """How each member ended; failures of earlier rounds too."""
+    """Return the outcome of each member, with failures of earlier rounds."""
     told = []
     for place, member in enumerate(talk.members):
         own = [said[place] for said in talk.rounds]
@@ -248,7 +248,7 @@ def _usage(said: Sequence[AgentSaid]) -> dict[str, Any]:
 
 
 def _cost(said: Sequence[AgentSaid]) -> float | None:
-    """US dollars of all together; None as soon as one is unknown."""
+    """Return the total in US dollars; None if any part is unknown."""
     costs = [each.cost for each in said]
     return None if None in costs else sum(cost for cost in costs if cost is not None)
 

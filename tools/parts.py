@@ -1,8 +1,11 @@
-"""Parts that declare themselves: modules that are found by where their file lies and how it is called.
+"""Self-declaring parts: modules found by the folder and name of their file.
 
-Each kind of part has a place among the packages of the program, and a folder of its own name
-inside each folder of the search path. Only names of files are read to find them; a part is
-imported when somebody asks for it.
+Each kind of part has a place among the packages of the program, and a folder with its name in each folder of
+the search path. Only file names are read to find parts; a part is imported when it is requested.
+
+Each kind of part has a place among the packages of the program, and a folder of its own name inside each
+folder of the search path. Only names of files are read to find them; a part is imported when somebody asks
+for it.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _search_path: list[Path] = []
 
 
 class PartFile(NamedTuple):
-    """Where a part is declared."""
+    """The file that declares a part."""
 
     name: str
     """The name of its file without `.py`, or of its package."""
@@ -38,7 +41,7 @@ class PartFile(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A module that could not be loaded, and why, in one line."""
+    """A module that could not be loaded, with the reason on one line."""
 
     module: str
     reason: str
@@ -55,11 +58,11 @@ class PartKind(NamedTuple):
     """How the files of those of the program end; empty: every file of the package is one."""
 
     def files(self) -> tuple[PartFile, ...]:
-        """Those of the program, then those of the search path. Reads names of files only."""
+        """Return the files of the program, then those of the search path. Only reads file names."""
         return (*_own(self.package, self.ending), *self._outside())
 
     def load(self, part: PartFile) -> ModuleType:
-        """The module of a part, imported once. Raises whatever its code raises."""
+        """Return the module of a part, imported once. Raises whatever its code raises."""
         if part.path is None:
             return importlib.import_module(part.module)
         if part.module in sys.modules:
@@ -80,7 +83,7 @@ class PartKind(NamedTuple):
         return module
 
     def load_all(self) -> tuple[list[ModuleType], tuple[Problem, ...]]:
-        """All parts that can be loaded; the others are logged and named. One never disables another."""
+        """Load all parts; failures are logged and returned. One never disables another."""
         modules: list[ModuleType] = []
         problems: list[Problem] = []
         for part in self.files():
@@ -101,7 +104,7 @@ class PartKind(NamedTuple):
 
 @cache
 def _own(package: str, ending: str) -> tuple[PartFile, ...]:
-    """The parts of the program in `package`. Its files stay as they are while it runs."""
+    """Return the parts of the program in `package`, cached because the files do not change while it runs."""
     folder = ROOT.joinpath(*package.split("."))
     if not ending:
         return tuple(PartFile(name, f"{package}.{name}", None) for name, _ in _entries(folder))
@@ -117,13 +120,13 @@ def _own(package: str, ending: str) -> tuple[PartFile, ...]:
 
 
 def search_path() -> Sequence[Path]:
-    """The folders in which parts are looked for beside the packages."""
+    """Return the folders searched for parts besides the packages."""
     return tuple(_search_path)
 
 
 @contextmanager
 def searching(folder: Path) -> Iterator[None]:
-    """Look for parts in `folder` as well while this is open. What was loaded from it is forgotten then."""
+    """Add `folder` to the search path inside this block; forget afterwards what was loaded from it."""
     _search_path.append(folder)
     try:
         yield
@@ -134,7 +137,7 @@ def searching(folder: Path) -> Iterator[None]:
 
 
 def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
-    """Names and files of the modules in a folder, in order; a folder that is not there has none."""
+    """Yield names and files of the modules in a folder, in order; none for a missing folder."""
     try:
         found = sorted(folder.iterdir())
     except OSError:

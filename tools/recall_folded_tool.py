@@ -1,4 +1,4 @@
-"""The tool by which the agent gets back what was folded or masked to make room."""
+"""The tool by which the agent retrieves what was folded or masked to make room."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXCERPT = 120
 
 
 async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """One message in full, or a list of those that are folded."""
+    """Return one message in full, or a list of the folded ones."""
     if "id" in arguments:
         return _page(await context.folded.message(arguments["id"]), arguments["offset"])
     total, found = await context.folded.search_messages(arguments["query"].strip(), LISTED)

@@ -1,8 +1,12 @@
-"""The registry: every tool declares itself here, every call is dispatched here.
+"""The registry: every tool registers here, every call is dispatched here.
 
-A tool module calls `registry.register(...)` when it is imported. Two levels of
-error wrapping make sure that the model always receives well-formed JSON:
-`Registry.dispatch` wraps what a handler raises, `call_tool` wraps the rest.
+A tool module calls `registry.register(...)` when it is imported. Two levels of error handling make sure that
+the model always receives well-formed JSON: `Registry.dispatch` wraps what a handler raises, `call_tool` wraps
+the rest.
+
+A tool module calls `registry.register(...)` when it is imported. Two levels of error wrapping make sure that
+the model always receives well-formed JSON: `Registry.dispatch` wraps what a handler raises, `call_tool` wraps
+the rest.
 """
 
 from __future__ import annotations
@@ -50,13 +54,18 @@ LAST = 1_000
 class ToolEntry:
     """One registered tool.
 
-    `schema` is `{"description": …, "parameters": JSON schema}`. `describe` turns
-    arguments and (when the call is over) the result into a `Display`.
-    `read_only` calls without an exclusive resource may run beside each other;
-    `patch` rewrites the schema to the set of tools that is really on offer.
-    `prepare` repairs arguments that only this tool can read, before they are
-    checked against the schema. `bundles` are toolsets beside its own that it is
-    in, such as `default`. Tools are offered in the order of `place`, then of registration.
+    `schema` is `{"description": …, "parameters": JSON schema}`. `describe` turns arguments and (after the
+    call) the result into a `Display`. `read_only` calls without an exclusive resource may run in parallel;
+    `patch` adapts the schema to the tools really offered. `prepare` repairs arguments that only this tool can
+    read, before they are checked against the schema. `bundles` are further toolsets that contain it, such as
+    `default`. Tools are offered in the order of `place`, then of registration.
+
+    `schema` is `{"description": …, "parameters": JSON schema}`. `describe` turns arguments and (when the call
+    is over) the result into a `Display`. `read_only` calls without an exclusive resource may run beside each
+    other; `patch` rewrites the schema to the set of tools that is really on offer. `prepare` repairs
+    arguments that only this tool can read, before they are checked against the schema. `bundles` are toolsets
+    beside its own that it is in, such as `default`. Tools are offered in the order of `place`, then of
+    registration.
     """
 
     name: str
@@ -94,7 +103,7 @@ class Registry:
         self._aliases: dict[str, str] = {}
 
     def copy(self) -> Registry:
-        """Another registry with the same tools; what is registered there is not known here."""
+        """Return an independent registry with the same tools."""
         other = Registry()
         other._entries, other._aliases = dict(self._entries), dict(self._aliases)
         return other
@@ -120,7 +129,7 @@ class Registry:
         traits: Iterable[Trait] = (),
         place: int = LAST,
     ) -> None:
-        """Declare a tool. `is_async` is found out from the handler when left open."""
+        """Register a tool. `is_async` is detected from the handler if not given."""
         known = self._entries.get(name)
         if known is not None and known.toolset != toolset:
             log.warning("tool %s of toolset %s replaces the one of %s", name, toolset, known.toolset)
@@ -151,31 +160,33 @@ class Registry:
                 self._aliases[alias] = name
 
     def replace_entry(self, entry: ToolEntry) -> None:
-        """Have a tool be as `entry` says, in the place of the one of its name."""
+        """Replace the tool of this name by `entry`."""
         self._entries[entry.name] = entry
 
     def remove(self, name: str) -> None:
-        """Take a tool and its aliases away; a name nobody registered is not an error."""
+        """Remove a tool and its aliases; an unknown name is not an error."""
         self._entries.pop(name, None)
         self._aliases = {alias: owner for alias, owner in self._aliases.items() if owner != name}
 
     def get(self, name: str) -> ToolEntry | None:
-        """The tool of that name or alias."""
+        """Return the tool with that name or alias."""
         return self._entries.get(name) or self._entries.get(self._aliases.get(name, ""))
 
     def names(self) -> frozenset[str]:
         return frozenset(self._entries)
 
     def entries(self) -> tuple[ToolEntry, ...]:
-        """All tools, in the order in which they are offered."""
+        """Return all tools, in the order in which they are offered."""
         return tuple(sorted(self._entries.values(), key=lambda entry: entry.place))
 
     def with_trait(self, trait: Trait) -> frozenset[str]:
-        """The names of the tools that have it."""
+        """Return the names of the tools with this trait."""
         return frozenset(name for name, entry in self._entries.items() if trait in entry.traits)
 
     def definitions(self, names: Iterable[str]) -> list[dict[str, Any]]:
-        """Schemas of the available tools among `names`, in registration order, patched to each other."""
+        """Return schemas of the available tools among `names`, in registration order, adapted to
+        each other.
+        """
         wanted = {entry.name for name in names if (entry := self.get(name)) is not None}
         passed: dict[Callable[[], bool] | None, bool] = {}
         offered: list[ToolEntry] = []
@@ -238,7 +249,7 @@ _OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", []), "minimum"
 
 
 def _copied(value: Any) -> Any:
-    """A copy of a schema without what is obvious, several times as fast as `deepcopy`."""
+    """Return a copy of a schema without obvious parts, several times as fast as `deepcopy`."""
     if isinstance(value, dict):
         return {key: _copied(each) for key, each in value.items() if each not in _OBVIOUS.get(key, ())}
     return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value

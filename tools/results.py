@@ -1,4 +1,4 @@
-"""Results of tools: one for the model, a display for any surface."""
+"""Results of tools: one for the model, a display for any user interface."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Outcome = Literal["done", "failed", "denied", "interrupted"]
 
 
 class ToolError(Exception):
-    """A failure the model can act on. The message is one sentence with the mend."""
+    """A failure the model can act on. The message is one sentence with the fix."""
 
     def __init__(self, message: str, **extra: object) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class ToolError(Exception):
 
 
 class DeniedError(ToolError):
-    """The gate said no. `extra` carries `status: "blocked"` and the reasons."""
+    """A refusal by the gate. `extra` carries `status: "blocked"` and the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,13 @@ Detail = TextDetail | DiffDetail
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """How one call looks, as data: `✓ read  src/money.py 1–80 · 80 lines`.
+    """How one call is displayed, as data: `✓ read src/money.py 1–80 · 80 lines`.
 
-    `verb` is one short word, `subject` what it acts on, `summary` the outcome
-    (empty while the call runs), `detail` what opens on demand.
-    All of it is outside text: a surface must not read it as markup.
+    `verb` is one short word, `subject` what it acts on, `summary` the outcome (empty while the call runs),
+    `detail` what opens on demand. All of it is outside text: a user interface must not read it as markup.
+
+    `verb` is one short word, `subject` what it acts on, `summary` the outcome (empty while the call runs),
+    `detail` what opens on demand. All of it is outside text: a surface must not read it as markup.
     """
 
     verb: str

@@ -1,4 +1,4 @@
-"""The tools `rl_…`: choose an environment, configure a training run, start, follow and stop it."""
+"""The tools `rl_…`: choose an environment, configure a training run, start, monitor and stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Places of secrets: one table for everybody who keeps them, hides them or asks about them.
+"""Places of secrets: one table for all code that keeps, hides or asks about them.
+
+Who reads which part:
+
+- The file tools (`tools.files.access`) refuse stores, names of credentials and what the system keeps.
+- The gate (`agent.safety.secrets`) asks before any of the table is read or changed, likely names too.
+- The boundary (`agent.safety.sandbox.secrets`) hides all of it from commands, and what only commands misuse.
+- The guard (`agent.safety.guarded`) asks in every mode before a store or a part of the system is changed.
+
+A star matches anything within a name. A folder covers everything in it. Case does not count.
 
 Who reads which part:
 
@@ -85,10 +94,10 @@ COMMANDS_ONLY = """
 
 
 def rows(table: str) -> tuple[str, ...]:
-    """The rows of a part of the table. Pure."""
+    """Return the rows of a part of the table. Pure."""
     return tuple(each.replace("%", " ") for each in table.split())
 
 
 def any_of(patterns: Iterable[str]) -> str:
-    """The patterns as one regular expression. Pure."""
+    """Return the patterns as one regular expression. Pure."""
     return "|".join(re.escape(each).replace(r"\*", "[^/]*") for each in patterns)

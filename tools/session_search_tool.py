@@ -1,4 +1,4 @@
-"""Searching past conversations: the messages themselves, as they were, without a model in between."""
+"""Searching past conversations: returns the original messages, without a model in between."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def parse_time(text: str, *, end: bool, now: float) -> float:
-    """Seconds since the epoch for `7d`, `12h`, an ISO date or an ISO time.
+    """Parse `7d`, `12h`, an ISO date or an ISO time into seconds since the epoch.
 
-    Times without a zone are local. A date alone means its first moment, or with
-    `end` the first moment of the day after. Raises `ToolError` for anything else.
+    Times without a zone are local. A date alone means its first moment, or with `end` the first moment of the
+    following day. Raises `ToolError` for anything else.
+
+    Times without a zone are local. A date alone means its first moment, or with `end` the first moment of the
+    day after. Raises `ToolError` for anything else.
     """
     text = text.strip()
     if ago := _AGO.fullmatch(text):
@@ -86,7 +89,7 @@ def _result(found: FoundSession | FoundNote) -> dict[str, Any]:
 
 
 async def session_search(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """What answers the query, best first, messages with their neighbours."""
+    """Return hits for the query, best first, messages with their neighbours."""
     query = arguments["query"].strip()
     if not query:
         raise ToolError("The query is empty; give a word or two that were said.")

@@ -1,7 +1,10 @@
-"""The tool by which the agent writes skills down and mends them.
+"""The tool by which the agent writes and corrects skills.
 
-What is written is checked against the format, scanned and shown as a diff before
-the gate is asked; it is a step of the session, which an undo takes back.
+New text is checked against the format, scanned and shown as a diff before the gate is asked; it is a step of
+the session, which can be undone.
+
+What is written is checked against the format, scanned and shown as a diff before the gate is asked; it is a
+step of the session, which an undo takes back.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ _SHOWN_DIFF = 8_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSkill(Action):
-    """Write or remove files of a skill, which later sessions will follow."""
+    """Writing or removing files of a skill, which later sessions will follow."""
 
     name: str
     act: str
@@ -47,7 +50,7 @@ ChangeSkill.effect = declare_effect(
 
 
 def change_of(arguments: Mapping[str, Any]) -> SkillChange:
-    """What a call asks for. Raises `ToolError`."""
+    """Return the change requested by a call. Raises `ToolError`."""
     act = str(arguments.get("action") or "").strip().lower()
     if act not in ACTS:
         raise ToolError(f"Unknown action {act[:40]!r}; use {', '.join(ACTS)}.")
@@ -75,7 +78,7 @@ def change_of(arguments: Mapping[str, Any]) -> SkillChange:
 
 
 async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Work the change out, pass the gate, do it."""
+    """Prepare the change, pass the gate, make it."""
     draft = await context.skills.draft(change_of(arguments))
     await _ask_for_skill(draft, context)
     change = draft.change
@@ -87,7 +90,7 @@ async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 async def _ask_for_skill(draft: SkillDraft, context: ToolContext) -> None:
-    """A dangerous skill needs a yes of its own, in every mode."""
+    """Ask separately for a dangerous skill, in every mode."""
     if not draft.danger:
         return
     found = "\n".join(f"- {each}" for each in draft.danger[:8])

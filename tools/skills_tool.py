@@ -1,4 +1,4 @@
-"""The tools by which the agent reads skills: what there is, and how one goes."""
+"""The tools by which the agent lists and reads skills."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tools.text.safe_text import clean
 
 
 async def skills_list(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Names and descriptions of the skills that can be used."""
+    """Return names and descriptions of the usable skills."""
     return dict(await context.skills.list(str(arguments.get("category") or "")))
 
 
 async def skill_view(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """The instructions of one skill, or one of its files."""
+    """Return the instructions of one skill, or one of its files."""
     return dict(await context.skills.view(str(arguments["name"]), str(arguments.get("file_path") or "")))
 
 

@@ -1,4 +1,4 @@
-"""The tool by which an agent looks after the agents it has sent."""
+"""The tool by which an agent manages the agents it has started."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONGEST_WAIT = 600.0
 
 
 async def subagents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Carry out one action."""
+    """Run one action."""
     delegates = context.delegates
     action, id = arguments["action"], str(arguments.get("id") or "").strip()
     text = str(arguments.get("text") or "")
@@ -71,7 +71,7 @@ async def _merge(
 
 
 def _paths(arguments: Arguments) -> list[str]:
-    """The paths that were named, as they are written in a workspace."""
+    """Return the named paths, as written in a workspace."""
     named = [str(path).strip() for path in arguments.get("paths") or ()]
     return [str(PurePosixPath(path)) for path in named if path not in ("", ".", "./")]
 

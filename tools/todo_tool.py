@@ -1,8 +1,10 @@
 """The task list: `todo_write` and `todo_read`, and the lines that remind the model of it.
 
-The list lives beside the conversation, never in the prompt, so that writing it
-does not change anything that was already sent. The rules of use are part of
-the tool's description for the same reason.
+The list is kept outside of the prompt, so that writing it does not change anything already sent. The rules of
+use are part of the tool's description for the same reason.
+
+The list lives beside the conversation, never in the prompt, so that writing it does not change anything that
+was already sent. The rules of use are part of the tool's description for the same reason.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ AFTER_ERROR = "[This error may affect your plan -- call todo_read to review]"
 
 
 def summary(items: Sequence[Todo]) -> dict[str, int]:
-    """How many items there are, in all and by status."""
+    """Return the number of items, in all and by status."""
     counts = {"total": len(items)} | dict.fromkeys(STATUSES, 0)
     for item in items:
         counts[item.status] += 1
@@ -57,7 +59,7 @@ def summary(items: Sequence[Todo]) -> dict[str, int]:
 
 
 def render(items: Sequence[Todo]) -> str:
-    """The list as text, one line each: `- [>] 2. Write the parser (in_progress)`."""
+    """Return the list as text, one line each: `- [>] 2. Write the parser (in_progress)`."""
     return "\n".join(
         f"- [{MARKS[item.status]}] {item.id}. {' '.join(item.content.split())} ({item.status})"
         for item in items
@@ -65,10 +67,13 @@ def render(items: Sequence[Todo]) -> str:
 
 
 def reminder(calls_since_update: int, had_error: bool, items: Sequence[Todo]) -> str | None:
-    """The line to append to a tool result, or None.
+    """Return the line to append to a tool result, or None.
 
-    `calls_since_update` counts the call just finished. The checkpoint comes once,
-    when the count reaches the threshold; an error asks for a look each time.
+    `calls_since_update` includes the call just finished. The reminder comes once, when the count reaches the
+    threshold; an error asks for a check each time.
+
+    `calls_since_update` counts the call just finished. The checkpoint comes once, when the count reaches the
+    threshold; an error asks for a look each time.
     """
     if not items:
         return None
@@ -101,10 +106,13 @@ def _content(value: Any, name: str, notes: list[str]) -> str:
 def updated(
     items: Sequence[Todo], changes: Sequence[Mapping[str, Any]], merge: bool
 ) -> tuple[list[Todo], list[str]]:
-    """The list after a write, and notes about what was read differently than written.
+    """Return the list after a write, and notes about what was interpreted differently.
 
-    All or nothing: raises `ToolError` when a new item has no content or the list grows too long.
-    When an id comes twice, the last one counts.
+    All or nothing: raises `ToolError` if a new item has no content or the list grows too long. If an id
+    occurs twice, the last one counts.
+
+    All or nothing: raises `ToolError` when a new item has no content or the list grows too long. When an id
+    comes twice, the last one counts.
     """
     notes: list[str] = []
     result = {item.id: item for item in items} if merge else {}
@@ -152,7 +160,7 @@ def _listing(items: Sequence[Todo], calls: int) -> dict[str, Any]:
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Plain texts as items, and a single item as a list."""
+    """Turn plain texts into items, and a single item into a list."""
     todos = arguments.get("todos")
     if isinstance(todos, dict):
         todos = [todos]
@@ -170,7 +178,7 @@ async def todo_write(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 
 async def todo_read(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """The whole list, and how long ago it was looked at."""
+    """Return the whole list, and how long ago it was read."""
     listing = _listing(context.todos.items(), context.todos.calls_since_update())
     context.todos.touch()
     return listing

@@ -1,7 +1,8 @@
-"""Toolsets: named bundles of tools, and what a setting of names means.
+"""Toolsets: named bundles of tools, and the meaning of names in settings.
 
-A tool says itself which toolsets it is in; `resolve` turns the lists of config.yaml
-into the names of tools.
+A tool declares its toolsets; `resolve` turns the lists of config.yaml into the names of tools.
+
+A tool says itself which toolsets it is in; `resolve` turns the lists of config.yaml into the names of tools.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ LEGACY: dict[str, str] = {
 
 
 def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
-    """Names of the tools that a toolset or tool name stands for; None when it stands for nothing.
+    """Return the tools meant by a toolset or tool name; None for an unknown name.
+
+    A tool is in the toolset it registered under, and in the bundles it named then.
 
     A tool is in the toolset it registered under, and in the bundles it named then.
     """
@@ -61,10 +64,13 @@ def _toolset(name: str, tools: Registry) -> tuple[str, ...] | None:
 def resolve(
     enabled: Sequence[str] | None, disabled: Sequence[str] = (), tools: Registry = registry
 ) -> tuple[str, ...]:
-    """Names of the tools on offer, in registration order.
+    """Return the names of the offered tools, in registration order.
 
-    Both lists take names of toolsets and of tools. `enabled=None` means all
-    tools; `disabled` wins. Names that mean nothing are logged and otherwise ignored.
+    Both lists take names of toolsets and of tools. `enabled=None` means all tools; `disabled` wins. Unknown
+    names are logged and otherwise ignored.
+
+    Both lists take names of toolsets and of tools. `enabled=None` means all tools; `disabled` wins. Names
+    that mean nothing are logged and otherwise ignored.
     """
     for name in unknown_names([*(enabled or ()), *disabled], tools):
         log.warning("there is no toolset or tool named %s", name)
@@ -73,12 +79,14 @@ def resolve(
 
 
 def unknown_names(names: Iterable[str], tools: Registry = registry) -> tuple[str, ...]:
-    """Those of `names` that are neither toolset nor tool, for a warning to the user."""
+    """Return those of `names` that are neither toolset nor tool, for a warning to the user."""
     return tuple(name for name in names if members(name, tools) is None)
 
 
 def no_such(names: Iterable[str], tools: Registry = registry) -> str:
-    """A sentence about the first of `names` that is neither toolset nor tool; empty where all are one."""
+    """Return a sentence about the first of `names` that is neither toolset nor tool; empty if all
+    are known.
+    """
     if not (unknown := unknown_names(names, tools)):
         return ""
     known = ", ".join(sorted({entry.toolset for entry in tools.entries()}))

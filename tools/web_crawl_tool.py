@@ -17,7 +17,7 @@ _MOST_DEPTH, _MOST_PAGES = 10, 10_000
 
 
 async def web_crawl(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Pages on the disk, with an index."""
+    """Save pages to disk, with an index."""
     depth, limit = arguments.get("depth"), arguments.get("limit")
     order = CrawlOrder(
         url=str(arguments["url"]).strip(),
@@ -30,7 +30,7 @@ async def web_crawl(arguments: Arguments, context: ToolContext) -> dict[str, Any
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """A single pattern that came bare."""
+    """Wrap a single pattern in a list."""
     for name in ("include", "exclude"):
         if isinstance(arguments.get(name), str):
             arguments[name] = [arguments[name]]

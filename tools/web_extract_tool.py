@@ -1,4 +1,4 @@
-"""The tool by which the agent reads pages and documents of the web."""
+"""The tool by which the agent reads web pages and documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 20_000
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """One address that came bare or under the name of one."""
+    """Wrap a single address in a list, also one given under another name."""
     urls = arguments.pop("url", None) if "urls" not in arguments else arguments["urls"]
     if isinstance(urls, str):
         urls = [urls]
@@ -28,7 +28,7 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 
 async def web_extract(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Pages as text, with the whole of each in a file."""
+    """Return pages as text, with the full text of each in a file."""
     urls = list(dict.fromkeys(str(each).strip() for each in arguments["urls"] if str(each).strip()))
     if not urls:
         raise ToolError("Give at least one address in urls.")

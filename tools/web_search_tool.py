@@ -17,7 +17,7 @@ _LONGEST = 2_000
 
 
 async def web_search(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Results with title, address, description, position and date."""
+    """Return results with title, address, description, position and date."""
     query = " ".join(str(arguments["query"]).split())
     if not query:
         raise ToolError("Give words to search for in query.")

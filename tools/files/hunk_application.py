@@ -257,7 +257,7 @@ def _trimmed_alike(query: str, new: str) -> str:
 
 
 def _in_place_of(pair: tuple[str, str], typed: str, carried: str) -> str:
-    """A line that takes the place of exactly one other: that one's indentation and typography count."""
+    """Return a line that replaces exactly one other, in that line's indentation and typography."""
     old, there = pair
     if typed.strip() and indent_of(typed) == indent_of(old) and there.strip():
         carried = indent_of(there) + typed.lstrip(" \t")
@@ -265,7 +265,7 @@ def _in_place_of(pair: tuple[str, str], typed: str, carried: str) -> str:
 
 
 def _keep_typography(old: str, there: str, new: str) -> str:
-    """`new` with the file's typographic characters where the model typed plain ones and changed nothing."""
+    """Return `new` with the file's typographic characters where the model typed plain ones unchanged."""
     if max(len(there), len(new)) > _MAX_ALIGNED_CHARS or len(plain_typography(new)) != len(new):
         return new
     for dash in DASHES:
@@ -277,7 +277,7 @@ def _keep_typography(old: str, there: str, new: str) -> str:
 
 
 def _align_characters(pieces: Sequence[_Piece], plain: str, new: str) -> str:
-    """`new`, where it equals the `plain` form of a line, with the line's own characters."""
+    """Return `new` with the line's own characters where it equals the line's `plain` form."""
     heads = {piece.start: piece for piece in pieces}
     result: list[str] = []
     for tag, start, stop, new_start, new_stop in SequenceMatcher(
@@ -324,7 +324,7 @@ def _plain_pieces(there: str, dash: str) -> list[_Piece]:
 
 @dataclass(frozen=True, slots=True)
 class Patched:
-    """The file after all hunks, and how each was found."""
+    """The file after all hunks, and the matching strategy of each."""
 
     file: TextFile
     strategies: tuple[Strategy, ...]
@@ -332,7 +332,7 @@ class Patched:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Lines `first` to `stop` give way to `new`."""
+    """A replacement of lines `first` to `stop` by `new`."""
 
     first: int
     stop: int
@@ -348,7 +348,7 @@ class _Placed:
 
 
 def apply_hunks(file: TextFile, hunks: Sequence[PatchHunk], name: str) -> Patched:
-    """`file` after `hunks`. Raises `PatchError` when one fits nowhere, at several places or on another."""
+    """Return `file` after `hunks`. Raises `PatchError` if one fits nowhere, in several places or overlaps."""
     try:
         return _apply_together(file, hunks, name)
     except PatchError as error:
@@ -422,7 +422,9 @@ def _place(index: LineIndex, hunk: PatchHunk, cursor: int, drift: int, name: str
 
 
 def _is_there_already(lines: Sequence[str], hunk: PatchHunk, first: int) -> bool:
-    """Whether a hunk that only adds lines at an end of what it quotes was carried out before.
+    """Return whether a hunk that only adds lines at one end of its quote was already applied.
+
+    A patch sent twice would add them once more. With kept lines on both sides it no longer fits.
 
     A patch sent twice would add them once more. With kept lines on both sides it no longer fits.
     """
@@ -451,7 +453,7 @@ def _find(index: LineIndex, hunk: PatchHunk) -> FoundLines | None:
 def _choose(
     lines: Sequence[str], hunk: PatchHunk, firsts: Sequence[int], cursor: int, drift: int, name: str
 ) -> int:
-    """Which of several matches is meant: by end of file, hints, line number, then order of the hunks."""
+    """Choose among several matches: by end of file, hints, line number, then order of the hunks."""
     if len(firsts) == 1:
         return firsts[0]
     size = len(hunk.old)
@@ -480,13 +482,13 @@ def _choose(
 
 
 def _nearest(firsts: Sequence[int], expected: int) -> int | None:
-    """The match nearest to the expected line; None if two are equally near."""
+    """Return the match nearest to the expected line; None if two are equally near."""
     near = sorted(firsts, key=lambda first: abs(first - expected))[:2]
     return near[0] if abs(near[0] - expected) < abs(near[1] - expected) else None
 
 
 def _stops_short(hunk: PatchHunk) -> bool:
-    """Whether only the end of the file explains that no kept line follows the change, as one precedes it."""
+    """Return whether only the end of the file explains that no kept line follows the change."""
     return hunk.lines[0].kind == " " and hunk.lines[-1].kind != " "
 
 
@@ -498,7 +500,7 @@ def _unclear(hunk: PatchHunk, firsts: Sequence[int], name: str) -> PatchError:
 
 
 def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: str) -> _Placed:
-    """Where lines go that come without any line of the file beside them."""
+    """Return where to insert lines that are given without any line of the file."""
     bare = replace(hunk, lines=tuple(line for line in hunk.lines if line.kind == "+"))
     if hunk.hints:
         hinted = _hinted_lines(lines, hunk.hints)
@@ -522,7 +524,7 @@ def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: st
 
 
 def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
-    """The lines the last hint names, each the first one below a line that the hint before it names."""
+    """Return the lines named by the last hint, each the first below a line named by the previous hint."""
     named = _lines_with(lines, hints[0])
     for hint in hints[1:]:
         below = _lines_with(lines, hint)
@@ -532,7 +534,7 @@ def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
 
 
 def _lines_with(lines: Sequence[str], hint: str) -> list[int]:
-    """Lines that equal the hint, else start with it, else contain it."""
+    """Return the lines that equal the hint, else start with it, else contain it."""
     stripped = [line.strip() for line in lines]
     for fits in (hint.__eq__, lambda line: line.startswith(hint), lambda line: hint in line):
         found = [index for index, line in enumerate(stripped) if fits(line)]
@@ -542,7 +544,7 @@ def _lines_with(lines: Sequence[str], hint: str) -> list[int]:
 
 
 def _changes(lines: Sequence[str], placed: _Placed) -> list[_Change]:
-    """The least changes to whole lines that carry out a placed hunk."""
+    """Return the smallest changes of whole lines for a placed hunk."""
     old, new = placed.hunk.old, placed.hunk.new
     there = lines[placed.first : placed.first + len(old)]
     rewritten = new if placed.strategy == "exact" else rewrite(there, Exchange(old, new))
@@ -583,7 +585,7 @@ def _without_final_newline(file: TextFile) -> TextFile:
 
 
 def _without_outer_blanks(hunk: PatchHunk) -> PatchHunk:
-    """The hunk without blank kept lines at its ends: models add them to part hunks."""
+    """Return the hunk without blank kept lines at its ends, which models add between hunks."""
     first, stop = 0, len(hunk.lines)
     while first < stop and hunk.lines[first].kind == " " and not hunk.lines[first].text.strip():
         first += 1
@@ -598,7 +600,7 @@ def _count(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """The file afterwards, how the text was found and how often it was replaced."""
+    """The resulting file, the matching strategy, and the number of replacements."""
 
     file: TextFile
     strategy: Strategy
@@ -606,10 +608,13 @@ class Replaced:
 
 
 def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: str) -> Replaced:
-    """`file` with `old` replaced by `new`, once or everywhere.
+    """Return `file` with `old` replaced by `new`, once or everywhere.
 
-    Raises `ToolError` when `old` is empty, equal to `new`, not in the file, or
-    there several times without `everywhere`.
+    Raises `ToolError` if `old` is empty, equal to `new`, not in the file, or there several times without
+    `everywhere`.
+
+    Raises `ToolError` when `old` is empty, equal to `new`, not in the file, or there several times without
+    `everywhere`.
     """
     old, new = to_newlines(old), to_newlines(new)
     if not old:
@@ -644,7 +649,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
 def _trusted_matches(
     text: str, found: FoundMatches | None, new: str, *, everywhere: bool
 ) -> FoundMatches | None:
-    """`found`, less the loose matches in which the lines to change are not the quoted ones."""
+    """Return `found` without loose matches in which the changed lines are not the quoted ones."""
     if found is None or found.strategy not in LOOSE:
         return found
     exchange = Exchange(split_lines(found.sought), split_lines(new))

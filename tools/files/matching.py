@@ -1,4 +1,4 @@
-"""Finding text in a file that a model quotes, exactly or nearly, and advice where it is not found."""
+"""Search for text that a model quotes, exact or similar, and advice if it is not found."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ _MAX_LINE_CHARS = 500
 
 @dataclass(frozen=True, slots=True)
 class Closest:
-    """A window and how much it resembles what was sought, from 0 to 1."""
+    """A window and its similarity to the query, from 0 to 1."""
 
     window: Window
     likeness: float
 
 
 def block_anchor_windows(lines: Sequence[str], query: Sequence[str]) -> list[Window]:
-    """Windows whose first and last line equal the query's and whose middle resembles its middle.
+    """Return windows whose first and last line equal the query's and whose middle is similar.
+
+    A single candidate needs a similarity of 0.5, one of several 0.7.
 
     A single candidate needs a likeness of 0.5, one of several 0.7.
     """
@@ -62,10 +64,13 @@ def block_anchor_windows(lines: Sequence[str], query: Sequence[str]) -> list[Win
 
 
 def similar_windows(lines: Sequence[str], query: Sequence[str]) -> list[Window]:
-    """Windows as long as the query in which at least half of its lines are at least 80 % alike.
+    """Return windows of the query's length in which at least half of the lines are 80 % alike.
 
-    Of windows that overlap only the best remains. Queries of fewer than three
-    lines with content are too little evidence.
+    Of overlapping windows only the best remains. Queries of fewer than three lines with content are too
+    little evidence.
+
+    Of windows that overlap only the best remains. Queries of fewer than three lines with content are too
+    little evidence.
     """
     solid = sum(1 for line in query if line.strip())
     if solid < _FEWEST_LINES or len(query) > _MAX_QUERY_LINES or len(query) > len(lines):
@@ -80,7 +85,7 @@ def similar_windows(lines: Sequence[str], query: Sequence[str]) -> list[Window]:
 
 
 def closest_windows(lines: Sequence[str], query: Sequence[str], count: int = 3) -> list[Closest]:
-    """The windows that resemble `query` most, best first, for an error message."""
+    """Return the windows most similar to `query`, best first, for an error message."""
     query = query[:_MAX_QUERY_LINES]
     solid = sum(1 for line in query if line.strip())
     if not solid:
@@ -101,7 +106,7 @@ def closest_windows(lines: Sequence[str], query: Sequence[str], count: int = 3) 
 
 
 def is_similar(line: str, wanted: str) -> bool:
-    """Whether two lines are at least 80 % alike, blanks around them aside."""
+    """Return whether two lines are at least 80 % alike, ignoring blanks around them."""
     line, wanted = line.strip(), wanted.strip()
     if line == wanted:
         return True
@@ -116,7 +121,7 @@ def is_similar(line: str, wanted: str) -> bool:
 
 
 def _anchored(lines: Sequence[str], wanted: Sequence[str]) -> list[Window]:
-    """For each first line the last line that makes a block nearest to the wanted length."""
+    """Return, for each first line, the last line that gives a block nearest to the wanted length."""
     firsts: list[int] = []
     lasts: list[int] = []
     for index, line in enumerate(lines):
@@ -139,7 +144,7 @@ def _anchored(lines: Sequence[str], wanted: Sequence[str]) -> list[Window]:
 
 
 def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
-    """How alike two blocks are, from 0 to 1: by letters if they are short, else by words."""
+    """Return the similarity of two blocks, from 0 to 1: by letters if they are short, else by words."""
     text_a, text_b = "\n".join(a), "\n".join(b)
     if text_a == text_b:
         return 1.0
@@ -151,7 +156,7 @@ def _likeness(a: Sequence[str], b: Sequence[str]) -> float:
 
 
 def _likely_starts(lines: Sequence[str], query: Sequence[str]) -> list[int]:
-    """Lines at which the query could begin, by votes of the rare words both have; best first."""
+    """Return lines where the query could begin, by shared rare words; best first."""
     words_of = [set(_WORD.findall(line[:_MAX_LINE_CHARS])) for line in query]
     vocabulary = set().union(*words_of)
     standing: dict[str, list[int]] = defaultdict(list)
@@ -179,7 +184,7 @@ def _similar_share(window: Sequence[str], query: Sequence[str], solid: int) -> f
 
 
 def _best_apart(rated: list[tuple[float, Window]]) -> list[Window]:
-    """The windows left when each takes the place of worse ones that overlap it, in order of place."""
+    """Return the windows without worse ones that overlap a better one, in file order."""
     kept: list[Window] = []
     for _, (first, stop) in sorted(rated, key=lambda item: (-item[0], item[1])):
         if all(stop <= other_first or first >= other_stop for other_first, other_stop in kept):
@@ -226,7 +231,7 @@ _UNESCAPED = {"n": "\n", "t": "\t", "r": ""}
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """One place, as offsets into the text."""
+    """One match, as offsets into the text."""
 
     start: int
     stop: int
@@ -234,7 +239,7 @@ class TextMatch:
 
 @dataclass(frozen=True, slots=True)
 class FoundMatches:
-    """The matches of the first strategy that had any, in order and possibly overlapping when exact."""
+    """The matches of the first successful strategy, in order; exact ones may overlap."""
 
     strategy: Strategy
     matches: tuple[TextMatch, ...]
@@ -251,7 +256,7 @@ class FoundLines:
 
 
 def find(text: str, query: str) -> FoundMatches | None:
-    """Where `query` stands in `text`, or None."""
+    """Return the matches of `query` in `text`; None if there are none."""
     if not query:
         return None
     for strategy, search in _CHAIN[:2] if len(text) > MAX_TOLERANT_CHARS else _CHAIN:
@@ -264,7 +269,7 @@ def find(text: str, query: str) -> FoundMatches | None:
 
 
 class LineIndex:
-    """The lines of a text, prepared once for many look-ups."""
+    """The lines of a text, prepared once for many searches."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -272,7 +277,9 @@ class LineIndex:
         self._prepared: dict[Callable[[str], str], tuple[str, list[int]]] = {}
 
     def windows(self, wanted: Sequence[str], normal: Callable[[str], str]) -> list[Window]:
-        """Runs of lines that equal `wanted` once `normal` was applied to both.
+        """Return runs of lines that equal `wanted` after applying `normal` to both.
+
+        They are found as substrings of the normalised lines, in linear time.
 
         They are found as substrings of the normalised lines, which takes linear time.
         """
@@ -289,7 +296,7 @@ class LineIndex:
         return windows
 
     def find(self, wanted: Sequence[str]) -> FoundLines | None:
-        """Where the lines `wanted` stand, by strategies that pair lines one to one; or None."""
+        """Return the matches of the lines `wanted`, by strategies that pair lines one to one; or None."""
         is_large = self.size > MAX_TOLERANT_CHARS
         for strategy, normal in _LINE_CHAIN[:2] if is_large else _LINE_CHAIN:
             if strategy != "exact" and not any(line.strip() for line in wanted):
@@ -308,7 +315,7 @@ class LineIndex:
 
 
 def without_overlaps(matches: Sequence[TextMatch]) -> list[TextMatch]:
-    """The matches that remain when each starts after the one before has ended."""
+    """Return the matches that start after the previous one ended."""
     kept: list[TextMatch] = []
     for match in matches:
         if not kept or match.start >= kept[-1].stop:
@@ -317,7 +324,7 @@ def without_overlaps(matches: Sequence[TextMatch]) -> list[TextMatch]:
 
 
 def plain_typography(text: str, dash: str = DASHES[0]) -> str:
-    """`text` with typographic characters as their ASCII forms; `dash` stands for a long dash."""
+    """Return `text` with typographic characters as ASCII; `dash` replaces a long dash."""
     return _TYPOGRAPHIC.sub(_plain_form(dash), text)
 
 
@@ -326,7 +333,7 @@ def _plain_form(dash: str) -> Callable[[re.Match[str]], str]:
 
 
 def unescape(text: str) -> str:
-    """`text` with the two characters `\\` `n` as a newline, and likewise for tabs."""
+    r"""Return `text` with the two characters `\` `n` as a newline, and likewise for tabs."""
     return _ESCAPES.sub(lambda match: _UNESCAPED[match.group(1)], text)
 
 
@@ -430,7 +437,9 @@ _LINE_CHAIN: tuple[tuple[Strategy, Callable[[str], str]], ...] = (
 
 
 def _occurrences(text: str, query: str) -> list[TextMatch]:
-    """The places where `query` stands, one after the other, up to `MAX_MATCHES`.
+    """Return the non-overlapping occurrences of `query`, up to `MAX_MATCHES`.
+
+    A single occurrence that overlaps another counts as two, because it is not unique.
 
     A single place with a second one overlapping it counts as two: it is not unique.
     """
@@ -450,7 +459,7 @@ def _by_line(text: str, query: str, normal: Callable[[str], str]) -> list[TextMa
 
 
 def _in_text(text: str, windows: Sequence[Window], query: str) -> list[TextMatch]:
-    """Windows of lines as offsets. The last newline belongs to it if the query ends in one."""
+    """Return windows of lines as offsets, with the last newline if the query ends in one."""
     if not windows:
         return []
     starts = line_starts(split_lines(text))
@@ -465,7 +474,7 @@ def _in_text(text: str, windows: Sequence[Window], query: str) -> list[TextMatch
 
 @dataclass(frozen=True, slots=True)
 class _Pieces:
-    """Where each substitution starts and ends, in the text and in its substituted form."""
+    """The start and end of each substitution, in the text and in its substituted form."""
 
     plain_ends: list[int]
     text_ends: list[int]
@@ -473,7 +482,7 @@ class _Pieces:
     text_starts: list[int]
 
     def back(self, offset: int) -> int | None:
-        """The offset in the original; None inside of a substitution."""
+        """Return the offset in the original; None inside a substitution."""
         index = bisect_right(self.plain_starts, offset) - 1
         if index < 0:
             return offset
@@ -487,7 +496,7 @@ class _Pieces:
 def _substitute(
     text: str, pattern: re.Pattern[str], replacement: Callable[[re.Match[str]], str]
 ) -> tuple[str, _Pieces]:
-    """`text` with all matches of `pattern` replaced, and the way back to its offsets."""
+    """Return `text` with all matches of `pattern` replaced, and a map back to its offsets."""
     parts: list[str] = []
     pieces = _Pieces([], [], [], [])
     done = length = 0
@@ -522,7 +531,7 @@ DISPLAY_LINE = re.compile(r"\s*(\d+)\|")
 
 
 def closest_sections(lines: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """The parts of a file that resemble `wanted` most, as numbered lines; at most three."""
+    """Return up to three parts of a file most similar to `wanted`, as numbered lines."""
     return [
         numbered(lines, section.window[0], min(section.window[1], section.window[0] + _MAX_LINES))
         for section in closest_windows(lines, wanted)
@@ -531,14 +540,14 @@ def closest_sections(lines: Sequence[str], wanted: Sequence[str]) -> list[str]:
 
 
 def numbered(lines: Sequence[str], first: int, stop: int) -> str:
-    """Lines `first` to `stop` (from 0) as `read_file` shows them."""
+    """Return lines `first` to `stop` (from 0) as `read_file` shows them."""
     return "\n".join(
         f"{number}|{line[:_MAX_ADVICE_CHARS]}" for number, line in enumerate(lines[first:stop], first + 1)
     )
 
 
 def places(firsts: Sequence[int]) -> str:
-    """Line numbers (given from 0) for a sentence: `lines 3, 17 and 40`."""
+    """Return line numbers (given from 0) for a sentence: `lines 3, 17 and 40`."""
     shown = [str(first + 1) for first in firsts[:_LISTED]]
     if len(firsts) > _LISTED:
         return f"lines {', '.join(shown)} and {len(firsts) - _LISTED} more"
@@ -546,7 +555,7 @@ def places(firsts: Sequence[int]) -> str:
 
 
 def is_read_display(text: str) -> bool:
-    """Whether `text` is what `read_file` shows: two or more lines, all numbered in rising order."""
+    """Return whether `text` is output of `read_file`: two or more lines, all numbered in rising order."""
     numbers: list[int] = []
     for line in text.removesuffix("\n").split("\n"):
         match = DISPLAY_LINE.match(line)

@@ -44,12 +44,12 @@ class PatchHunk:
 
     @property
     def old(self) -> list[str]:
-        """The lines to be found in the file."""
+        """Return the lines to find in the file."""
         return [line.text for line in self.lines if line.kind != "+"]
 
     @property
     def new(self) -> list[str]:
-        """The lines that are there afterwards."""
+        """Return the resulting lines."""
         return [line.text for line in self.lines if line.kind != "-"]
 
 
@@ -63,7 +63,7 @@ class AddFile:
 
 @dataclass(frozen=True, slots=True)
 class UpdateFile:
-    """Change a file; with `move_to` it also gets that name."""
+    """A change of a file; with `move_to` it is also renamed."""
 
     path: str
     hunks: tuple[PatchHunk, ...]
@@ -75,20 +75,20 @@ class UpdateFile:
 
     @property
     def may_create(self) -> bool:
-        """Whether it only brings content into a file that was empty, so that the file may be missing."""
+        """Return whether it only adds content to an empty file, so that the file may be missing."""
         return bool(self.hunks) and all(hunk.old_start == 0 and not hunk.old for hunk in self.hunks)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
-    """Delete a file. `hunks`, if there are any, say what must be all of its content."""
+    """The deletion of a file. `hunks`, if any, must be all of its content."""
 
     path: str
     hunks: tuple[PatchHunk, ...] = ()
 
 
 def content_of(hunks: Sequence[PatchHunk]) -> str:
-    """The whole content of a file that consists of what `hunks` add."""
+    """Return the content of a file that consists of the additions in `hunks`."""
     lines = [line for hunk in hunks for line in hunk.new]
     ends_open = bool(hunks) and hunks[-1].final_newline is False
     return "\n".join(lines) + ("" if ends_open or not lines else "\n")
@@ -111,7 +111,7 @@ _LINK, _SUBMODULE = "120000", "160000"
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What one `---` or `+++` line names."""
+    """The name in one `---` or `+++` line."""
 
     text: str
     is_nowhere: bool = False
@@ -133,7 +133,7 @@ class GitHeader:
 
     @property
     def name(self) -> str | None:
-        """The name of the file, if the first line gives one and the same twice."""
+        """Return the name of the file, if the first line gives the same one twice."""
         same = _SAME_NAMES.fullmatch(self.names)
         if same:
             return same["name"]
@@ -153,7 +153,7 @@ class GitHeader:
 
 
 def read_git_header(first: str, lines: Sequence[str]) -> GitHeader:
-    """The header that begins with `first`, without `diff --git`. Raises `PatchError` for what is not text."""
+    """Parse the header beginning with `first`, without `diff --git`. Raises `PatchError` for non-text."""
     values: dict[str, str] = {}
     executable: bool | None = None
     for line in lines:
@@ -177,7 +177,7 @@ def read_git_header(first: str, lines: Sequence[str]) -> GitHeader:
 
 
 def read_name(text: str) -> Name:
-    """The name in a `---` or `+++` line, given without the mark. Raises `PatchError` if there is none."""
+    """Parse the name in a `---` or `+++` line, given without the mark. Raises `PatchError` if missing."""
     stamp = _STAMP.search(text)
     remark = "" if stamp else text.partition("\t")[2]
     name = unquoted(text[: stamp.start()] if stamp else text.split("\t")[0])
@@ -192,7 +192,7 @@ def read_name(text: str) -> Name:
 
 
 def plain_pair(old: Name, new: Name) -> tuple[str, str]:
-    """Both names without the prefixes of git, or the first folder where `diff -r` compared two folders."""
+    """Return both names without git's prefixes, or without the first folder of `diff -r`."""
     pair = old.text, new.text
     bare = old.text[2:], new.text[2:]
     if old.is_nowhere or new.is_nowhere:
@@ -208,7 +208,7 @@ def plain_pair(old: Name, new: Name) -> tuple[str, str]:
 
 
 def backed_up(old: str, new: str) -> str | None:
-    """The file that is meant when one of two names is that of its backup."""
+    """Return the original file if one of two names is that of its backup."""
     for suffix in _BACKUPS:
         if old == new + suffix:
             return new
@@ -218,7 +218,7 @@ def backed_up(old: str, new: str) -> str | None:
 
 
 def unquoted(name: str) -> str:
-    """A name as git writes it when it holds special characters: in quotes, bytes as octal numbers."""
+    """Decode a name with special characters as git writes it: in quotes, bytes as octal numbers."""
     name = name.strip()
     if len(name) < 2 or name[0] != '"' or name[-1] != '"':
         return name
@@ -262,7 +262,7 @@ _NO_LINES = ("@@", "diff ", "Index: ", "index ", "```", "~~~", "*** ", "Binary f
 
 
 def looks_unified(lines: Sequence[str]) -> bool:
-    """Whether the lines hold the two headers of a unified diff, or git's header of a file."""
+    """Return whether the lines hold the two headers of a unified diff, or git's header of a file."""
     reader = _Reader(lines)
     return any(
         reader.headers_at(index) or lines[index].startswith("diff --git ") for index in range(len(lines))
@@ -270,12 +270,12 @@ def looks_unified(lines: Sequence[str]) -> bool:
 
 
 def parse_unified(lines: Sequence[str]) -> tuple[Operation, ...]:
-    """The operations of a unified diff, in order. Raises `PatchError`."""
+    """Parse the operations of a unified diff, in order. Raises `PatchError`."""
     return _Reader(lines).run()
 
 
 class _Reader:
-    """Walks over the lines of a diff; `_index` is the next line to read."""
+    """Reads the lines of a diff; `_index` is the next line."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -303,7 +303,7 @@ class _Reader:
         return tuple(operations)
 
     def headers_at(self, index: int) -> bool:
-        """Whether the `---` and `+++` lines of a file stand here."""
+        """Return whether the `---` and `+++` lines of a file are at this index."""
         return (
             index + 1 < len(self._lines)
             and self._lines[index].startswith("--- ")
@@ -314,7 +314,7 @@ class _Reader:
         return self._lines[self._index] if self._index < len(self._lines) else ""
 
     def _git_section(self) -> list[Operation]:
-        """What follows `diff --git`: extended headers, then perhaps a file section."""
+        """Parse what follows `diff --git`: extended headers, and possibly a file section."""
         first = self._at().removeprefix("diff --git ").rstrip()
         self._index += 1
         start = self._index
@@ -362,7 +362,7 @@ class _Reader:
         )
 
     def _counted_stop(self, header: re.Match[str]) -> int | None:
-        """Where the hunk ends by its counts; None when they do not agree with the lines."""
+        """Return the end of the hunk by its counts; None if they do not match the lines."""
         old_left = int(header["old_count"] or 1)
         new_left = int(header["new_count"] or 1)
         index = self._index
@@ -381,14 +381,14 @@ class _Reader:
         return index
 
     def _ends_at(self, index: int) -> bool:
-        """Whether the hunk before line `index` is over although the line could belong to one."""
+        """Return whether the hunk before line `index` has ended although the line could belong to one."""
         if self.headers_at(index):
             return True
         behind = self._lines[index + 1] if index + 1 < len(self._lines) else ""
         return self._lines[index] == "-- " and _VERSION.match(behind) is not None
 
     def _prefixed_stop(self) -> int:
-        """Where the hunk ends by what its lines begin with. Blank lines at the end are only space."""
+        """Return the end of the hunk by line prefixes. Blank lines at the end are only spacing."""
         index = self._index
         while index < len(self._lines) and not self._ends_at(index):
             if self._lines[index][:1] not in ("", " ", "+", "-", "\\"):
@@ -402,7 +402,9 @@ class _Reader:
         return index
 
     def _behind_unmarked(self, index: int) -> int | None:
-        """The changed line behind lines whose leading space was forgotten; None if they are something else.
+        """Return the changed line after kept lines without their leading space; None for anything else.
+
+        The assumed lines must still be found in the file.
 
         What is taken for lines of the file has to be found in it all the same.
         """
@@ -417,19 +419,19 @@ class _Reader:
 
 
 def _hint(opening: str) -> str:
-    """The line that `@@ def name @@` names; nothing where the text is only dots and numbers."""
+    """Return the line named by `@@ def name @@`; empty if the text is only dots and numbers."""
     text = opening.strip("@ ")
     return text if re.search(r"[^\W\d]", text) else ""
 
 
 def _line(text: str) -> PatchLine:
-    """A line of a hunk; one without a mark is a kept line whose space was forgotten."""
+    """Parse a line of a hunk; one without a mark is a kept line whose space was forgotten."""
     is_marked = text[:1] in (" ", "+", "-")
     return PatchLine(cast("Kind", text[0]), text[1:]) if is_marked else PatchLine(" ", text)
 
 
 def _git_operation(git: GitHeader, old: Name, new: Name, hunks: tuple[PatchHunk, ...]) -> Operation:
-    """What a section of git does; its own headers decide on names and on whether the file is new."""
+    """Return the operation of a git section; its headers decide on names and on whether the file is new."""
     names = git.renames
     if names is None:
         git.check(old)
@@ -444,7 +446,7 @@ def _git_operation(git: GitHeader, old: Name, new: Name, hunks: tuple[PatchHunk,
 
 
 def _operation(old: Name, new: Name, hunks: tuple[PatchHunk, ...]) -> Operation:
-    """What a section with nothing but `---` and `+++` lines does."""
+    """Return the operation of a section with only `---` and `+++` lines."""
     path, target = plain_pair(old, new)
     if old.is_nowhere or (old.is_epoch and not any(hunk.old for hunk in hunks)):
         return AddFile(target, content_of(hunks))
@@ -462,7 +464,7 @@ def _operation(old: Name, new: Name, hunks: tuple[PatchHunk, ...]) -> Operation:
 
 
 def _without_hunks(git: GitHeader) -> list[Operation]:
-    """The operation of a git section that has only extended headers."""
+    """Return the operation of a git section that has only extended headers."""
     if git.renames:
         return [UpdateFile(git.renames[0], (), git.renames[1], executable=git.executable)]
     if git.name is None:
@@ -486,7 +488,7 @@ _WIDEST_FRAME = 3
 
 
 def parse_patch(text: str) -> tuple[Operation, ...]:
-    """The operations of a patch in V4A or unified-diff notation, in order. Raises `PatchError`."""
+    """Parse a patch in V4A or unified-diff notation, in order. Raises `PatchError`."""
     if "\0" in text:
         raise PatchError("The patch holds a NUL byte; it can only change text files.")
     if "\n" not in text:
@@ -507,7 +509,7 @@ def parse_patch(text: str) -> tuple[Operation, ...]:
 
 @dataclass
 class _Section:
-    """One operation while its lines come in."""
+    """One operation while its lines are read."""
 
     verb: str
     path: str
@@ -637,7 +639,7 @@ class _Parser:
             raise PatchError(f"Line {number} of the patch: each line of an added file starts with +.")
 
     def _finish_hunk(self, section: _Section) -> None:
-        """Close the hunk that is being read; blank lines at its very end were only space."""
+        """Close the current hunk; blank lines at its end are only spacing."""
         self._hunks += 1
         lines = tuple(section.lines)
         if not lines:
@@ -670,7 +672,7 @@ class _Parser:
                 self._operations.append(UpdateFile(section.path, tuple(section.hunks), section.move_to))
 
     def _check_outside(self, number: int, line: str, *, inside: bool = False) -> None:
-        """Outside of sections only space, fences and the frame of a heredoc are meaningless."""
+        """Refuse content outside of sections, except spacing, fences and heredoc frames."""
         if self._operations and re.match(r"(\+|-|@@)", line):
             raise PatchError(f"Line {number} of the patch stands outside of any section: {line.strip()!r}.")
         if line.startswith("***") and (self._operations or inside):
@@ -678,7 +680,7 @@ class _Parser:
 
 
 def _unframed(lines: list[str]) -> list[str]:
-    """`lines` with code fences and the frame of a heredoc around them blanked; numbers stay the same."""
+    """Return `lines` with surrounding code fences and heredoc frames blanked; numbers stay the same."""
     lines = list(lines)
     words: list[str] = []
     for index, line in enumerate(lines[:_WIDEST_FRAME]):
@@ -694,7 +696,7 @@ def _unframed(lines: list[str]) -> list[str]:
 
 
 def _without_diff_headers(lines: list[str]) -> list[str]:
-    """`lines` with the `---` and `+++` lines of a diff blanked that repeat the name in a header."""
+    """Return `lines` with `---` and `+++` lines blanked that repeat the name in a header."""
     lines = list(lines)
     for index, line in enumerate(lines[:-3]):
         names, first = lines[index + 1 : index + 3], lines[index + 3]
@@ -705,7 +707,7 @@ def _without_diff_headers(lines: list[str]) -> list[str]:
 
 
 def _unpadded(lines: list[str]) -> list[str]:
-    """`lines` without an indentation of the whole patch, or of its frame lines alone."""
+    """Return `lines` without an indentation of the whole patch, or of its frame lines alone."""
     first = next((index for index, line in enumerate(lines) if line), 0)
     if not lines or lines[first][:1] not in (" ", "\t") or not _BEGIN.match(lines[first].strip()):
         return lines

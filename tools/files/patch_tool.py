@@ -1,4 +1,4 @@
-"""The tool `patch`: change parts of files, by quoting them or by a patch over several files."""
+"""The tool `patch`: changes parts of files, by quoting them or by a patch over several files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
 
 
 async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
-    """Text that is only in the editor is saved before a change is planned, which needs the same yes."""
+    """Save unsaved editor text before a change is planned, with the same permission."""
     found = await unsaved(ctx.editor, path)
     if found is not None and found.behind:
         raise found.refusal(access.name(path))
@@ -87,7 +87,7 @@ async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
 
 
 async def _apply(make_plan: Callable[[], PatchPlan], ctx: ToolContext, access: Access) -> dict[str, Any]:
-    """Plan, ask, carry out; and again when a file changed while a person was asked."""
+    """Plan, ask and carry out; repeat if a file changed while the user was asked."""
     for _ in range(TRIES):
         plan = await asyncio.to_thread(make_plan)
         await _permit_effects(plan, access)
@@ -115,7 +115,7 @@ def _plan_replacement(path: Path, args: Mapping[str, Any], access: Access, works
 
 
 def _sources(operations: tuple[Operation, ...], access: Access) -> list[Path]:
-    """The existing files whose content the patch depends on."""
+    """Return the existing files on whose content the patch depends."""
     sources: list[Path] = []
     for operation in operations:
         if isinstance(operation, UpdateFile) and operation.hunks:
@@ -178,7 +178,7 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
 
 
 def _edits(plan: PatchPlan) -> list[FileEdit]:
-    """What language servers are told; a file that was moved is gone under its former name."""
+    """Return the edits for language servers; a moved file is gone under its former name."""
     edits: list[FileEdit | None] = []
     for effect in plan.effects:
         match effect:
@@ -236,7 +236,7 @@ def _report(plan: PatchPlan, access: Access) -> dict[str, Any]:
 
 
 def _exists(path: Path) -> bool:
-    """Whether anything is at `path`; what cannot be told is explained when it is opened."""
+    """Return whether anything is at `path`; an unclear case is explained when it is opened."""
     try:
         return entry_status(path) is not None
     except OSError:
@@ -244,7 +244,7 @@ def _exists(path: Path) -> bool:
 
 
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
-    """`edit src/money.py · +6 −3`, with the diff on demand."""
+    """Return a display such as `edit src/money.py · +6 −3`, with the diff as detail."""
     subject = str(args.get("path") or "files")
     if result is None or "error" in result:
         return Display("edit", subject, "" if result is None else str(result["error"]))

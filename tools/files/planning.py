@@ -1,8 +1,11 @@
-"""The plan of a patch, worked out before anything is written.
+"""The plan of a patch, made before anything is written.
 
-Operations act on a simulation of the files they touch, so several of them may
-follow each other on one file. The outcome is a `PatchPlan`: the least set of effects
-on the disk, each with what has to be there for it to hold.
+Operations act on a simulation of the files they touch, so several of them may follow each other on one file.
+The result is a `PatchPlan`: the smallest set of effects on the disk, each with its precondition.
+
+Operations act on a simulation of the files they touch, so several of them may follow each other on one file.
+The outcome is a `PatchPlan`: the least set of effects on the disk, each with what has to be there for it to
+hold.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from tools.results import ToolError
 
 @dataclass(frozen=True, slots=True)
 class OnDisk:
-    """A file as it was when the plan was made."""
+    """A file at the time of planning."""
 
     status: os.stat_result
     data: bytes | None = None
@@ -35,13 +38,13 @@ class OnDisk:
 
     @property
     def mark(self) -> tuple[int, int, int, int]:
-        """What tells this file from a changed or different one."""
+        """Return the values that distinguish this file from a changed or different one."""
         return self.status.st_dev, self.status.st_ino, self.status.st_size, self.status.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Make `data` the content of `path`. `before` is None for a new file, which may look `like` another."""
+    """Writing `data` to `path`. `before` is None for a new file, which may take its mode from `like`."""
 
     path: Path
     data: bytes
@@ -69,7 +72,7 @@ Effect = Write | Rename | Delete
 
 @dataclass(frozen=True, slots=True)
 class PatchPlan:
-    """Effects in the order in which they are carried out, and what to report about them."""
+    """Effects in order of execution, and what to report about them."""
 
     effects: tuple[Effect, ...]
     diffs: tuple[TextDiff, ...] = ()
@@ -79,7 +82,7 @@ class PatchPlan:
 
 
 def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
-    """A text file that should be changed. Raises `ToolError` for anything else."""
+    """Load a text file to change. Raises `ToolError` for anything else."""
     try:
         data, status = read_bytes(path)
     except FileNotFoundError:
@@ -97,18 +100,18 @@ def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
 
 
 class Paths(Protocol):
-    """How the paths of a patch lead to places; both raise `ToolError`."""
+    """How patch paths are resolved; methods raise `ToolError`."""
 
     def target(self, text: str) -> Path:
-        """The file itself, links followed."""
+        """Return the file, links followed."""
         ...
 
     def entry(self, text: str) -> Path:
-        """The name in its folder, whether it is a link or not."""
+        """Return the path, without following a final link."""
         ...
 
     def name(self, path: Path) -> str:
-        """The path as the model reads it."""
+        """Return the path as the model reads it."""
         ...
 
 
@@ -132,7 +135,7 @@ class _File:
 
 
 class Simulation:
-    """The touched part of the disk as operations would leave it."""
+    """The touched part of the disk, after the operations so far."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
@@ -145,7 +148,7 @@ class Simulation:
         self._strategies: list[Strategy] = []
 
     def run(self, operations: Sequence[Operation]) -> PatchPlan:
-        """The plan of all operations. Raises `ToolError` for the first that cannot be carried out."""
+        """Return the plan of all operations. Raises `ToolError` for the first impossible one."""
         self._leaving = [
             self._paths.entry(operation.path)
             for operation in operations
@@ -211,7 +214,7 @@ class Simulation:
         self._state[path] = None
 
     def _with_existing_name(self, operation: UpdateFile) -> UpdateFile:
-        """The operation under the name by which its file exists."""
+        """Return the operation under the name by which its file exists."""
         if operation.other_names and self._look(self._paths.entry(operation.path)) is None:
             for name in operation.other_names:
                 if self._look(self._paths.target(name)) is not None:
@@ -296,7 +299,7 @@ class Simulation:
         )
 
     def _can_rename(self, path: Path, file: _File) -> bool:
-        """Whether only the name changes, and both names are free to change."""
+        """Return whether only the name changes, and both names may change."""
         return (
             not file.changed
             and file.origin is not None
@@ -323,7 +326,7 @@ class Simulation:
 
 
 def new_text(content: str) -> TextFile:
-    """The text of a new file, as UTF-8. Raises `ToolError` for characters UTF-8 cannot hold."""
+    """Return the text of a new file, as UTF-8. Raises `ToolError` for characters UTF-8 lacks."""
     try:
         return decode(content.encode("utf-8"))
     except UnicodeEncodeError as error:

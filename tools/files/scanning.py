@@ -1,4 +1,4 @@
-"""Reading a file in pieces, and what a task has seen of it."""
+"""Reading a file in pieces, and recording what a task has seen of it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tools.kit.threads import Stopped
 
 
 def digest_of(data: bytes, status: os.stat_result) -> str:
-    """The digest of a whole file: SHA-256 of its bytes, or the mark of a large file."""
+    """Return the digest of a file: SHA-256 of its bytes, or a mark for a large file."""
     return hashlib.sha256(data).hexdigest() if len(data) <= MAX_WHOLE_BYTES else stat_digest(status)
 
 
 def stat_digest(status: os.stat_result) -> str:
-    """What stands for the content of a file too large to be hashed on every look."""
+    """Return a mark for the content of a file too large to be hashed each time."""
     return f"stat:{status.st_dev}:{status.st_ino}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def warning_before_change(files: FileMemory, path: Path, digest: str, name: str) -> str | None:
-    """A sentence when `path`, with content `digest`, is not as the agent last saw it."""
+    """Return a warning if `path`, with content `digest`, differs from what the agent last saw."""
     seen = files.seen_file(path)
     if seen is None or seen.digest == digest:
         return None
@@ -35,7 +35,7 @@ def warning_before_change(files: FileMemory, path: Path, digest: str, name: str)
 
 
 def remember_written(files: FileMemory, path: Path, data: bytes, status: os.stat_result) -> None:
-    """Note that the agent knows the whole file, but that no region of it was shown."""
+    """Record that the agent knows the whole file, although no region of it was shown."""
     files.remember(path, SeenFile(digest_of(data, status)))
 
 
@@ -48,14 +48,14 @@ _MAX_LINE_BYTES = 4 * MAX_LINE_CHARS + 4
 
 @dataclass(frozen=True, slots=True)
 class BinaryFile:
-    """The file is not text. `kind` says what it is."""
+    """A file that is not text. `kind` names its type."""
 
     kind: str
 
 
 @dataclass(slots=True)
 class Window:
-    """Lines `offset` and following of a file (from 1), and what the pass found out."""
+    """Lines of a file from `offset` (from 1), and the facts found while reading."""
 
     lines: list[str]
     total_lines: int | None
@@ -70,7 +70,7 @@ class Window:
 
 @dataclass(slots=True)
 class _Scan:
-    """The state of the pass: complete lines are counted, wanted ones collected."""
+    """The state of the pass: complete lines are counted, requested ones collected."""
 
     offset: int
     limit: int
@@ -86,7 +86,7 @@ class _Scan:
         return len(self.lines) < self.limit
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next piece of the file, as an 8-bit text."""
+        """Process the next piece of the file, as an 8-bit text."""
         start = 0
         if self.complete + 1 < self.offset or not self.wants:
             start = self._skip(chunk)
@@ -101,7 +101,7 @@ class _Scan:
             self._skip(chunk[start:])
 
     def finish(self) -> int:
-        """The number of lines in the whole text."""
+        """Return the number of lines in the text."""
         if not self.held_bytes:
             return self.complete
         if self.wants and self.complete + 1 >= self.offset:
@@ -110,7 +110,7 @@ class _Scan:
         return self.complete + 1
 
     def _skip(self, chunk: bytes) -> int:
-        """Count lines without keeping them, up to the window; returns where it begins in `chunk`."""
+        """Count lines up to the window without keeping them; return where it begins in `chunk`."""
         missing = max(self.offset - 1 - self.complete, 0) if self.wants else len(chunk) + 1
         newlines = chunk.count(b"\n")
         if newlines < missing:
@@ -143,7 +143,7 @@ class _Scan:
 
 
 def scan(path: Path, offset: int, limit: int, stop: threading.Event) -> Window | BinaryFile:
-    """The window of `limit` lines from line `offset`. Raises `OSError`, or `Stopped` once `stop` is set."""
+    """Return `limit` lines from line `offset`. Raises `OSError`, or `Stopped` once `stop` is set."""
     with os.fdopen(open_file(path), "rb", buffering=0) as file:
         status = os.fstat(file.fileno())
         first = file.read(CHUNK_BYTES) or b""
@@ -187,7 +187,7 @@ def _chunks(
 
 
 def _as_8_bit(chunks: Iterator[bytes], mark: tuple[bytes, str] | None) -> Iterator[bytes]:
-    """The text as bytes in which a newline is one byte: wide encodings become UTF-8."""
+    """Yield the text as bytes in which a newline is one byte; wide encodings become UTF-8."""
     if mark is None:
         yield from chunks
         return
@@ -200,7 +200,7 @@ def _as_8_bit(chunks: Iterator[bytes], mark: tuple[bytes, str] | None) -> Iterat
 
 
 def _shown_line(line: bytes, cut: int) -> str:
-    """A line as text; a long one is cut, with a mark that says how much is missing."""
+    """Return a line as text; a long one is cut, with a mark for the missing length."""
     text = decode_line(line) if not cut else line.decode("utf-8", "replace")
     if len(text) <= MAX_LINE_CHARS and not cut:
         return text

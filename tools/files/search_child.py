@@ -1,9 +1,12 @@
-"""Searches files where ripgrep is missing. Run, and killed when it takes too long, by `searching`.
+"""A file search for systems without ripgrep, run by `searching` and killed if it takes too long.
 
-Reads one JSON request from standard input and answers in ripgrep's notation:
-JSON lines for hits, NUL-separated paths for a list of files. Stands alone: it
-is started by path, with `-I`. Python's regular expressions may run for ever,
-which is why this is a process.
+Reads one JSON request from standard input and answers in ripgrep's notation: JSON lines for hits,
+NUL-separated paths for a list of files. Imports nothing else of the program: it is started by path, with
+`-I`. Python's regular expressions may run without end, so this is a separate process.
+
+Reads one JSON request from standard input and answers in ripgrep's notation: JSON lines for hits,
+NUL-separated paths for a list of files. Stands alone: it is started by path, with `-I`. Python's regular
+expressions may run for ever, which is why this is a process.
 """
 
 from __future__ import annotations
@@ -29,10 +32,13 @@ Record = tuple[str, dict[str, Any]]
 
 
 class Ignored:
-    """The ignore rules of all folders, read when they are first needed.
+    """The ignore rules of all folders, read on first use.
 
-    Rules above `root` that leave out `root` itself do not count: who names an
-    ignored folder wants to see into it.
+    Rules above `root` that exclude `root` do not count: a search in an ignored folder is meant to look
+    inside.
+
+    Rules above `root` that leave out `root` itself do not count: who names an ignored folder wants to see
+    into it.
     """
 
     def __init__(self, root: Path) -> None:
@@ -41,7 +47,7 @@ class Ignored:
         self._is_repository: dict[Path, bool] = {}
 
     def covers(self, path: Path, *, is_folder: bool) -> bool:
-        """Whether `path` (absolute) is left out."""
+        """Return whether `path` (absolute) is excluded."""
         for kind, name in enumerate(IGNORE_FILES):
             for folder in path.parents:
                 spec = self._rules_of(folder)[kind]
@@ -95,7 +101,7 @@ def _is_valid(line: str) -> bool:
 
 
 def files(root: Path, rules: list[str], skipped: list[str]) -> Iterator[Path]:
-    """All files below `root` that no rule leaves out, in the order of their names."""
+    """Yield all files below `root` that no rule excludes, sorted by name."""
     ignored = Ignored(root)
     wanted = _spec(rules)
     stack = [_entries(root)]
@@ -128,7 +134,7 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def hits(path: Path, pattern: re.Pattern[str], context: int, *, multiline: bool) -> Iterator[Record]:
-    """Matching lines of one file, with the lines around them. Binary files have none."""
+    """Yield matching lines of one file with the lines around them. Binary files have none."""
     try:
         if path.stat().st_size > MAX_BYTES:
             return
@@ -190,7 +196,7 @@ def _record(kind: str, number: int, line: str, start: int | None = None) -> Reco
 
 
 def _value(data: bytes) -> dict[str, str]:
-    """Text, or bytes in base64 where they are not UTF-8."""
+    """Return text, or bytes in base64 if they are not UTF-8."""
     try:
         return {"text": data.decode("utf-8")}
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The tool `search`: find lines or files below a folder."""
+"""The tool `search`: finds lines or files below a folder."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 
 
 def _exists(root: Path, name: str) -> bool:
-    """Whether a folder or file is there. Raises `ToolError` for what would never end, such as a FIFO."""
+    """Return whether a folder or file exists. Raises `ToolError` for what would never end, such as a FIFO."""
     try:
         status = entry_status(root)
         if status is not None and not stat.S_ISDIR(status.st_mode):
@@ -137,7 +137,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _prefix(access: Access, base: Path) -> str:
-    """What to put before a path relative to the folder `base`."""
+    """Return the prefix for paths relative to the folder `base`."""
     folder = access.name(base)
     return "" if folder == "." else folder.rstrip("/") + "/"
 
@@ -244,7 +244,7 @@ def _invalid(error: ToolError, pattern: str) -> ToolError:
 
 
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
-    """`search "round(" in src · 14 hits in 6 files`."""
+    """Return a display such as `search "round(" in src · 14 hits in 6 files`."""
     where = args.get("path") or "."
     subject = f'"{args.get("pattern", "")}"' + (f" in {where}" if where != "." else "")
     if result is None or "error" in result:

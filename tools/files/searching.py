@@ -1,4 +1,4 @@
-"""Running a search as a child process: ripgrep, or our own where it is missing; globs and hits."""
+"""Running a search as a child process (ripgrep, or our own if it is missing); globs and hits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PYTHON_ONLY = ("look-around", "backreferences")
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What to search. `pattern` None lists files. `rules` are lines of an ignore file."""
+    """A search. `pattern` None lists files. `rules` are lines of an ignore file."""
 
     root: Path
     pattern: str | None
@@ -49,13 +49,13 @@ class SearchRequest:
 
     @property
     def multiline(self) -> bool:
-        """Whether the pattern speaks of line ends, so that a match may span lines."""
+        """Return whether the pattern mentions line ends, so that a match may span lines."""
         return self.pattern is not None and ("\\n" in self.pattern or "\n" in self.pattern)
 
 
 @dataclass(slots=True)
 class SearchEnding:
-    """How a search ended; filled in when its records are used up."""
+    """The end of a search, filled in when its records are used up."""
 
     incomplete: str = ""
     """Why not everything was searched, as the end of a sentence."""
@@ -64,7 +64,7 @@ class SearchEnding:
 
 
 def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The `rg` that was installed beside this Python, else the one on the PATH."""
+    """Return the `rg` installed next to this Python, else the one on the PATH."""
     beside = Path(sys.executable).with_name("rg")
     if os.access(beside, os.X_OK):
         return str(beside)
@@ -74,10 +74,13 @@ def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
 def records(
     request: SearchRequest, ending: SearchEnding, stop: threading.Event, engine: Engine | None = None
 ) -> Generator[bytes, None, None]:
-    """The records of a search as they come: JSON lines, or paths. Close the iterator to end it early.
+    """Yield the records of a search: JSON lines, or paths. Close the iterator to end it early.
 
-    Without `engine` ripgrep is used if there is one, and Python for patterns
-    only Python knows. Raises `ToolError` for an invalid pattern.
+    Without `engine` ripgrep is used if there is one, and Python for patterns only Python knows. Raises
+    `ToolError` for an invalid pattern.
+
+    Without `engine` ripgrep is used if there is one, and Python for patterns only Python knows. Raises
+    `ToolError` for an invalid pattern.
     """
     program = None if engine == "python" else find_ripgrep()
     if engine == "ripgrep" and program is None:
@@ -131,7 +134,7 @@ def _python(request: SearchRequest, ending: SearchEnding, stop: threading.Event)
 
 
 def place(root: Path) -> tuple[Path, str]:
-    """The folder to search in and the one file to search there, empty for all."""
+    """Return the folder to search and a single file in it, empty for all."""
     return (root, "") if root.is_dir() else (root.parent, root.name)
 
 
@@ -175,7 +178,7 @@ def _run(
 
 
 def _chunks(process: subprocess.Popen[bytes], ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
-    """The output of the child until it ends or a limit is reached."""
+    """Yield the output of the child until it ends or a limit is reached."""
     assert process.stdout is not None
     deadline = time.monotonic() + TIMEOUT
     received = 0
@@ -201,7 +204,7 @@ def _chunks(process: subprocess.Popen[bytes], ending: SearchEnding, stop: thread
 
 
 def _split(chunks: Iterator[bytes], separator: bytes, ending: SearchEnding) -> Iterator[bytes]:
-    """Records out of chunks, in linear time; those that are too long are counted and left out."""
+    """Split chunks into records in linear time; too long ones are counted and left out."""
     held: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -226,12 +229,12 @@ _SPECIAL = re.compile(r"[*?\[{]")
 
 
 def is_glob(text: str) -> bool:
-    """Whether `text` is a pattern rather than a part of a name."""
+    """Return whether `text` is a pattern and not a part of a name."""
     return bool(_SPECIAL.search(text))
 
 
 def expand(pattern: str) -> list[str]:
-    """The patterns a list with commas and braces stands for. Raises `ToolError` when they are too many."""
+    """Expand a list with commas and braces into patterns. Raises `ToolError` if there are too many."""
     expanded: list[str] = []
     for part in _split_outside_braces(pattern):
         for plain in _without_braces(part.strip()):
@@ -242,7 +245,7 @@ def expand(pattern: str) -> list[str]:
 
 
 def ignore_rules(pattern: str) -> list[str]:
-    """Lines of an ignore file that leave only what fits `pattern`."""
+    """Return lines of an ignore file that keep only what matches `pattern`."""
     patterns = expand(pattern)
     wanted = [plain for plain in patterns if not plain.startswith("!")]
     unwanted = [plain[1:] for plain in patterns if plain.startswith("!")]
@@ -250,7 +253,7 @@ def ignore_rules(pattern: str) -> list[str]:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """A test whether a path relative to the searched folder fits `pattern`."""
+    """Return a test whether a path relative to the searched folder matches `pattern`."""
     import pathspec
 
     spec = pathspec.GitIgnoreSpec.from_lines(ignore_rules(pattern))
@@ -268,7 +271,7 @@ def _split_outside_braces(pattern: str) -> Iterator[str]:
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
-    """The alternatives of all braces, innermost first. They may be very many: the caller has to stop."""
+    """Yield the alternatives of all braces, innermost first. There may be very many; the caller must stop."""
     waiting = [pattern]
     while waiting:
         current = waiting.pop()
@@ -292,7 +295,7 @@ _LEAD_CHARS = 100
 
 @dataclass(slots=True)
 class FileHit:
-    """One matching line (or, for a pattern over lines, several) and the lines around it."""
+    """One matching line (or several, for a pattern over lines) and the lines around it."""
 
     path: str
     line: int
@@ -311,7 +314,7 @@ class FileHit:
 
 @dataclass(slots=True)
 class _File:
-    """What one file contributes; it counts only once the file turned out to be text."""
+    """The hits of one file; they count only once the file turned out to be text."""
 
     path: str
     hits: list[FileHit] = field(default_factory=list)
@@ -323,7 +326,7 @@ class _File:
 
 @dataclass
 class FileHits:
-    """Counts all hits and keeps those from number `offset` (from 0) on, `limit` at most."""
+    """Counts all hits and keeps at most `limit` of them from number `offset` (from 0) on."""
 
     offset: int
     limit: int
@@ -346,7 +349,7 @@ class FileHits:
     _file: _File | None = None
 
     def take_all(self, records: Iterable[bytes]) -> bool:
-        """Take records until there are too many hits; returns whether they were all taken."""
+        """Take records until there are too many hits; return whether all were taken."""
         for record in records:
             try:
                 parsed = json.loads(record)
@@ -420,14 +423,14 @@ def _path(data: dict[str, Any]) -> str:
 
 
 def _bytes(value: dict[str, str]) -> bytes:
-    """A text of the records: as it is, or in base64 where it is not UTF-8."""
+    """Return a text of the records: plain, or in base64 if it is not UTF-8."""
     if "text" in value:
         return value["text"].encode("utf-8", "surrogatepass")
     return base64.b64decode(value["bytes"])
 
 
 def _shortened(line: bytes, start: int) -> str:
-    """The line as text, cut to the surroundings of the match at byte `start` when it is long."""
+    """Return the line as text; a long one is cut to the surroundings of the match at byte `start`."""
     text = decode_line(line)
     if len(text) <= MAX_LINE_CHARS:
         return text

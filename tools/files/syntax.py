@@ -1,7 +1,9 @@
-"""Checking the syntax of a file that was just written, in a process of its own.
+"""Checking the syntax of a file that was just written, in a separate process.
 
-A parser can be made to run for minutes or to crash by the text it reads; in a
-child process that costs a time limit and nothing else.
+The text can make a parser run for minutes or crash; in a child process that only costs the time limit.
+
+A parser can be made to run for minutes or to crash by the text it reads; in a child process that costs a time
+limit and nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _CHILD = Path(__file__).with_name("syntax_child.py")
 
 
 async def check_syntax(path: Path, data: bytes) -> dict[str, Any] | None:
-    """`{"status": "ok"}` or `{"status": "error", "line", "message"}`; None for files without a check."""
+    """Return `{"status": "ok"}` or `{"status": "error", "line", "message"}`; None for unchecked
+    file types.
+    """
     kind = _KINDS.get(path.suffix.lower())
     if kind is None or len(data) > MAX_BYTES or not data.strip():
         return None

@@ -1,4 +1,6 @@
-"""Run as a child by `syntax`: reads a file from standard input, prints what is wrong with it as JSON.
+"""The child process of `syntax`: reads a file from standard input, prints its errors as JSON.
+
+It imports nothing of Hermes: it is started by path, with `-I`.
 
 Stands alone: it is started by path, with `-I`, and sees nothing of Hermes.
 """
@@ -11,7 +13,7 @@ import warnings
 
 
 def check(kind: str, data: bytes) -> dict[str, object]:
-    """`{"status": "ok"}`, or `{"status": "error"}` with a message and, if known, the line from 1."""
+    """Return `{"status": "ok"}`, or `{"status": "error"}` with a message and, if known, the line from 1."""
     try:
         if kind == "python":
             warnings.simplefilter("ignore")

@@ -1,4 +1,4 @@
-"""Files as text: encodings, line ends, and what is not text."""
+"""Files as text: encodings, line ends, and detection of binary files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LF, _CRLF = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Replace the characters `start` to `stop` of a text by `new`."""
+    """A replacement of the characters `start` to `stop` of a text by `new`."""
 
     start: int
     stop: int
@@ -36,7 +36,7 @@ class Replacement:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """The content of a text file. `text` has only `\\n` as line ends."""
+    r"""The content of a text file. In `text` all line ends are `\n`."""
 
     text: str
     ends: bytes = b""
@@ -46,7 +46,7 @@ class TextFile:
 
     @property
     def lines(self) -> list[str]:
-        """The lines without their ends; a missing or present final newline makes no difference."""
+        """Return the lines without their ends; a final newline makes no difference."""
         return split_lines(self.text)
 
     @property
@@ -56,7 +56,9 @@ class TextFile:
         return "mixed" if _LF in self.ends else "crlf"
 
     def revise(self, spans: Sequence[Replacement]) -> TextFile:
-        """The file after replacing `spans` (in order, not overlapping, in characters of `text`).
+        """Return the file with `spans` replaced (in order, not overlapping, in characters of `text`).
+
+        Line ends outside of the spans stay; new lines end like the line they start in.
 
         Line ends outside of the spans stay; new lines end like the line they start in.
         """
@@ -84,7 +86,7 @@ class TextFile:
         return TextFile(text, bytes(ends), self.encoding, self.mark)
 
     def encode(self) -> bytes:
-        """The bytes of the file. Raises `ToolError` when its encoding lacks a character."""
+        """Return the bytes of the file. Raises `ToolError` if its encoding lacks a character."""
         text = self.text
         match self.line_ends:
             case "crlf":
@@ -103,7 +105,7 @@ class TextFile:
             ) from None
 
     def _end_near(self, line: int) -> int:
-        """The line end a line inserted at index `line` gets."""
+        """Return the line end for a line inserted at index `line`."""
         if line < len(self.ends):
             return self.ends[line]
         return self.ends[-1] if self.ends else _LF
@@ -113,7 +115,7 @@ EMPTY = TextFile("")
 
 
 def decode(data: bytes) -> TextFile:
-    """The text in `data`; `decode(data).encode() == data` for all bytes there are."""
+    """Return the text in `data`; `decode(data).encode() == data` for all bytes."""
     mark, text, encoding = _decode(data)
     if "\r\n" not in text:
         return TextFile(text, bytes(text.count("\n")), encoding, mark)
@@ -125,12 +127,12 @@ def decode(data: bytes) -> TextFile:
 
 
 def mark_of(data: bytes) -> tuple[bytes, Encoding] | None:
-    """The byte-order mark at the start of `data` and the encoding it stands for."""
+    """Return the byte-order mark at the start of `data` and its encoding."""
     return next(((mark, encoding) for mark, encoding in _MARKS if data.startswith(mark)), None)
 
 
 def decode_line(line: bytes) -> str:
-    """One line of an 8-bit encoding: UTF-8, else Windows-1252, else Latin-1."""
+    """Decode one line of an 8-bit encoding: UTF-8, else Windows-1252, else Latin-1."""
     for encoding in _FALLBACKS:
         try:
             return line.decode(encoding)
@@ -140,7 +142,7 @@ def decode_line(line: bytes) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of a text with `\\n` ends, without the ends. An empty text has none."""
+    r"""Return the lines of a text with `\n` ends, without the ends. An empty text has none."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -148,12 +150,12 @@ def split_lines(text: str) -> list[str]:
 
 
 def to_newlines(text: str) -> str:
-    """`text` with every `\\r\\n` as `\\n`."""
+    r"""Return `text` with every `\r\n` as `\n`."""
     return text.replace("\r\n", "\n")
 
 
 def line_starts(lines: Iterable[str]) -> list[int]:
-    """Offset of each line in the text they make when joined by `\\n`, and of the line after the last."""
+    """Return the offset of each line in the joined text, and of the line after the last."""
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)
@@ -161,10 +163,13 @@ def line_starts(lines: Iterable[str]) -> list[int]:
 
 
 def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequence[str]) -> Replacement:
-    """The span that puts the lines `new` in place of the lines `first` to `stop` of `text`.
+    """Return the span that replaces the lines `first` to `stop` of `text` by `new`.
 
-    `starts` is `line_starts` of the text's lines. Whether the text ends in a
-    newline does not change, unless it was empty.
+    `starts` is `line_starts` of the text's lines. A final newline stays or stays absent, unless the text was
+    empty.
+
+    `starts` is `line_starts` of the text's lines. Whether the text ends in a newline does not change, unless
+    it was empty.
     """
     count = len(starts) - 1
     begin = min(starts[first], len(text))
@@ -240,7 +245,7 @@ _MAX_CONTROL_SHARE = 0.1
 
 
 def binary_kind(name: str, sample: bytes) -> str | None:
-    """What a file with this name and start is, such as `PNG image`; None for text."""
+    """Return the type of a file with this name and start, such as `PNG image`; None for text."""
     if not sample:
         return None
     for signature, kind in _SIGNATURES:
@@ -258,7 +263,7 @@ def binary_kind(name: str, sample: bytes) -> str | None:
 
 
 def _is_plain(sample: bytes) -> bool:
-    """Whether `sample` is UTF-8 without control bytes. It may end within a character."""
+    """Return whether `sample` is UTF-8 without control bytes. It may end within a character."""
     if _control_share(sample) > 0:
         return False
     try:

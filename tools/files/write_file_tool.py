@@ -1,4 +1,4 @@
-"""The tool `write_file`: create a file or replace all of its content."""
+"""The tool `write_file`: creates a file or replaces all of its content."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def without_patch(schema: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
-    """The schema without the sentence about `patch` where that tool is not offered."""
+    """Return the schema without the sentence about `patch` if that tool is not offered."""
     if "patch" in on_offer:
         return schema
     return {**schema, "description": schema["description"].partition(" For changes")[0]}
@@ -55,7 +55,7 @@ def without_patch(schema: dict[str, Any], on_offer: frozenset[str]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A write that is ready, and what should be said about it."""
+    """A prepared write, and notes about it."""
 
     write: Write
     diff: TextDiff | None
@@ -95,7 +95,7 @@ def _exists(path: Path) -> bool:
 
 
 def _prepare(path: Path, content: str, ctx: ToolContext, access: Access) -> _Prepared:
-    """Work out the bytes, keeping byte-order mark and line ends of the file that is there."""
+    """Prepare the bytes, keeping byte-order mark and line ends of the existing file."""
     name = access.name(path)
     new = new_text(content)
     try:
@@ -135,7 +135,7 @@ def _warning(ctx: ToolContext, path: Path, before: OnDisk, name: str) -> str | N
 
 
 def _fit(old: TextFile, new: TextFile) -> tuple[TextFile, tuple[str, ...]]:
-    """`new` in the form of `old`, as far as that is plainly meant, and what was kept."""
+    """Return `new` in the form of `old`, as far as that is plainly meant, and what was kept."""
     notes: list[str] = []
     text, ends = new.text, new.ends
     if old.line_ends == "crlf" and new.line_ends == "lf" and new.ends:
@@ -188,7 +188,7 @@ def _remember(ctx: ToolContext, write: Write) -> None:
 
 
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
-    """`write src/money.py · +6 −3`, with the diff on demand."""
+    """Return a display such as `write src/money.py · +6 −3`, with the diff as detail."""
     subject = str(args.get("path", ""))
     if result is None or "error" in result:
         return Display("write", subject, "" if result is None else str(result["error"]))

@@ -1,1 +1,1 @@
-"""Files, child processes and YAML as every floor needs them; knows nothing else of the program."""
+"""Files, child processes and YAML for every part of the program, without depending on any."""

@@ -1,4 +1,7 @@
-"""Child processes: each the first of a session and a group of its own, of which nothing is left afterwards.
+"""Child processes: each leads a session and a group, of which nothing is left afterwards.
+
+A child begins with the user's umask, unless what it makes is for Hermes alone. Our own processes exchange
+JSON objects over an inherited socket, each after its length in four bytes.
 
 A child begins with the umask of the person, unless what it makes is for Hermes alone. Processes of our own
 speak JSON objects over a socket that they inherit, each behind its length in four bytes.
@@ -47,7 +50,11 @@ async def start_child(
     private: bool = False,
     limit: int = 65_536,
 ) -> Process:
-    """Start a program in a session of its own. Raises `OSError` and `ValueError`.
+    """Start a program in a new session. Raises `OSError` and `ValueError`.
+
+    `env` is its whole environment; None means the environment of this process. It inherits the descriptors
+    `fds`. Its files are `private` to us, or have the mode the user's own programs would give them. `limit` is
+    the longest line that can be read from it.
 
     `env` is all the variables it has; None: those of this process. It inherits the descriptors `fds`. What it
     makes is `private` to us, or has the mode that a program of the person's own would give it. `limit` is the
@@ -75,7 +82,7 @@ async def run_child(
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
 ) -> bytes:
-    """What a program answers to `data`; nothing of it is left. Raises `TimeoutError` and `OSError`."""
+    """Return a program's answer to `data` and leave nothing of it. Raises `TimeoutError` and `OSError`."""
     process = await start_child(argv, env=env, cwd=cwd, stdin=PIPE, private=True)
     try:
         async with asyncio.timeout(seconds):
@@ -85,7 +92,7 @@ async def run_child(
 
 
 def kill_group(group: int, number: int = signal.SIGKILL) -> None:
-    """Signal a process group, which may be gone already."""
+    """Signal a process group, if it still exists."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
@@ -100,7 +107,9 @@ async def kill_child(process: Process) -> None:
 
 
 async def end_child(process: Process, seconds: float, *, asked: bool = False) -> None:
-    """End a child with its group: by the end of its input, by a request, by force, each for `seconds`.
+    """End a child with its group: by closing its input, by a request, by force, each for `seconds`.
+
+    `asked`: the child was already asked, so begin with the request.
 
     `asked`: the child was asked already, so it begins with the request.
     """
@@ -120,7 +129,9 @@ async def end_child(process: Process, seconds: float, *, asked: bool = False) ->
 async def start_module(
     module: str, environ: Mapping[str, str] | None = None
 ) -> tuple[Process, asyncio.StreamReader, asyncio.StreamWriter]:
-    """Run `main` of a module of ours, which finds the number of its socket in `sys.argv[1]`.
+    """Run `main` of one of our modules, with the number of its socket in `sys.argv[1]`.
+
+    It has no standard streams; `environ` as in `start_child`. Raises `OSError`.
 
     It has no standard streams; `environ` as in `start_child`. Raises `OSError`.
     """
@@ -143,7 +154,7 @@ async def start_module(
 
 
 class FrameError(Exception):
-    """What came is not a frame; the text says why, as a clause."""
+    """The data received is not a frame; the text gives the reason as a clause."""
 
 
 class LargeFrameError(FrameError):
@@ -151,12 +162,12 @@ class LargeFrameError(FrameError):
 
 
 def framed(data: bytes) -> bytes:
-    """The bytes of one object as they are sent."""
+    """Return the bytes of one object as sent."""
     return len(data).to_bytes(4, "big") + data
 
 
 async def read_frame(reader: asyncio.StreamReader, largest: int) -> dict[str, Any] | None:
-    """The next frame of at most `largest` bytes; None at the end of the stream, even amid a frame.
+    """Return the next frame of at most `largest` bytes; None at the end of the stream, even within a frame.
 
     Raises `FrameError`.
     """
@@ -177,11 +188,14 @@ async def read_frame(reader: asyncio.StreamReader, largest: int) -> dict[str, An
 
 
 class WorkerError(Exception):
-    """The process ended, or answered with something that is not an answer."""
+    """The process ended, or its answer is invalid."""
 
 
 class WorkerProcess:
-    """A process that does one kind of work: started when needed, ended when idle, killed when it hangs.
+    """A process for one kind of work: started on demand, ended when idle, killed when it hangs.
+
+    It has a scrubbed environment and handles one request at a time, of at most `seconds`; `main` of `module`
+    answers (see `agent.core.worker_child`).
 
     It has a scrubbed environment and does one order at a time, of at most `seconds`; `main` of `module`
     answers (see `agent.core.worker_child`).
@@ -203,12 +217,14 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process while there is one."""
+        """The id of the process while there is one."""
         process = self._process
         return process.pid if process is not None and process.returncode is None else None
 
     async def ask(self, order: Mapping[str, Any], data: bytes = b"") -> bytes:
-        """The answer to an order. Raises `TimeoutError` and `WorkerError`; the next order starts it again."""
+        """Return the answer to a request. Raises `TimeoutError` and `WorkerError`; the next one
+        restarts it.
+        """
         async with self._lock:
             self._stay()
             try:
@@ -227,7 +243,7 @@ class WorkerProcess:
         return answer
 
     async def close(self) -> None:
-        """End the process. It starts again when it is needed again."""
+        """End the process. The next request starts it again."""
         self._stay()
         async with self._lock:
             await self._end()

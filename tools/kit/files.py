@@ -1,4 +1,8 @@
-"""Files as every floor needs them: the path that was checked, private, whole after a crash, locked.
+"""Files for every part of the program: opened by the checked path, private, crash-safe, locked.
+
+A resolved path has no links. Here it is opened from the root one folder at a time, each step by descriptor
+and without following links: if any part was replaced by a link after the check, opening fails instead of
+leading elsewhere.
 
 A resolved path has no links. Here it is walked from the root one folder at a time, each step by descriptor
 and without following links: if any part was swapped for a link after the check, the walk fails instead of
@@ -35,7 +39,7 @@ _SHORTEST_WAIT, _LONGEST_WAIT = 0.0005, 0.05
 
 
 class NotAFileError(OSError):
-    """The path names a folder, device, FIFO or socket. `kind` says which."""
+    """The path names a folder, device, FIFO or socket, given in `kind`."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(errno.EISDIR if kind == "folder" else errno.EINVAL, f"it is a {kind}, not a file")
@@ -44,7 +48,9 @@ class NotAFileError(OSError):
 
 @contextmanager
 def open_folder(path: Path) -> Iterator[int]:
-    """A descriptor of the folder `path` (absolute, resolved), for `dir_fd` arguments only.
+    """Open a descriptor of the folder `path` (absolute, resolved), for `dir_fd` arguments only.
+
+    Raises `OSError`; `ENOTDIR` or `ELOOP` if a part of the path is a link or not a folder.
 
     Raises `OSError`; `ENOTDIR` or `ELOOP` when a part of the path is a link or no folder.
     """
@@ -58,7 +64,7 @@ def open_folder(path: Path) -> Iterator[int]:
 
 
 def make_folders(path: Path) -> list[Path]:
-    """Create the folder `path` and what is missing above it; returns the new ones, outermost first."""
+    """Create the folder `path` and missing parents; return the new ones, outermost first."""
     made: list[Path] = []
     descriptor = os.open("/", _FOLDER)
     try:
@@ -84,7 +90,7 @@ def make_folders(path: Path) -> list[Path]:
 
 
 def remove_folders(made: list[Path]) -> None:
-    """Take back what `make_folders` made, as far as it is still empty."""
+    """Remove what `make_folders` made, as far as it is still empty."""
     for folder in reversed(made):
         try:
             folder.rmdir()
@@ -93,7 +99,9 @@ def remove_folders(made: list[Path]) -> None:
 
 
 def open_file(path: Path) -> int:
-    """A descriptor for reading the plain file `path` (absolute, resolved).
+    """Open the plain file `path` (absolute, resolved) for reading; return the descriptor.
+
+    Raises `NotAFileError` for everything else and `OSError` if it cannot be opened.
 
     Raises `NotAFileError` for everything else and `OSError` when it cannot be opened.
     """
@@ -110,7 +118,7 @@ def open_file(path: Path) -> int:
 
 
 def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat_result]:
-    """The whole content of a plain file and its status. Raises `OSError` (`EFBIG` above `limit` bytes)."""
+    """Return content and status of a plain file. Raises `OSError` (`EFBIG` above `limit` bytes)."""
     with os.fdopen(open_file(path), "rb") as file:
         status = os.fstat(file.fileno())
         data = file.read(limit + 1)
@@ -120,12 +128,12 @@ def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat
 
 
 def read_plain(path: Path, limit: int = MAX_WHOLE_BYTES) -> bytes:
-    """`read_bytes` for a path that may hold links. A FIFO or device is an error, never waited for."""
+    """Return `read_bytes` for a path that may hold links. A FIFO or device is an error, never waited for."""
     return read_bytes(Path(os.path.realpath(path)), limit)[0]
 
 
 def entry_status(path: Path) -> os.stat_result | None:
-    """Status of what stands at `path`, links not followed; None when nothing does."""
+    """Return the status of `path`, links not followed; None if nothing is there."""
     try:
         with open_folder(path.parent) as folder:
             return os.stat(path.name, dir_fd=folder, follow_symlinks=False)
@@ -148,7 +156,9 @@ def require_file(status: os.stat_result) -> None:
 
 
 def read_owned(path: Path, largest: int) -> bytes | None:
-    """The bytes of a file of this user that no other one may write, at most `largest` of them.
+    """Return a file of this user, of at most `largest` bytes, that no one else may write.
+
+    None if it is missing, a link, or larger. Reads the disk.
 
     None where there is no such file, where it is a link, or where it is larger. Reads the disk.
     """
@@ -167,7 +177,9 @@ def read_owned(path: Path, largest: int) -> bytes | None:
 
 
 def create_file(path: str | Path, mode: int = PRIVATE_FILE, *, folder: int | None = None) -> int:
-    """A descriptor for reading and writing a file that was not there; `path` may lie in the open `folder`.
+    """Create a file and return its descriptor for reading and writing; `folder` may hold `path`.
+
+    Raises `FileExistsError`, for a link too, and `OSError`.
 
     Raises `FileExistsError`, for a link too, and `OSError`.
     """
@@ -182,7 +194,7 @@ def write_new(
     folder: int | None = None,
     durable: bool = False,
 ) -> None:
-    """Write a file that was not there, on disk before this returns if `durable`. Raises as `create_file`."""
+    """Write a new file, flushed to disk if `durable`. Raises like `create_file`."""
     with os.fdopen(create_file(path, mode, folder=folder), "wb") as file:
         file.write(data)
         if durable:
@@ -203,15 +215,23 @@ def write_atomically(
     durable: bool = True,
     prefix: str = TEMPORARY_PREFIX,
 ) -> None:
-    """Make `data`, or its pieces, the content of `path`, on disk before this returns if `durable`.
+    """Replace the content of `path` by `data`, or its pieces, flushed to disk if `durable`.
 
-    An existing file keeps its mode, extended attributes and, where permitted, its owner; `like` names
-    another file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the
-    unfinished file. A new file without `mode` follows the umask: that of the process, or `for_person` that
-    of who started Hermes. Links lead to their target, unless `follow_links` is off: then a link anywhere in
-    the path is an error. With `replace_any`, for files of our own, whatever stands at `path` is replaced, a
-    link, a pipe or a read-only file included; nothing is taken from it. Raises `OSError`; the old content is
-    intact then and no temporary file is left.
+    An existing file keeps its mode, extended attributes and, where permitted, its owner; `like` names another
+    file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the
+    unfinished file. A new file without `mode` follows the umask: that of the process, or with `for_person`
+    the user's. Links lead to their target, unless `follow_links` is off: then a link anywhere in the path is
+    an error. With `replace_any`, for our own files, anything at `path` is replaced, including a link, a pipe
+    or a read-only file; nothing is taken from it. Raises `OSError`; then the old content is intact and no
+    temporary file is left.
+
+    An existing file keeps its mode, extended attributes and, where permitted, its owner; `like` names another
+    file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the
+    unfinished file. A new file without `mode` follows the umask: that of the process, or `for_person` that of
+    who started Hermes. Links lead to their target, unless `follow_links` is off: then a link anywhere in the
+    path is an error. With `replace_any`, for files of our own, whatever stands at `path` is replaced, a link,
+    a pipe or a read-only file included; nothing is taken from it. Raises `OSError`; the old content is intact
+    then and no temporary file is left.
     """
     target = Path(os.path.realpath(path)) if follow_links else path
     if replace_any:
@@ -247,7 +267,7 @@ def write_atomically(
 
 
 def sync_folder(folder: int) -> None:
-    """Bring names in a folder to disk, where the file system knows how to."""
+    """Flush the names in a folder to disk, if the file system supports it."""
     try:
         descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     except PermissionError:
@@ -262,7 +282,9 @@ def sync_folder(folder: int) -> None:
 
 
 def lock_file(descriptor: int, *, shared: bool = False, seconds: float | None = None) -> bool:
-    """Lock an open file; False if others still have it after `seconds` (0: at once; None: waits for them).
+    """Lock an open file; False if others still hold it after `seconds` (0: at once; None: wait).
+
+    The system releases the lock when the last descriptor of this opening is closed, however its process ends.
 
     The system lets go of it when the last descriptor of this opening is closed, however its process ends.
     """
@@ -283,13 +305,15 @@ def lock_file(descriptor: int, *, shared: bool = False, seconds: float | None = 
 
 
 def open_lock(path: str | Path) -> int:
-    """A descriptor of a private file that serves as a lock only; it is made if needed. Raises `OSError`."""
+    """Open a private file used only as a lock, creating it if necessary. Raises `OSError`."""
     return os.open(path, _LOCK, PRIVATE_FILE)
 
 
 @contextmanager
 def file_lock(path: str | Path, *, seconds: float | None = None) -> Iterator[int]:
-    """Hold the lock of a file that serves as one, and give its descriptor.
+    """Hold the lock of a lock file, and yield its descriptor.
+
+    Raises `BlockingIOError` if others still hold it after `seconds` (see `lock_file`), and `OSError`.
 
     Raises `BlockingIOError` if others still have it after `seconds` (see `lock_file`), and `OSError`.
     """
@@ -351,7 +375,7 @@ def _copy_attributes(descriptor: int, name: str, folder: int) -> None:
 
 
 def _step(descriptor: int, name: str) -> int:
-    """Go one folder down; the descriptor above is closed only when that worked."""
+    """Open a subfolder; the parent's descriptor is closed only on success."""
     below = os.open(name, _FOLDER, dir_fd=descriptor)
     os.close(descriptor)
     return below

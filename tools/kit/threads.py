@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop: in the shared pool and stoppable, or on a thread of its own."""
+"""Blocking work off the event loop: in the shared pool and stoppable, or on a new thread."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ R = TypeVar("R")
 
 
 class Stopped(Exception):  # noqa: N818 - a signal like StopIteration, not a failure
-    """Raised by work that noticed that nobody waits for it any more."""
+    """Raised by work that was told to stop."""
 
 
 async def in_thread(work: Callable[[threading.Event], R]) -> R:
-    """Run `work(stop)` in a thread. When the caller is cancelled, `stop` is set so that it ends soon."""
+    """Run `work(stop)` in a thread. If the caller is cancelled, `stop` is set so that it ends soon."""
     stop = threading.Event()
     try:
         return await asyncio.to_thread(work, stop)
@@ -55,7 +55,7 @@ async def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 async def to_the_end(work: asyncio.Future[R] | asyncio.Task[R]) -> R:
-    """Wait for `work` even while being cancelled; the cancellation passes on afterwards."""
+    """Wait for `work` even while being cancelled; the cancellation is passed on afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

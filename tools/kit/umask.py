@@ -1,8 +1,12 @@
-"""The umask of the person who started Hermes, and what is made for them.
+"""The umask of the user who started Hermes, and files made for the user.
 
-Hermes' own files are private, so its processes work with 0077. Programs that it starts for the person
-begin with the person's umask, and files and folders that it makes for them get the mode that a program
-in their own shell would give.
+Hermes' own files are private, so its processes work with 0077. Programs started for the user begin with the
+user's umask, and files and folders made for the user get the mode that a program in the user's shell would
+give.
+
+Hermes' own files are private, so its processes work with 0077. Programs that it starts for the person begin
+with the person's umask, and files and folders that it makes for them get the mode that a program in their own
+shell would give.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ _persons: int | None = None
 
 
 def make_private() -> None:
-    """Take 0077 for this process and remember what it began with. To be called before any other code."""
+    """Set the umask to 0077 and remember the previous one. Call it before any other code."""
     global _persons
     before = os.umask(_PRIVATE)
     if _persons is None:
@@ -24,7 +28,7 @@ def make_private() -> None:
 
 
 def person_umask() -> int:
-    """The umask of the person who started this process."""
+    """Return the umask of the user who started this process."""
     if _persons is not None:
         return _persons
     now = os.umask(_PRIVATE)
@@ -33,19 +37,19 @@ def person_umask() -> int:
 
 
 def forget() -> None:
-    """Let the umask of the process count again, as before `make_private`."""
+    """Restore the umask from before `make_private`."""
     global _persons
     _persons = None
 
 
 def open_up(descriptor: int, folder: int) -> None:
-    """Give a file that was just made in `folder` the mode that the person's own program would give it."""
+    """Give a new file in `folder` the mode that the user's own program would give it."""
     if not _has_own_rule(folder):
         os.fchmod(descriptor, 0o666 & ~person_umask())
 
 
 def make_folder(name: str, *, dir_fd: int) -> None:
-    """Make a folder as `mkdir` of the person does. Raises `OSError`."""
+    """Make a folder like the user's `mkdir`. Raises `OSError`."""
     os.mkdir(name, dir_fd=dir_fd)
     if _has_own_rule(dir_fd):
         return
@@ -59,7 +63,7 @@ def make_folder(name: str, *, dir_fd: int) -> None:
 
 
 def _has_own_rule(folder: int) -> bool:
-    """Whether a folder says itself who may use what is made in it: then no umask counts."""
+    """Return whether a folder defines who may use new files in it, so that no umask applies."""
     if not hasattr(os, "listxattr"):
         return False
     try:

@@ -1,4 +1,6 @@
-"""YAML within bounds: depth and values are counted before anything is built.
+"""YAML within limits: depth and values are counted before anything is built.
+
+Import this module late, because it loads PyYAML.
 
 Import this module late: it loads PyYAML.
 """
@@ -35,14 +37,16 @@ _Loader: type[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Scalars are text: `1.10`, `yes` and dates are given as written."""
+    """A loader that reads scalars as text: `1.10`, `yes` and dates unchanged."""
 
 
 _TextLoader.yaml_implicit_resolvers = {}
 
 
 class YamlError(ValueError):
-    """A text that is not YAML, or not of the form asked for.
+    """A text that is not YAML, or not of the required form.
+
+    `message` names the cause without a file; `line` and `column` count from 1 and are 0 if unknown.
 
     `message` names the cause without a file; `line` and `column` count from 1 and are 0 where unknown.
     """
@@ -90,12 +94,12 @@ class YamlForm:
 
 
 def load_table(path: Path) -> Any:
-    """The data of a YAML file that ships with the program."""
+    """Load a YAML file that ships with the program."""
     return yaml.load(path.read_bytes(), _Loader)
 
 
 def load_yaml(text: str, form: YamlForm) -> Any:
-    """The data of the only document in `text`. Raises `YamlError`."""
+    """Load the only document in `text`. Raises `YamlError`."""
     check_yaml(text, form)
     try:
         return yaml.load(text, _TextLoader if form.text_only else _Loader)
@@ -107,7 +111,7 @@ def load_yaml(text: str, form: YamlForm) -> Any:
 
 
 def compose_yaml(text: str, form: YamlForm) -> Node | None:
-    """The node tree of the only document in `text`; None when it is empty. Raises `YamlError`."""
+    """Return the node tree of the only document in `text`; None if it is empty. Raises `YamlError`."""
     check_yaml(text, form)
     try:
         return yaml.compose(text, _TextLoader if form.text_only else _Loader)
@@ -116,7 +120,9 @@ def compose_yaml(text: str, form: YamlForm) -> Node | None:
 
 
 def compose_exact(text: str) -> Node | None:
-    """The node tree of a text that was checked before. Its marks count characters exactly.
+    """Return the node tree of a checked text, with marks that count characters exactly.
+
+    The marks of the C parser do not if lines end as on Windows. Raises `YamlError`.
 
     Those of the parser in C do not where lines end as on Windows. Raises `YamlError`.
     """
@@ -139,7 +145,7 @@ def check_yaml(text: str, form: YamlForm) -> None:
 
 
 def dump_scalar(value: Any, **style: Any) -> str:
-    """`value` as YAML on one line, by PyYAML's options of `safe_dump`."""
+    """Return `value` as YAML on one line, with PyYAML's options of `safe_dump`."""
     return yaml.safe_dump([value], **style).strip()[1:-1]
 
 

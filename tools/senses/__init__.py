@@ -1,2 +1,3 @@
-"""Tools that see, draw, speak, hear and reach devices and people; `agent.integrations.senses` does what they
-need."""
+"""Tools for vision, drawing, speech, hearing, devices and messages; `agent.integrations.senses`
+serves them.
+"""

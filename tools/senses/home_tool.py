@@ -1,4 +1,4 @@
-"""The tool `homeassistant`: the devices of a home."""
+"""The tool `homeassistant`: controls the devices of a home."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def homeassistant(arguments: Arguments, context: ToolContext) -> dict[str,
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
-    """`home call light.turn_on light.kitchen · done`."""
+    """Return a display such as `home call light.turn_on light.kitchen · done`."""
     parts = (arguments.get("action"), arguments.get("service"), arguments.get("entity"))
     subject = clean(" ".join(str(part) for part in parts if part)) or clean(str(arguments.get("domain", "")))
     if result is None:

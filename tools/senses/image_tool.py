@@ -1,4 +1,4 @@
-"""The tool `image_generate`: have a picture drawn, or changed."""
+"""The tool `image_generate`: draws or changes a picture."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
-    """`draw a red bicycle · images/a-red-bicycle.png, gpt-image-1`."""
+    """Return a display such as `draw a red bicycle · images/a-red-bicycle.png, gpt-image-1`."""
     subject = clean(" ".join(str(arguments.get("prompt", "")).split()))[:80]
     if result is None:
         return Display("draw", subject)

@@ -1,4 +1,4 @@
-"""Files that the senses make or take in, by the same way as those of the file tools."""
+"""Files that these tools read or make, handled like those of the file tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _MANY = 1_000
 async def read_file(
     context: ToolContext, tool: str, path: str, largest: int, *, inside: bool = False
 ) -> tuple[bytes, str]:
-    """The bytes and the name of a file that a tool was given. Raises `ToolError`.
+    """Read a file given to a tool; return its bytes and name. Raises `ToolError`.
+
+    `inside`: it must be in the workspace after all links are followed.
 
     `inside`: it must lie in the workspace once all links are followed.
     """
@@ -49,7 +51,9 @@ async def read_file(
 
 
 async def keep(context: ToolContext, tool: str, made: Made, path: str, folder: str, title: str) -> str:
-    """Write what was made to `path`, or to a new file of `folder` called after `title`; its name.
+    """Write a made file to `path`, or to a new file in `folder` named after `title`; return its name.
+
+    The file belongs to the step, so it can be undone. Raises `ToolError`.
 
     It is a file of the step: it can be taken back. Raises `ToolError`.
     """
@@ -74,7 +78,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _free(folder: Path, title: str, ending: str) -> Path:
-    """A name that nothing in the folder has."""
+    """Return a free name in the folder."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-") or "untitled"
     for number in range(1, _MANY):
         place = folder / f"{words}{'' if number == 1 else f'-{number}'}{ending}"

@@ -1,4 +1,4 @@
-"""The tool `send_message`: a text to a target of the settings, and files to chats."""
+"""The tool `send_message`: sends a text to a configured target, and files to chats."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def send_message(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 async def _read(paths: Sequence[str], context: ToolContext) -> list[MessageFile]:
-    """The files of the workspace that should be sent. Raises `ToolError`."""
+    """Read the workspace files to send. Raises `ToolError`."""
     files: list[MessageFile] = []
     room = LARGEST
     for path in dict.fromkeys(paths):
@@ -42,7 +42,7 @@ async def _read(paths: Sequence[str], context: ToolContext) -> list[MessageFile]
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
-    """`send to phone · delivered`."""
+    """Return a display such as `send to phone · delivered`."""
     subject = clean(f"to {arguments.get('target', '')}")
     files = arguments.get("files")
     lines = [str(arguments.get("text") or ""), *(files if isinstance(files, list) else ())]

@@ -1,8 +1,12 @@
-"""Reads one picture of a stranger, bounded in memory and time: the picture in, a JSON line and bytes out.
+"""The process that decodes one untrusted picture: the picture in, a JSON line and bytes out.
+
+It is a separate program with limits on memory and time, because picture decoders have faults that a picture
+can exploit. It writes no file, and exceeding a limit ends only this process. The first line is the request:
+`fit`, or `draw COLUMNS ROWS FORM WIDTH HEIGHT`.
 
 A program of its own, as decoders of pictures have faults that the picture chooses. It writes no file, and
-what it takes beyond its limits ends it alone. Its order stands in the first line: `fit`, or
-`draw COLUMNS ROWS FORM WIDTH HEIGHT`.
+what it takes beyond its limits ends it alone. Its order stands in the first line: `fit`, or `draw COLUMNS
+ROWS FORM WIDTH HEIGHT`.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ LARGEST_ORDER = 200
 
 
 def main() -> None:
-    """Read the order and the picture, answer, end."""
+    """Read the request and the picture, answer, and end."""
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_AS: MEMORY,

@@ -1,4 +1,4 @@
-"""Pictures for the model and for the screen: decoding within limits, scaling, small ones as Sixel."""
+"""Pictures for the model and for the screen: bounded decoding, scaling, thumbnails as Sixel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUALITIES = (85, 70, 50, 30)
 
 @dataclass(frozen=True, slots=True)
 class FitPicture:
-    """A picture as it is sent."""
+    """A picture in the form in which it is sent."""
 
     data: bytes
     media_type: Literal["image/png", "image/jpeg"]
@@ -41,7 +41,7 @@ class FitPicture:
 
 
 def fit(data: bytes) -> FitPicture:
-    """Make a picture fit to be sent. Raises `ToolError` for what is not one."""
+    """Scale and encode a picture for sending. Raises `ToolError` for what is not one."""
     from PIL import ImageOps
 
     image = open_picture(data)
@@ -66,7 +66,7 @@ def fit(data: bytes) -> FitPicture:
 
 
 def open_picture(data: bytes) -> Image.Image:
-    """A picture whose pixels are not unpacked yet. Raises `ToolError` for what is not one, or too large."""
+    """Open a picture without decoding its pixels. Raises `ToolError` for what is not one, or too large."""
     from PIL import Image, UnidentifiedImageError
 
     if len(data) > LARGEST_FILE:
@@ -94,13 +94,13 @@ def _too_many(width: int, height: int) -> ToolError:
 
 
 def _upright(size: tuple[int, int], shown: tuple[int, int]) -> tuple[int, int]:
-    """The original size, turned as the picture is."""
+    """Return the original size, rotated like the picture."""
     lies, shown_lies = size[0] >= size[1], shown[0] >= shown[1]
     return size if lies == shown_lies else (size[1], size[0])
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """The same in colours that both formats know."""
+    """Return the picture in colours that both formats support."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         return image.convert("RGBA")
     return image.convert("RGB")
@@ -125,7 +125,7 @@ def _packed(image: Image.Image, is_photo: bool) -> tuple[bytes, Literal["image/p
 
 
 def _save_bare(image: Image.Image, form: str, **options: object) -> bytes:
-    """Packed again: what the file said beside its pixels (place, camera, comments) is not in it."""
+    """Encode again without metadata of the file (place, camera, comments)."""
     from PIL import Image as Images
 
     bare = Images.frombytes(image.mode, image.size, image.tobytes())
@@ -146,7 +146,7 @@ Form = Literal["blocks", "png", "sixel"]
 
 @dataclass(frozen=True, slots=True)
 class Thumbnail:
-    """A picture that fits so many cells."""
+    """A picture scaled to a number of cells."""
 
     columns: int
     rows: int
@@ -157,7 +157,7 @@ class Thumbnail:
 
 
 def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int] = CELL) -> tuple[int, int]:
-    """Columns and rows of a picture of so many pixels, in its proportions, in at most so many. Pure."""
+    """Return the columns and rows of a picture of this size in pixels, in proportion, within limits. Pure."""
     across = min(columns, -(-width // cell[0]))
     down = across * height / width * cell[0] / cell[1]
     if down > rows:
@@ -168,7 +168,9 @@ def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int
 def draw_thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """The picture in at most so many cells, which have so many pixels across and down.
+    """Draw the picture within `columns` and `rows` of cells of this pixel size.
+
+    Raises `ToolError` for what is not a picture. Takes a while, and decodes untrusted data.
 
     Raises `ToolError` for what is not a picture. Takes a while, and decodes what a stranger made.
     """
@@ -206,7 +208,7 @@ _RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
 
 
 def sixel_rows(image: Image.Image, height: int) -> list[bytes]:
-    """The picture in strips of `height` lines each, as sequences for the terminal. Takes a while."""
+    """Return the picture in strips of `height` lines each, as terminal sequences. Takes a while."""
     from PIL import Image
 
     few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
@@ -219,7 +221,7 @@ def sixel_rows(image: Image.Image, height: int) -> list[bytes]:
 
 
 def _strip(pixels: bytes, width: int, height: int, palette: list[int]) -> bytes:
-    """One sequence; what is left below the last line stays as it was on the terminal."""
+    """Return one sequence; the terminal's content below the last line stays."""
     used = sorted(set(pixels))
     colours = b"".join(
         b"#%d;2;%d;%d;%d" % (each, *(round(part / 2.55) for part in palette[each * 3 : each * 3 + 3]))
@@ -232,7 +234,7 @@ def _strip(pixels: bytes, width: int, height: int, palette: list[int]) -> bytes:
 
 
 def _band(pixels: bytes, width: int) -> bytes:
-    """Up to six lines: for each colour in them a line of signs that say where it is."""
+    """Return up to six lines: for each colour, the signs that mark its pixels."""
     signs: dict[int, bytearray] = {}
     for line in range(len(pixels) // width):
         bit = 1 << line
@@ -245,5 +247,5 @@ def _band(pixels: bytes, width: int) -> bytes:
 
 
 def _short(signs: bytes) -> bytes:
-    """Signs with runs of the same one written short, and nothing behind the last that shows anything."""
+    """Return signs with repeats shortened, and without trailing empty ones."""
     return _RUN.sub(lambda run: b"!%d%s" % (len(run[0]), run[1]), signs.rstrip(b"?"))

@@ -1,4 +1,4 @@
-"""Pictures read by a process of its own, so that a picture made to do harm meets nothing of ours."""
+"""Pictures decoded in a separate process, so that a malicious picture cannot harm this one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _START = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({child!r}, r
 
 
 async def fit_apart(data: bytes) -> FitPicture:
-    """`tools.senses.pictures.fit` in a process of its own. Raises `ToolError`."""
+    """Return `tools.senses.pictures.fit` from a separate process. Raises `ToolError`."""
     told, made = await _read(b"fit\n", data)
     width, height = told["original"]
     return FitPicture(
@@ -29,7 +29,7 @@ async def fit_apart(data: bytes) -> FitPicture:
 async def thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """`tools.senses.pictures.draw_thumbnail` in a process of its own. Raises `ToolError`."""
+    """Return `tools.senses.pictures.draw_thumbnail` from a separate process. Raises `ToolError`."""
     told, made = await _read(f"draw {columns} {rows} {form} {cell[0]} {cell[1]}\n".encode(), data)
     return Thumbnail(told["columns"], told["rows"], made, told["form"])
 

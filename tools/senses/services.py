@@ -12,7 +12,7 @@ from tools.services.actions import Action
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UseService(Action):
-    """Have a service do something that the settings name for it: draw, speak, hear, see."""
+    """Using a configured service: drawing, speaking, hearing, seeing."""
 
     kind: str
     service: str
@@ -41,7 +41,7 @@ UseService.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallDevice(Action):
-    """Have Home Assistant change something."""
+    """Changing something through Home Assistant."""
 
     service: str
     """Domain and service, as `light.turn_on`."""
@@ -68,7 +68,7 @@ CallDevice.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendMessage(Action):
-    """Send a text to a target of the settings, with files where that is a chat."""
+    """Sending a text to a configured target, with files if that is a chat."""
 
     target: str
     text: str
@@ -94,7 +94,7 @@ SendMessage.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PictureOrder:
-    """What should be drawn."""
+    """The description of a picture to draw."""
 
     prompt: str
     shape: str = "square"
@@ -106,7 +106,7 @@ class PictureOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A file that a service made."""
+    """A file made by a service."""
 
     data: bytes
     ending: str
@@ -122,7 +122,7 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class MessageFile:
-    """A file that goes out with a message."""
+    """A file sent with a message."""
 
     path: str
     """As the model and the person read it."""
@@ -131,7 +131,7 @@ class MessageFile:
 
 
 def until_ready() -> bool:
-    """The check of a tool that is on offer only where a session has found that it can work."""
+    """Return False: the tool is offered only after a session has found that it can work."""
     return False
 
 
@@ -139,34 +139,34 @@ Permit = Callable[[Action], Awaitable[None]]
 
 
 class Senses(Protocol):
-    """What the tools of the senses need. All methods raise `ToolError`."""
+    """The services that the tools of the senses need. All methods raise `ToolError`."""
 
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
-        """A picture from the web, through the one way that the web is reached."""
+        """Fetch a picture from the web, through the checked network access."""
         ...
 
     async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
-        """Show a picture to a model, or read its text."""
+        """Show a picture to a model, or recognise its text."""
         ...
 
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
-        """A picture."""
+        """Draw a picture."""
         ...
 
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
-        """A text read aloud, as a file of sound."""
+        """Read a text aloud into a sound file."""
         ...
 
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
-        """What is said in a recording."""
+        """Transcribe a recording."""
         ...
 
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
-        """Ask Home Assistant, or have it do something."""
+        """Query or control Home Assistant."""
         ...
 
     async def send(
         self, target: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
     ) -> Mapping[str, Any]:
-        """Send a message to a target of the settings, to a chat or, with `here`, to that of this session."""
+        """Send a message to a configured target, a chat or, with `here`, the chat of this session."""
         ...

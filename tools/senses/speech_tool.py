@@ -1,4 +1,4 @@
-"""The tools `text_to_speech` and `transcribe`: a text as sound, and sound as a text."""
+"""The tools `text_to_speech` and `transcribe`: text to sound, and sound to text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text made fit to be read aloud: without markup, code and addresses, and cut into sentences. Pure."""
+"""Text prepared for reading aloud: without markup, code and addresses, split into sentences. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SYMBOLS = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]")
 
 
 def spoken(text: str) -> str:
-    """A text as it is read: code blocks and tables are left out, links and marks become their words."""
+    """Return a text as read aloud: without code blocks and tables, links and marks as words."""
     text = clean(text)
     text = _FENCE.sub("\n", text)
     text = _TABLE.sub("", text)
@@ -43,7 +43,7 @@ def spoken(text: str) -> str:
 
 
 def sentences(text: str, longest: int = 400) -> Iterator[str]:
-    """The sentences of a text that is fit to be read, long ones in parts."""
+    """Yield the sentences of a prepared text, long ones in parts."""
     for sentence in _SENTENCE.split(text):
         rest = " ".join(sentence.split())
         while len(rest) > longest:
@@ -56,13 +56,13 @@ def sentences(text: str, longest: int = 400) -> Iterator[str]:
 
 
 class SentenceStream:
-    """Takes an answer in pieces and gives sentences as soon as they are whole. Code is held back whole."""
+    """Takes an answer in pieces and returns complete sentences. Code is held back as a whole."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def feed(self, piece: str) -> list[str]:
-        """The sentences that have become whole."""
+        """Add a piece; return the sentences now complete."""
         self._text += piece
         whole = self._whole()
         if whole <= 0:
@@ -71,12 +71,12 @@ class SentenceStream:
         return list(sentences(spoken(ready)))
 
     def end(self) -> list[str]:
-        """What is left."""
+        """Return the rest."""
         rest, self._text = self._text, ""
         return list(sentences(spoken(rest)))
 
     def _whole(self) -> int:
-        """Up to where nothing is open: the last end of a sentence outside of code."""
+        """Return the end of the last complete sentence outside of code."""
         fences = [match.start() for match in re.finditer(r"^[ \t]*(?:```|~~~)", self._text, re.MULTILINE)]
         limit = fences[-1] if len(fences) % 2 else len(self._text)
         closed = 0

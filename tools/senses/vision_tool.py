@@ -1,4 +1,4 @@
-"""The tool `vision_analyze`: look at a picture."""
+"""The tool `vision_analyze`: examines a picture."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str
 
 
 async def load_picture(source: str, context: ToolContext) -> tuple[bytes, str]:
-    """The bytes of a picture that is named by path, address or `data:`, and a name for it."""
+    """Return bytes and a name of a picture given by path, address or `data:`."""
     kind = source[:8].lower()
     if kind.startswith("data:"):
         return await asyncio.to_thread(_inline, source), "inline picture"
@@ -56,7 +56,7 @@ def _inline(source: str) -> bytes:
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
-    """`look chart.png · text by OCR`."""
+    """Return a display such as `look chart.png · text by OCR`."""
     source = clean(" ".join(str(arguments.get("image", "")).split()))
     subject = "inline picture" if source.startswith("data:") else source[-80:]
     if result is None:

@@ -1,1 +1,1 @@
-"""Services that tools ask for, as protocols; the engine implements them."""
+"""Services that tools use, as protocols; the engine implements them."""

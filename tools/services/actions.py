@@ -1,7 +1,10 @@
 """Actions of tools on the world, as data: the vocabulary of the gate.
 
-A tool never acts first and asks later. It builds one of these, hands it to
-`ToolContext.permit`, and goes on only if that returns.
+A tool never acts before asking. It builds one of these, passes it to `ToolContext.permit`, and continues only
+if that returns.
+
+A tool never acts first and asks later. It builds one of these, hands it to `ToolContext.permit`, and goes on
+only if that returns.
 """
 
 from __future__ import annotations
@@ -15,20 +18,20 @@ from tools.effects import Effect, declare_effect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """Base of all actions. `tool` is the name of the tool that wants to act."""
+    """Base of all actions. `tool` is the name of the requesting tool."""
 
     tool: str
     effect: ClassVar[Effect | None] = None
     """What the gate must know of it; None for the actions of this module, which the gate knows itself."""
 
     def headline(self) -> str:
-        """One line that tells a person exactly what would happen."""
+        """Return one line that tells the user exactly what would happen."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCommand(Action):
-    """Run a shell command. `command` is the whole text, never shortened."""
+    """Running a shell command. `command` is the whole text, never shortened."""
 
     command: str
     cwd: Path
@@ -47,7 +50,7 @@ class RunCommand(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendInput(Action):
-    """Write to the standard input of a process that was started before."""
+    """Writing to the standard input of a running process."""
 
     process: str
     data: str
@@ -64,7 +67,7 @@ class SendInput(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPath(Action):
-    """Read a file or list a folder. `path` is resolved: no links, no `..`."""
+    """Reading a file or listing a folder. `path` is resolved: no links, no `..`."""
 
     path: Path
 
@@ -74,7 +77,7 @@ class ReadPath(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePath(Action):
-    """Create or change a file. `path` is resolved."""
+    """Creating or changing a file. `path` is resolved."""
 
     path: Path
     creates: bool = False
@@ -85,7 +88,7 @@ class WritePath(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletePath(Action):
-    """Delete a file. `path` is resolved."""
+    """Deleting a file. `path` is resolved."""
 
     path: Path
 
@@ -95,7 +98,7 @@ class DeletePath(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFiles(Action):
-    """Change many files at once to contents that are kept. All paths are resolved."""
+    """Changing many files at once to stored contents. All paths are resolved."""
 
     paths: tuple[Path, ...]
     """What is changed or made."""
@@ -104,18 +107,18 @@ class ChangeFiles(Action):
 
     @property
     def why(self) -> str:
-        """Why a person may want to be asked, as a clause."""
+        """Return why the user may want to be asked, as a clause."""
         raise NotImplementedError
 
     def writes(self) -> tuple[WritePath | DeletePath, ...]:
-        """The same path by path; each is judged like any other change of a file."""
+        """Return the changes path by path; each is judged like any other change of a file."""
         changed = (WritePath(tool=self.tool, path=path) for path in self.paths)
         return (*changed, *(DeletePath(tool=self.tool, path=path) for path in self.removes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreFiles(ChangeFiles):
-    """Take files back to how they stood at an earlier position."""
+    """Restoring files to an earlier position."""
 
     position: int
     """The step after which they stood so; 0 is before the first."""
@@ -137,7 +140,7 @@ class RestoreFiles(ChangeFiles):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeCopy(ChangeFiles):
-    """Bring what an agent changed in its copy into the workspace. Paths are those in the workspace."""
+    """Merging an agent's changes in its copy into the workspace. Paths are those in the workspace."""
 
     agent: str
 
@@ -158,7 +161,7 @@ class MergeCopy(ChangeFiles):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepChanges(ChangeFiles):
-    """Keep what a program changed without being asked about; it was taken back meanwhile."""
+    """Keeping changes that a program made without permission, and that were reverted in the meantime."""
 
     links: tuple[Path, ...] = ()
     """Those of `paths` that are links: what lies where they lead comes along."""
@@ -182,7 +185,7 @@ class KeepChanges(ChangeFiles):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetGitSettings(Action):
-    """Take over settings of git that a command wrote, and that may run a program or send elsewhere."""
+    """Accepting git settings that a command wrote, which may run a program or send data elsewhere."""
 
     keys: tuple[str, ...]
 
@@ -190,12 +193,12 @@ class SetGitSettings(Action):
         return f"set {', '.join(f'git-config({key})' for key in self.keys)}"
 
     def singles(self) -> tuple[SetGitSettings, ...]:
-        """One action for each key."""
+        """Return one action for each key."""
         return tuple(SetGitSettings(tool=self.tool, keys=(key,)) for key in self.keys)
 
     @classmethod
     def of(cls, example: str) -> SetGitSettings:
-        """The change that a key stands for."""
+        """Return the change of a key."""
         return cls(tool="terminal", keys=(example,))
 
 
@@ -220,7 +223,7 @@ def _join_paths(paths: tuple[Path, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch(Action):
-    """Request a URL."""
+    """Requesting a URL."""
 
     url: str
     pages: int = 1
@@ -234,7 +237,7 @@ class Fetch(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchWeb(Action):
-    """Send a query to services that search the web, one after the other until one answers."""
+    """Sending a query to web search services, one after another until one answers."""
 
     query: str
     routes: tuple[str, ...]
@@ -245,7 +248,7 @@ class SearchWeb(Action):
 
     @classmethod
     def of(cls, example: str) -> SearchWeb:
-        """The search that a query stands for."""
+        """Return the search for a query."""
         return cls(tool="web_search", query=example, routes=())
 
 
@@ -262,14 +265,14 @@ SearchWeb.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachHost(Action):
-    """Let commands connect to a host that is not on the list. `host` is folded and in ASCII."""
+    """Letting commands connect to a host that is not on the list. `host` is folded and in ASCII."""
 
     host: str
     port: int
 
     @property
     def target(self) -> str:
-        """The host, with its port unless that is one of the web."""
+        """Return the host, with its port unless that is a web port."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return shown if self.port in (80, 443) else f"{shown}:{self.port}"
 
@@ -278,7 +281,7 @@ class ReachHost(Action):
 
     @classmethod
     def of(cls, example: str) -> ReachHost:
-        """The connection that `example.org` or `example.org:8443` stands for."""
+        """Return the connection to `example.org` or `example.org:8443`."""
         host, _, port = (
             example.rpartition(":") if example.rpartition(":")[2].isdigit() else (example, "", "443")
         )
@@ -298,7 +301,7 @@ ReachHost.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSettings(Action):
-    """Change Hermes' own settings or guard rails."""
+    """Changing Hermes' own settings or protections."""
 
     what: str
 
@@ -308,7 +311,7 @@ class ChangeSettings(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallServer(Action):
-    """Call a tool of an MCP server. `arguments` is what is sent, as JSON text."""
+    """Calling a tool of an MCP server. `arguments` is what is sent, as JSON text."""
 
     server: str
     name: str
@@ -319,7 +322,7 @@ class CallServer(Action):
 
     @classmethod
     def of(cls, example: str) -> CallServer:
-        """The call that `server/name` stands for."""
+        """Return the call of `server/name`."""
         server, _, name = example.partition("/")
         return cls(tool="mcp", server=server, name=name)
 
@@ -338,7 +341,7 @@ CallServer.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPlugin(Action):
-    """Call a tool of a plugin. `arguments` is what it gets, as JSON text."""
+    """Calling a tool of a plugin. `arguments` is what it gets, as JSON text."""
 
     plugin: str
     name: str
@@ -349,7 +352,7 @@ class CallPlugin(Action):
 
     @classmethod
     def of(cls, example: str) -> CallPlugin:
-        """The call that `plugin/tool` stands for."""
+        """Return the call of `plugin/tool`."""
         plugin, _, name = example.partition("/")
         return cls(tool=name or "plugin", plugin=plugin, name=name)
 
@@ -368,7 +371,7 @@ CallPlugin.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallConfinedPlugin(CallPlugin):
-    """Call a tool of a plugin whose boundary opens no host and no place to write to."""
+    """Calling a tool of a plugin whose boundary allows no host and no writable place."""
 
 
 CallConfinedPlugin.effect = replace(
@@ -381,7 +384,7 @@ CallConfinedPlugin.effect = replace(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleModel(Action):
-    """Let a server ask the model of the session something. `text` is what it asks."""
+    """Letting a server ask the session's model. `text` is the question."""
 
     server: str
     text: str
@@ -391,7 +394,7 @@ class SampleModel(Action):
 
     @classmethod
     def of(cls, example: str) -> SampleModel:
-        """The question that the name of a server stands for."""
+        """Return the question of the server with this name."""
         return cls(tool="sampling", server=example, text="")
 
 
@@ -408,7 +411,7 @@ SampleModel.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnAgent(Action):
-    """Start another agent with a goal of its own. What it does passes the gate again."""
+    """Starting another agent with a goal. Its actions pass the gate again."""
 
     goal: str
 
@@ -418,7 +421,7 @@ class SpawnAgent(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleJob(Action):
-    """Have something done later, when perhaps nobody looks on."""
+    """Scheduling a job for later, perhaps when nobody is watching."""
 
     when: str
     """The moment or rhythm, as it was asked for."""
@@ -435,7 +438,7 @@ ScheduleJob.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainModel(Action):
-    """Have a model work on many tasks, to train or to test. Each of them passes the gate again."""
+    """Letting a model work on many tasks, to train or to test. Each of them passes the gate again."""
 
     what: str
     """Trainer, environment, and how much of it."""
@@ -453,7 +456,7 @@ TrainModel.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScript(Action):
-    """Run a program the model wrote. `code` is the whole text, never shortened."""
+    """Running a program that the model wrote. `code` is the whole text, never shortened."""
 
     code: str
     sandboxed: bool = False

@@ -1,7 +1,10 @@
-"""Canvases: pictures and small pages that an agent shows beside the conversation.
+"""Canvases: pictures and small pages that an agent shows next to the conversation.
 
-A canvas has a name and versions; what it shows lies in a private file of the home, named by its
-hash. Which versions there are follows from the path of the conversation, as the task list does.
+A canvas has a name and versions; its content is in a private file of the home, named by its hash. The
+versions follow from the path of the conversation, like the task list.
+
+A canvas has a name and versions; what it shows lies in a private file of the home, named by its hash. Which
+versions there are follows from the path of the conversation, as the task list does.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ class CanvasVersion:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """A canvas and its versions, oldest first; the last is the one to be shown."""
+    """A canvas and its versions, oldest first; the last is shown."""
 
     name: str
     versions: tuple[CanvasVersion, ...]
@@ -45,7 +48,7 @@ class CanvasBoard(Protocol):
     """The canvases of one agent."""
 
     def canvases(self) -> tuple[Canvas, ...]:
-        """Those that are shown, the one that changed last at the end."""
+        """Return the shown canvases, the last changed one at the end."""
         ...
 
     async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
@@ -53,20 +56,20 @@ class CanvasBoard(Protocol):
         ...
 
     async def read(self, version: CanvasVersion) -> bytes:
-        """What a version shows. Raises `ToolError` if it is gone."""
+        """Return the content of a version. Raises `ToolError` if it is gone."""
         ...
 
     def take_back(self, name: str) -> Canvas:
-        """Show the version before the last again, or nothing if there is none. Raises `ToolError`."""
+        """Show the previous version again, or nothing if there is none. Raises `ToolError`."""
         ...
 
     def close(self, name: str) -> None:
-        """Show it no longer. Raises `ToolError`."""
+        """Stop showing a canvas. Raises `ToolError`."""
         ...
 
 
 def result_of(canvas: Canvas) -> dict[str, Any]:
-    """The result of a call, from which `canvases_of` makes the canvas again."""
+    """Return the result of a call, from which `canvases_of` restores the canvas."""
     if not canvas.versions:
         return {"canvas": canvas.name, "version": 0, "note": "It is no longer shown."}
     last = canvas.versions[-1]
@@ -74,7 +77,7 @@ def result_of(canvas: Canvas) -> dict[str, Any]:
 
 
 def canvases_of(results: Iterable[str]) -> tuple[Canvas, ...]:
-    """The canvases that these results of calls (JSON, oldest first) leave. Pure."""
+    """Return the canvases that result from these call results (JSON, oldest first). Pure."""
     found: dict[str, tuple[CanvasVersion, ...]] = {}
     for text in results:
         try:
@@ -89,7 +92,7 @@ def canvases_of(results: Iterable[str]) -> tuple[Canvas, ...]:
 
 
 def changed_canvases(before: Sequence[Canvas], after: Sequence[Canvas]) -> tuple[Canvas, ...]:
-    """What has to be told for `before` to become `after`; without versions those that went. Pure."""
+    """Return the canvases that differ in `after`; removed ones have no versions. Pure."""
     known = {each.name: each for each in before}
     names = {each.name for each in after}
     gone = tuple(Canvas(name, ()) for name in known if name not in names)

@@ -1,4 +1,4 @@
-"""Places of a session to come back to, as tools ask for them; the engine has them."""
+"""Named places of a session for restoring, as tools use them; the engine implements them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class SavedPoint:
-    """A place in the session that has a name."""
+    """A named place in the session."""
 
     name: str
     step: int
@@ -19,7 +19,7 @@ class SavedPoint:
 
 @dataclass(frozen=True, slots=True)
 class FileStep:
-    """What one call, restore or person did to files."""
+    """The file changes of one call, restore or user."""
 
     number: int
     label: str
@@ -31,7 +31,7 @@ class FileStep:
 
 @dataclass(frozen=True, slots=True)
 class PointList:
-    """Where files can be taken back to."""
+    """The positions to which files can be restored."""
 
     position: int
     """The number of the last step."""
@@ -44,7 +44,7 @@ class PointList:
 
 @dataclass(frozen=True, slots=True)
 class SinceThen:
-    """What tells the files now from a position."""
+    """The differences of the files between a position and now."""
 
     step: int
     diff: str
@@ -75,30 +75,32 @@ PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]
 
 
 class Checkpoints(Protocol):
-    """Places of the session to come back to. A reference is a name, or the number of a step.
+    """The restorable places of the session. A reference is a name, or the number of a step.
 
     All methods raise `ToolError`.
     """
 
     async def save(self, name: str) -> SavedPoint:
-        """Give the present place a name."""
+        """Name the current place."""
         ...
 
     async def list(self) -> PointList: ...
 
     async def diff(self, reference: str, path: str = "") -> SinceThen:
-        """What changed since; with `path` only there, the hunks of a file numbered."""
+        """Return the changes since a reference; with `path` only there, with numbered hunks of a file."""
         ...
 
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
     ) -> TakenBack:
-        """Take files back, after `permit` returned. What others changed since stays as it is.
+        """Restore files, after `permit` returned. Later changes by others stay.
+
+        `path` is a file, or a folder with its content; with `hunks` only these of the file.
 
         `path` is a file, or a folder with all below it; with `hunks` only these of the file.
         """
         ...
 
     async def branch(self, name: str) -> str:
-        """Leave a branch of the conversation with that name here; a sentence about it."""
+        """Create a branch of the conversation with that name here; return a sentence about it."""
         ...

@@ -1,4 +1,4 @@
-"""Diagnostics of language servers, as tools that edit files see them."""
+"""Diagnostics of language servers, for tools that edit files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_CHARS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEdit:
-    """A file that was changed: its text before, None where there was none, and after, None where it went."""
+    """A changed file: its text before (None if it was missing) and after (None if it was removed)."""
 
     path: Path
     before: str | None
@@ -21,10 +21,10 @@ class FileEdit:
 
 
 class Diagnostics(Protocol):
-    """What checks files after an edit."""
+    """The check of files after an edit."""
 
     async def after(self, edits: Sequence[FileEdit]) -> Any:
-        """What is newly wrong, JSON-able, for the result of the edit; None: nothing to say.
+        """Return new problems, JSON-able, for the result of the edit; None if there is nothing to report.
 
         Waits for some seconds at most, and never raises.
         """
@@ -32,7 +32,7 @@ class Diagnostics(Protocol):
 
 
 def edit_of(path: Path, before: bytes | None, after: bytes | None) -> FileEdit | None:
-    """An edit from the bytes of a file; None for what is too large or no UTF-8."""
+    """Return an edit from the bytes of a file; None for large files or non-UTF-8."""
     try:
         old = None if before is None else before.decode("utf-8")
         new = None if after is None else after.decode("utf-8")

@@ -1,4 +1,4 @@
-"""The editor that a session works in: its unsaved text, its terminals. A surface implements it."""
+"""The editor of a session: unsaved text and terminals. A user interface implements it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Screen = Callable[[str], None]
 
 
 async def nothing_former(path: Path) -> Sequence[bytes]:
-    """Where nobody knows what a file held before."""
+    """Return no earlier contents, for sessions without that knowledge."""
     return ()
 
 
 @dataclass(slots=True)
 class KnownTexts:
-    """What one session knows of files that its editor may have open, by path; SHA-256 of texts."""
+    """What a session knows of files the editor may have open, by path; SHA-256 of texts."""
 
     stood: dict[Path, set[str]] = field(default_factory=dict)
     """What was on the disk once."""
@@ -38,49 +38,49 @@ class EditorSide(Protocol):
 
     @property
     def known_texts(self) -> KnownTexts:
-        """What is known of its texts."""
+        """What is known of the editor's texts."""
         ...
 
     @property
     def reads(self) -> bool:
-        """Whether it tells the text of files."""
+        """Whether the editor returns the text of files."""
         ...
 
     @property
     def writes(self) -> bool:
-        """Whether it takes text for files, and saves it."""
+        """Whether the editor accepts text for files, and saves it."""
         ...
 
     async def text(self, path: Path) -> str | None:
-        """The text of a file as the editor has it, saved or not; None where it does not tell."""
+        """Return the editor's text of a file, saved or not; None if unavailable."""
         ...
 
     async def save(self, path: Path, text: str) -> bool:
-        """Put a text into a file. False where the editor did not."""
+        """Put a text into a file. False if the editor did not."""
         ...
 
     def screen(self, call: str) -> Screen | None:
-        """A terminal of the editor for what a call prints; None where there is none."""
+        """Return a terminal in the editor for the output of a call; None if there is none."""
         ...
 
 
 class NoEditor:
-    """Where a session does not work in an editor."""
+    """The editor side of a session without an editor."""
 
     reads = False
     writes = False
     known_texts = KnownTexts()
 
     async def text(self, path: Path) -> str | None:
-        """Nothing is known beside the disk."""
+        """Return None, because there is no editor."""
         return None
 
     async def save(self, path: Path, text: str) -> bool:
-        """Nobody takes it."""
+        """Return False, because there is no editor."""
         return False
 
     def screen(self, call: str) -> Screen | None:
-        """Nobody looks on."""
+        """Return None, because there is no editor."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Jobs that work on time, as a tool asks for them."""
+"""Scheduled jobs, as a tool uses them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ class JobKeeper(Protocol):
     """The jobs of this home. Results are JSON-able; all methods raise `ToolError`."""
 
     async def create(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Keep a new job, by the names of `hermes cron add`."""
+        """Add a job, with the names of `hermes cron add`."""
         ...
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Change what a job means."""
+        """Change the definition of a job."""
         ...
 
     async def list(self) -> Mapping[str, Any]:
-        """All jobs, and whether anything runs them."""
+        """Return all jobs, and whether a runner is active."""
         ...
 
     async def change(self, job: str, action: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Notes of what failed and what worked, as tools hand them on."""
+"""Notes of what failed and what worked, in the form for tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningNote:
-    """What should be kept of a failure. `candidate` is the number of one that was read off the calls."""
+    """A note about a failure. `candidate` is the number of an observed learning."""
 
     pattern: str = ""
     error_type: str = ""
@@ -23,7 +23,7 @@ class LearningNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearningView:
-    """What is known of a failure."""
+    """A learning in the form for tools."""
 
     id: int
     status: str
@@ -41,12 +41,12 @@ class LearningView:
 
 
 class LearningKeeper(Protocol):
-    """What failed and what worked. All methods raise `ToolError`."""
+    """The store of what failed and what worked. All methods raise `ToolError`."""
 
     async def save(self, note: LearningNote) -> LearningView:
-        """Keep something, or make a candidate a learning; what is kept then."""
+        """Store a note, or promote a candidate; return the stored learning."""
         ...
 
     async def search(self, query: str, limit: int) -> Sequence[LearningView]:
-        """What is known in this project and everywhere, best first."""
+        """Return learnings of this project and general ones, best first."""
         ...

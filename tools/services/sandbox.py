@@ -1,7 +1,10 @@
-"""The boundary around commands and scripts, as data and protocols; `agent.safety.sandbox` draws it.
+"""The boundary around commands and scripts, as data and protocols; `agent.safety.sandbox` sets it up.
 
-A `SandboxPolicy` says what a child may touch. A `Sandbox` turns an argument list into one that
-starts the same program behind that boundary. Nothing here has an effect.
+A `SandboxPolicy` says what a child may access. A `Sandbox` turns an argument list into one that starts the
+same program inside that boundary. Nothing here has an effect.
+
+A `SandboxPolicy` says what a child may touch. A `Sandbox` turns an argument list into one that starts the
+same program behind that boundary. Nothing here has an effect.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ allows it for a command; nothing."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxLimits:
-    """What one sandbox may use at most; 0 = no limit."""
+    """The resource limits of one sandbox; 0 = no limit."""
 
     processes: int = 1024
     """Processes and threads."""
@@ -35,7 +38,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSpace:
-    """A network that programs join, as descriptors of its namespaces in our own process."""
+    """A network that programs join, as descriptors of its namespaces in our process."""
 
     net: int
     user: int
@@ -44,7 +47,9 @@ class NetworkSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPolicy:
-    """What a child may touch. All paths are absolute and resolved; of two rules the deeper path counts.
+    """What a child may access. Paths are absolute and resolved; of two rules the deeper path counts.
+
+    Everything not named is readable and read-only.
 
     Everything that is not named can be read and not changed.
     """
@@ -79,7 +84,7 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped:
-    """How to start a program behind the boundary."""
+    """The command to start a program inside the boundary."""
 
     argv: list[str]
     env: Mapping[str, str] = field(default_factory=dict)
@@ -97,29 +102,29 @@ class Wrapped:
 
 
 class Sandbox(Protocol):
-    """One way to draw the boundary."""
+    """One implementation of the boundary."""
 
     @property
     def name(self) -> SandboxName: ...
 
     @property
     def has_mounts(self) -> bool:
-        """Whether a child has a view of its own, with the private folder as `/tmp`."""
+        """Return whether a child has private mounts, with the private folder as `/tmp`."""
         ...
 
     @property
     def lays_read_only(self) -> bool:
-        """Whether a part of what is writable can be read-only."""
+        """Return whether a part of a writable folder can be read-only."""
         ...
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
-        """`argv` behind the boundary. Raises `ToolError` when it cannot be drawn."""
+        """Return `argv` inside the boundary. Raises `ToolError` if it cannot be set up."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one start needs beyond the usual policy."""
+    """What one start needs in addition to the usual policy."""
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -155,71 +160,75 @@ class Boundary(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether `prepare` has nothing left to do."""
+        """Return whether `prepare` has nothing left to do."""
         ...
 
     def prepare(self) -> None:
-        """Do what takes a while before the first start. Blocks. Raises `ToolError`."""
+        """Do the slow work before the first start. Blocks. Raises `ToolError`."""
         ...
 
     def look_again(self) -> None:
-        """Have `prepare` look again: a program outside may have changed what it shows."""
+        """Make `prepare` check again, because a program outside may have changed the inputs."""
         ...
 
     def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
-        """Something that was started with `counts=False` begins to work; call the result when it is over."""
+        """Mark something started with `counts=False` as working; call the result when it is done."""
         ...
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
-        """`argv` behind the session's boundary. Raises `ToolError` when it cannot be drawn."""
+        """Return `argv` inside the session's boundary. Raises `ToolError` if it cannot be set up."""
         ...
 
     def locate(self, path: str) -> str:
-        """Where the file that a command inside calls `path` lies on this machine; `path` is absolute.
+        """Return the machine's path of a file that a command inside calls `path` (absolute).
+
+        A file of the machine's `/tmp` counts if the private folder has none with that name.
 
         A file of the machine's `/tmp` counts where the private folder has none of that name.
         """
         ...
 
     def path_in_sandbox(self, path: Path) -> Path:
-        """What a command inside calls `path` of this machine."""
+        """Return the path under which a command inside sees `path`."""
         ...
 
     def asks_for_network(self, command: str, cwd: Path) -> bool:
-        """Whether a person must be asked whether `command` may have the network."""
+        """Return whether the user must be asked about network access for `command`."""
         ...
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
-        """Guarded places that `command` changes by its text: a person is asked before or after it."""
+        """Return guarded places that the text of `command` changes; the user is asked before or after it."""
         ...
 
     def lends(self, command: str, cwd: Path) -> bool:
-        """Whether `command` may change settings of git, and is lent copies of them."""
+        """Return whether `command` may change git settings, and gets copies of them."""
         ...
 
     def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:
-        """Hosts that `command` names, where the network is filtered: a yes to it is a yes to them."""
+        """Return hosts that `command` names, if the network is filtered; permission for it covers them."""
         ...
 
     def private(self) -> tuple[Path, ...]:
-        """Files of the workspace that a person is asked about before they are read. Looks at the disk."""
+        """Return workspace files whose reading needs permission. Reads the disk."""
         ...
 
     def guarded_refusal(self, output: str) -> str:
-        """One sentence on a guarded place that a program could not change, by its output, or empty."""
+        """Return a sentence on a guarded place that a program failed to change, by its output, or empty."""
         ...
 
     def refusal(self, output: str, *, network: bool, command: str = "", failed: bool = True) -> str:
-        """A note on what the boundary refused or hid from a command that printed `output`, or empty.
+        """Return a note on what the boundary refused or hid from a command with this `output`, or empty.
+
+        `failed` tells whether its exit code was not 0. Reads the disk.
 
         `failed` tells whether it ended with another code than 0. Looks at the disk.
         """
         ...
 
     def kept_back(self, note: str) -> str:
-        """What a note of `refusal` says was hidden or closed, as a clause for a question, or empty."""
+        """Return what a note of `refusal` says was hidden or closed, as a clause for a question, or empty."""
         ...
 
     def hosts_refused(self, since: float) -> str:
-        """What to say about hosts that were not let through since a moment of `time.monotonic`, or empty."""
+        """Return a text on hosts refused since a `time.monotonic` time, or empty."""
         ...

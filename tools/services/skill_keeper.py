@@ -11,7 +11,7 @@ SkillAct = Literal["create", "patch", "edit", "delete", "write_file", "remove_fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillChange:
-    """What should be done to a skill of the person's own."""
+    """A change of one of the user's skills."""
 
     act: SkillAct
     name: str
@@ -30,7 +30,7 @@ class SkillChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillDraft:
-    """A change that is worked out and not done yet."""
+    """A prepared change that has not been made."""
 
     change: SkillChange
     folder: str
@@ -49,20 +49,20 @@ class SkillDraft:
 
 
 class SkillKeeper(Protocol):
-    """The skills that can be used. All methods raise `ToolError`."""
+    """The usable skills. All methods raise `ToolError`."""
 
     async def list(self, category: str) -> Mapping[str, Any]:
-        """Names and descriptions, of one category or of all."""
+        """Return names and descriptions, of one category or of all."""
         ...
 
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
-        """The instructions of a skill, or one of its files. What it allows is in force from then on."""
+        """Return the instructions of a skill, or one of its files. Its restrictions apply from then on."""
         ...
 
     async def draft(self, change: SkillChange) -> SkillDraft:
-        """Work a change out: checked against the format, scanned, compared. Nothing is written."""
+        """Prepare a change: checked against the format, scanned, compared. Nothing is written."""
         ...
 
     async def carry_out(self, draft: SkillDraft) -> Mapping[str, Any]:
-        """Do what was worked out, provided that nothing changed meanwhile."""
+        """Make a prepared change, if nothing changed in the meantime."""
         ...

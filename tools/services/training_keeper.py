@@ -1,4 +1,4 @@
-"""Training runs, as a tool asks for them."""
+"""Training runs, as a tool uses them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class TrainingKeeper(Protocol):
     """Environments, configuration and runs of this home. Results are JSON-able; all raise `ToolError`."""
 
     async def environments(self) -> Mapping[str, Any]:
-        """The environments there are, and how many tasks each has."""
+        """Return the environments, and how many tasks each has."""
         ...
 
     async def select(self, name: str, permit: Permit) -> Mapping[str, Any]:
-        """Train on this environment from now on."""
+        """Choose the environment for training."""
         ...
 
     async def configuration(self) -> Mapping[str, Any]:
-        """What a run would do, and which trainers can work."""
+        """Return what a run would do, and which trainers can work."""
         ...
 
     async def edit(self, field: str, value: Any) -> Mapping[str, Any]:
@@ -30,25 +30,25 @@ class TrainingKeeper(Protocol):
         ...
 
     async def start(self, run: str, permit: Permit) -> Mapping[str, Any]:
-        """Start a run in a process of its own, or go on with one that ended early."""
+        """Start a run in a separate process, or continue one that ended early."""
         ...
 
     async def status(self, run: str) -> Mapping[str, Any]:
-        """How far a run is."""
+        """Return the progress of a run."""
         ...
 
     async def stop(self, run: str) -> Mapping[str, Any]:
-        """End a run; what it has stays."""
+        """End a run; its results stay."""
         ...
 
     async def results(self, run: str) -> Mapping[str, Any]:
-        """The result of each step, and of the whole run."""
+        """Return the result of each step, and of the whole run."""
         ...
 
     async def runs(self) -> Mapping[str, Any]:
-        """All runs, newest first."""
+        """Return all runs, newest first."""
         ...
 
     async def test(self, tasks: int, group: int, model: str, permit: Permit) -> Mapping[str, Any]:
-        """Let a model work on a few tasks without training, to see that scores come and differ."""
+        """Let a model work on a few tasks without training, to see that scores arrive and differ."""
         ...

@@ -1,4 +1,4 @@
-"""The web as tools see it: results are data for the model, with the text of strangers in a fence."""
+"""The web in the form for tools: results are data for the model, with outside text in a fence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlOrder:
-    """What should be crawled."""
+    """The description of a crawl."""
 
     url: str
     depth: int = 2
@@ -26,13 +26,13 @@ class WebReader(Protocol):
     """Searching and reading. All methods raise `ToolError`."""
 
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
-        """Results of the first service that answers with any."""
+        """Return results of the first service that has any."""
         ...
 
     async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:
-        """Pages as text, in order; a page that cannot be had has an `error` instead."""
+        """Return pages as text, in order; a page that cannot be fetched has an `error` instead."""
         ...
 
     async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
-        """Pages of a site on the disk, with an index."""
+        """Save pages of a site to disk, with an index."""
         ...

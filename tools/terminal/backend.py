@@ -1,4 +1,4 @@
-"""Interface of every backend of the terminal, and reading the output of its children."""
+"""The interface of every terminal backend, and reading the output of its children."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DRAIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ShellEnding:
-    """How a shell ended. `still_open` means that a descendant goes on holding its output."""
+    """The end of a shell. `still_open` means that a descendant still holds its output open."""
 
     code: int
     """Exit code; 128 + n when signal n ended it."""
@@ -37,11 +37,13 @@ class ShellEnding:
 
 
 class Pump:
-    """Reads `output` of `process` on its own thread and hands every piece to a sink.
+    """Reads `output` of `process` on a separate thread and passes every piece to a sink.
 
-    The loop learns when the process has ended. If a descendant keeps the output
-    open, the thread goes on reading and throws away, so that the descendant
-    does not die of a closed or full pipe.
+    The loop learns when the process has ended. If a descendant keeps the output open, the thread continues
+    reading and discards the data, so that the descendant does not die of a closed or full pipe.
+
+    The loop learns when the process has ended. If a descendant keeps the output open, the thread goes on
+    reading and throws away, so that the descendant does not die of a closed or full pipe.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], output: int) -> None:
@@ -72,7 +74,7 @@ class Pump:
             os.close(self._output)
 
     def _read_until_end(self, selector: selectors.BaseSelector, sink: Sink) -> bool:
-        """Read while the process lives. Returns whether the output is still open then."""
+        """Read while the process lives; return whether the output is still open then."""
         ends = _process_descriptor(self._process.pid)
         is_open = True
         try:
@@ -106,7 +108,7 @@ class Pump:
         return True
 
     def _read(self) -> bytes | None:
-        """The next piece; empty at the end, None when there is nothing yet after all."""
+        """Return the next piece; empty at the end, None if there is nothing yet."""
         try:
             return os.read(self._output, _PIECE)
         except BlockingIOError:
@@ -132,7 +134,7 @@ class Pump:
 
 
 def _process_descriptor(pid: int) -> int | None:
-    """A descriptor that becomes readable when the process ends, where the system has such a thing."""
+    """Return a descriptor that becomes readable when the process ends, if the system supports it."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -145,7 +147,7 @@ COLUMNS, ROWS = 120, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """What a command may do beyond the policy of the sandbox, because a person allowed it."""
+    """What a command may do beyond the sandbox policy, because the user allowed it."""
 
     outside: bool = False
     """Whether it runs without the sandbox."""
@@ -166,7 +168,9 @@ NO_LEAVE = Leave()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """One shell to start. `mark` is put into the environment of all its descendants, to find them again."""
+    """The description of a shell to start. `mark` is set in the environment of all descendants, to find
+    them.
+    """
 
     cwd: Path
     env: Mapping[str, str]
@@ -184,7 +188,7 @@ class Launch:
 
 
 class ShellChild(Protocol):
-    """A running shell with everything it started."""
+    """A running shell with all its descendants."""
 
     @property
     def pid(self) -> int: ...
@@ -193,26 +197,28 @@ class ShellChild(Protocol):
         """Begin to read the output. `sink` is called on a thread, in order, with every piece."""
 
     async def ended(self) -> ShellEnding:
-        """Wait until the shell itself has ended and its output is read. Any number of callers may wait."""
+        """Wait until the shell has ended and its output is read. Several callers may wait."""
         ...
 
     def has_ended(self) -> bool: ...
 
     async def write(self, data: bytes) -> None:
-        """Type into the shell. Raises `ToolError` when nobody reads."""
+        """Write to the shell's input. Raises `ToolError` if nobody reads."""
         ...
 
     def close_input(self) -> None: ...
 
     async def left_behind(self, *, thorough: bool) -> list[str]:
-        """Names with ids of processes that are still there, for a person: `sleep (4711)`.
+        """Return names with ids of remaining processes, for the user: `sleep (4711)`.
+
+        Without `thorough` only the shell's process group is checked.
 
         A quick look sees only what stayed in the shell's process group.
         """
         ...
 
     async def kill(self) -> None:
-        """End the shell and every descendant: politely, and after a moment by force."""
+        """End the shell and every descendant: by a request, and after a moment by force."""
 
 
 class Backend(Protocol):
@@ -220,11 +226,13 @@ class Backend(Protocol):
 
     @property
     def place(self) -> str:
-        """What the place is called in messages when it is not this machine; empty = this machine."""
+        """The name of the place in messages if it is not this machine; empty = this machine."""
         ...
 
     async def open(self) -> int:
-        """Make the place reachable. Raises `ToolError` naming the cause when it is not.
+        """Connect to the place. Raises `ToolError` with the cause if that fails.
+
+        Returns a number that changes when state left by shells there is lost.
 
         Returns a number that changes when what shells had left there is lost.
         """
@@ -232,12 +240,12 @@ class Backend(Protocol):
 
     @property
     def shell(self) -> Literal["bash", "sh"]:
-        """What runs the commands; a plain `sh` keeps less between calls."""
+        """The program that runs the commands; a plain `sh` keeps less between calls."""
         ...
 
     def start(self, launch: Launch) -> ShellChild:
-        """Start a shell. Raises `ToolError` naming the cause when it cannot be started."""
+        """Start a shell. Raises `ToolError` with the cause if that fails."""
         ...
 
     async def aclose(self) -> None:
-        """Kill whatever was started and is still running."""
+        """Kill everything that was started and is still running."""

@@ -1,4 +1,4 @@
-"""The environment that commands get."""
+"""The environment of commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.text.redact import is_secret_name, redact
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Variables of one purpose. `names` are blank-separated; one that ends in `*` is a prefix."""
+    """Variables of one purpose. `names` are separated by blanks; one that ends in `*` is a prefix."""
 
     reason: str
     names: str
@@ -172,13 +172,19 @@ def child_environment(
     prefix: str = sys.prefix,
     base_prefix: str = sys.base_prefix,
 ) -> dict[str, str]:
-    """The environment a command gets: the variables on the list, and those `passthrough` names.
+    """Return the environment for a command: the variables on the list, and those `passthrough` names.
 
-    A name in `passthrough` goes as it is. A pattern there (`FOO_*`) adds to the list: as with
-    what stands on it, a variable with a secret name, or whose value holds a secret such as the
-    password of a database address, is left out. `prefix` and `base_prefix` are those of the
-    Python that runs Hermes: when they differ, it runs in a virtual environment of its own,
-    which does not concern a command. The user's own virtual environment stays.
+    A name in `passthrough` is passed unchanged. A pattern there (`FOO_*`) adds to the list: as with the list,
+    a variable with a secret name, or whose value holds a secret such as the password of a database address,
+    is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes: when they differ, it
+    runs in a separate virtual environment, which does not concern a command. The user's virtual environment
+    stays.
+
+    A name in `passthrough` goes as it is. A pattern there (`FOO_*`) adds to the list: as with what stands on
+    it, a variable with a secret name, or whose value holds a secret such as the password of a database
+    address, is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes: when they
+    differ, it runs in a virtual environment of its own, which does not concern a command. The user's own
+    virtual environment stays.
     """
     child = _choose_variables(environ, passthrough, INHERITED)
     if prefix != base_prefix:
@@ -189,17 +195,21 @@ def child_environment(
 def far_environment(
     environ: Mapping[str, str], passthrough: Collection[str], own: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a command gets beside the other machine's own: what means the same there, what
-    `passthrough` names, and `own`.
+    """Return what a command gets besides the remote machine's environment.
+
+    That is what has the same meaning there, what `passthrough` names, and `own`.
     """
     return _choose_variables(environ, passthrough, TRAVELLING) | _FIXED | dict(own)
 
 
 def missing_hint(output: str, withheld: Collection[str]) -> tuple[str, str]:
-    """The variable a failed command seems to miss and what to say about it; both empty if there is none.
+    """Return the variable a failed command seems to lack and a hint; both empty if there is none.
 
-    `withheld` are the variables that were kept from it. Looks at lines of the end of `output` that
-    name one of them and say that something is missing.
+    `withheld` are the variables kept from it. Checks lines at the end of `output` that name one of them and
+    say that something is missing.
+
+    `withheld` are the variables that were kept from it. Looks at lines of the end of `output` that name one
+    of them and say that something is missing.
     """
     if not withheld:
         return "", ""
@@ -241,7 +251,7 @@ def _forget_venv(child: dict[str, str], prefix: Path) -> None:
 
 
 def _drop_entries(child: dict[str, str], name: str, ours: Callable[[Path], bool]) -> None:
-    """Take the paths that are `ours` out of a list variable; an emptied one goes altogether."""
+    """Remove the paths that are `ours` from a list variable; an emptied one is removed."""
     entries = child.pop(name, "").split(os.pathsep)
     kept = [entry for entry in entries if not entry or not ours(Path(entry))]
     if any(kept):

@@ -40,6 +40,8 @@ _WRITE_PATIENCE = 5.0
 class LocalBackend:
     """Starts shells on this machine, inside `boundary` if there is one.
 
+    `shell` overrides the detected path of the shell.
+
     `shell` overrides the path of the shell that is looked up otherwise.
     """
 
@@ -150,7 +152,7 @@ class LocalBackend:
 
 
 class LocalChild:
-    """A shell on this machine. It leads a session and a process group of its own."""
+    """A shell on this machine, which leads a session and a process group."""
 
     def __init__(
         self,
@@ -182,7 +184,7 @@ class LocalChild:
         return self._pump.ending.done()
 
     def is_gone(self) -> bool:
-        """Whether the shell has ended and left nobody behind in its process group."""
+        """Return whether the shell has ended and its process group is empty."""
         return self.has_ended() and not self._group_lives()
 
     async def write(self, data: bytes) -> None:

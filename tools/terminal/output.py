@@ -1,4 +1,4 @@
-"""Output of commands: collected within a limit, watched for patterns, drawn as a terminal would."""
+"""Output of commands: collected within a limit, checked for patterns, drawn like a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LIVE_CHARACTERS, _LIVE_LINES = 2_000, 20
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The output of a finished command. `spool` is the file that holds all of it, if it was cut."""
+    """The output of a finished command. `spool` is the file with all of it, if it was cut."""
 
     text: str
     total: int
@@ -43,7 +43,7 @@ class Output:
 
 
 class OutputCollector:
-    """Takes the bytes of one command. `feed` runs on the reader's thread, everything else anywhere."""
+    """Collects the bytes of one command. `feed` runs on the reader's thread, everything else anywhere."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class OutputCollector:
         limit: int = LIMIT,
         screen: Callable[[str], None] | None = None,
     ) -> None:
-        """`screen` is shown each piece as it is taken."""
+        """`screen` receives each piece."""
         self._screen = screen
         self._cleaner = Cleaner()
         self._secrets = secrets
@@ -74,7 +74,7 @@ class OutputCollector:
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
-        """The next bytes the command printed."""
+        """Add the next bytes of output."""
         with self._lock:
             if self._is_finished:
                 return
@@ -92,7 +92,7 @@ class OutputCollector:
                 self._raw = bytearray()
 
     def last_lines(self) -> str:
-        """The newest lines, the unfinished one included."""
+        """Return the newest lines, including the unfinished one."""
         with self._lock:
             recent = "".join([*self._pieces[-50:], *list(self._tail)[-50:]])[-_LIVE_CHARACTERS:]
             if self._raw is not None:
@@ -103,7 +103,7 @@ class OutputCollector:
         return redact("".join(lines), self._secrets)
 
     def finish(self) -> Output:
-        """Everything is in: the text for the conversation, and the file with the rest."""
+        """Finish, and return the text for the conversation and the file with the rest."""
         with self._lock:
             if self._raw is None:
                 self._take(self._redactor.feed(self._cleaner.finish()))
@@ -201,7 +201,7 @@ _REPEATED = "\uffff"
 
 
 class OutputWatch:
-    """Matches lines against patterns; `feed` says what to tell, at most one notice per interval."""
+    """Matches lines against patterns; `feed` returns at most one notice per interval."""
 
     def __init__(self, patterns: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._patterns = [_compile(pattern) for pattern in patterns if pattern]
@@ -213,7 +213,7 @@ class OutputWatch:
         self.gave_up = False
 
     def feed(self, text: str) -> str:
-        """The notice that whole lines of `text` call for, or empty."""
+        """Return the notice for whole lines of `text`, or empty."""
         if self.gave_up or not self._patterns:
             return ""
         hits = [line for line in text.splitlines() if any(one.search(line[:_LINE]) for one in self._patterns)]
@@ -241,10 +241,13 @@ class OutputWatch:
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
-    """`pattern` as a regular expression, or literally where it is not one.
+    """Compile `pattern` as a regular expression, or literally if it is not one.
 
-    Matching happens on a thread of Hermes and cannot be interrupted, so patterns
-    that may take for ever are refused.
+    Matching happens on a thread of Hermes and cannot be interrupted, so patterns that may run without end are
+    refused.
+
+    Matching happens on a thread of Hermes and cannot be interrupted, so patterns that may take for ever are
+    refused.
     """
     try:
         compiled = re.compile(pattern)
@@ -258,7 +261,9 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _may_take_for_ever(pattern: str) -> bool:
-    """Whether backtracking could explode: too many repeats, or a repeated group with a choice in it."""
+    """Return whether backtracking could explode: too many repeats, or a repeated group with a
+    choice in it.
+    """
     text = _PLAIN.sub("x", pattern)
     if len(pattern) > _PATTERN or len(_UNBOUNDED.findall(text)) > _REPEATS:
         return True
@@ -275,7 +280,7 @@ TEXT_LIMIT = 200_000
 
 
 class RollingText:
-    """Lines as they come, the oldest dropped when there is too much. Not safe for threads by itself."""
+    """Lines of output, the oldest dropped when there is too much. Not thread-safe."""
 
     def __init__(self, limit: int = TEXT_LIMIT) -> None:
         self._limit = limit
@@ -286,12 +291,12 @@ class RollingText:
 
     @property
     def total(self) -> int:
-        """Characters there ever were."""
+        """The number of characters ever added."""
         return self._total
 
     @property
     def total_lines(self) -> int:
-        """Lines there ever were, the unfinished last one included."""
+        """The number of lines ever added, including the unfinished last one."""
         return self._dropped_lines + len(self._lines)
 
     def append(self, text: str) -> None:
@@ -308,7 +313,7 @@ class RollingText:
                 self._dropped_lines += 1
 
     def since(self, position: int) -> tuple[str, int]:
-        """Text after the first `position` characters, and how many of those are dropped already."""
+        """Return text after the first `position` characters, and how many of those were dropped."""
         wanted = self._total - position
         pieces: list[str] = []
         for line in reversed(self._lines):
@@ -319,7 +324,9 @@ class RollingText:
         return "".join(reversed(pieces)), max(wanted, 0)
 
     def lines(self, offset: int, limit: int) -> tuple[str, int]:
-        """Up to `limit` lines from line `offset` on (0-based), and the offset of the first one returned.
+        """Return up to `limit` lines from line `offset` on (0-based), and the offset of the first one.
+
+        Dropped lines are skipped.
 
         Lines that were dropped are skipped.
         """
@@ -344,7 +351,7 @@ _HISTORY = 5_000
 
 
 class ScreenRecording:
-    """The newest bytes that went to a terminal. `feed` runs on the reader's thread."""
+    """The newest bytes sent to a terminal. `feed` runs on the reader's thread."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -362,7 +369,9 @@ class ScreenRecording:
 
 
 def render(data: bytes, *, history: bool) -> str:
-    """The screen after `data`, with the lines that scrolled off it above if `history`.
+    """Return the screen after `data`, with scrolled-off lines above if `history`.
+
+    Takes some tenths of a second for a full recording: use a thread.
 
     Takes some tenths of a second for a full recording: for a thread.
     """

@@ -1,4 +1,4 @@
-"""The `process` tool: look after background processes of the task."""
+"""The `process` tool: manages background processes of the task."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Action = Callable[[BackgroundProcess, Arguments, ToolContext], Awaitable[dict[st
 
 
 async def process(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """One action on one process, or the list of all."""
+    """Run one action on one process, or list all."""
     table = context.terminals.processes(context.task)
     action = arguments["action"]
     if action == "list":

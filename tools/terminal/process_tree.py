@@ -1,4 +1,4 @@
-"""Processes that belong to a command, and ending all of them, even when we are killed."""
+"""Processes that belong to a command, and ending all of them, even if we are killed."""
 
 from __future__ import annotations
 
@@ -44,11 +44,14 @@ class _Stat:
 
 
 def relatives(root: int, mark: str) -> list[ChildProcess]:
-    """Living processes that stem from the shell `root`, itself included.
+    """Return living processes that descend from the shell `root`, including `root`.
 
-    Three signs, each of which can be lost: the session it leads (`setsid` leaves
-    it), a chain of living parents (a daemon breaks it), the mark in the
-    environment (`env -i` drops it). Empty where there is no /proc.
+    There are three signs, each of which can be lost: the session it leads (`setsid` leaves it), a chain of
+    living parents (a daemon breaks it), the mark in the environment (`env -i` drops it). Empty without /proc.
+
+    Three signs, each of which can be lost: the session it leads (`setsid` leaves it), a chain of living
+    parents (a daemon breaks it), the mark in the environment (`env -i` drops it). Empty where there is no
+    /proc.
     """
     table = {stat.pid: stat for stat in _table()}
     kin = {pid for pid, stat in table.items() if pid == root or stat.session == root}
@@ -72,6 +75,8 @@ def relatives(root: int, mark: str) -> list[ChildProcess]:
 
 def kill(root: int, mark: str, grace: float = GRACE) -> None:
     """End the shell `root` and its relatives: SIGTERM, and after `grace` seconds SIGKILL until none is left.
+
+    Blocks for little more than `grace` at most; meant for a thread.
 
     Blocks for little more than `grace` at most; meant for a thread.
     """
@@ -129,7 +134,7 @@ def _stat(pid: str) -> _Stat | None:
 
 
 def _is_first(pid: int) -> bool:
-    """Whether a process is number one of a namespace of its own."""
+    """Return whether a process is number one of a separate namespace."""
     status = _read(pid, "status").decode(errors="replace")
     numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
     return len(numbers) > 1 and numbers[-1] == "1"
@@ -140,7 +145,7 @@ def _is_marked(pid: int, mark: str) -> bool:
 
 
 def _read(pid: int | str, name: str) -> bytes:
-    """What the system says of a process; empty if it has gone. Read plainly: it is done for all of them."""
+    """Read a process file of the system; empty if it is gone. Read simply, because it is done for all."""
     try:
         descriptor = os.open(f"{_PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -184,7 +189,7 @@ class KillGuard:
         self._groups: set[int] = set()
 
     def add(self, group: int) -> None:
-        """Watch over a process group. Starts the guard when it is not running."""
+        """Watch a process group. Starts the guard if it is not running."""
         self._groups.add(group)
         if self._process is None or self._process.poll() is not None:
             self._release()
@@ -193,13 +198,13 @@ class KillGuard:
             self._send(f"+ {group}\n")
 
     def remove(self, group: int) -> None:
-        """A process group is gone."""
+        """Stop watching an ended process group."""
         if group in self._groups:
             self._groups.discard(group)
             self._send(f"- {group}\n")
 
     def close(self) -> None:
-        """Let the guard kill whatever is left, and wait for it. Blocks; meant for a thread."""
+        """Let the guard kill what is left, and wait for it. Blocks; meant for a thread."""
         process, self._process = self._process, None
         if process is not None:
             try:
@@ -209,7 +214,7 @@ class KillGuard:
                 process.wait()
 
     def _release(self) -> None:
-        """Let go of a guard that was killed."""
+        """Release a killed guard."""
         if self._process is not None and self._process.stdin is not None:
             try:
                 self._process.stdin.close()

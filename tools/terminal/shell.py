@@ -1,4 +1,4 @@
-"""The shell of a task: its state between commands, running one in the foreground, what exit codes mean."""
+"""The shell of a task: state between commands, running in the foreground, meaning of exit codes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _calls = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ShellPlace:
-    """Where a command is about to run. `note` says so when it is not where the last one ended."""
+    """The folder in which a command will run. `note` says so if it differs from the last one's."""
 
     cwd: Path
     """Resolved: what is checked is where the command runs."""
@@ -48,6 +48,8 @@ class ShellPlace:
 
 class Shell:
     """Folder, environment, variables, functions, aliases and options of one task.
+
+    Calls of one task run one after another: hold `lock` from `place` to `settle`.
 
     Calls of one task run one after another: hold `lock` from `place` to `settle`.
     """
@@ -67,16 +69,16 @@ class Shell:
 
     @property
     def variable_names(self) -> Collection[str]:
-        """The variables it began with, by name."""
+        """The names of the variables it began with."""
         return self._env.keys()
 
     @property
     def cwd(self) -> Path:
-        """The folder the next command runs in, if it still exists."""
+        """The folder of the next command, if it still exists."""
         return self._cwd
 
     def place(self, workdir: str | None) -> ShellPlace:
-        """The folder for the next command. Raises `ToolError` when `workdir` is not a usable folder."""
+        """Return the folder for the next command. Raises `ToolError` if `workdir` is not usable."""
         if self._backend.place:
             return self._far_place(workdir)
         note = ""
@@ -99,7 +101,10 @@ class Shell:
         return ShellPlace(path, path, False, note)
 
     async def ready(self) -> str:
-        """Reach the place of the shell; a note when something is different from now on.
+        """Connect to the shell's place; return a note if something is different from now on.
+
+        Raises `ToolError` if that fails, or if the last command's state was lost with the connection, because
+        the next command may depend on it.
 
         Raises `ToolError` when it cannot be reached, or when the last command's state was lost with the
         connection: what was about to run may depend on it.
@@ -128,10 +133,13 @@ class Shell:
         keeps_state: bool = True,
         leave: Leave = NO_LEAVE,
     ) -> tuple[ShellChild, Launch]:
-        """Start a shell for `command`. Raises `ToolError` when that is impossible.
+        """Start a shell for `command`. Raises `ToolError` if that fails.
 
-        Outside of the sandbox a shell begins with nothing but the folder, and leaves nothing: functions
-        and variables that a command set inside could otherwise act outside.
+        Outside of the sandbox a shell begins with only the folder, and leaves nothing: functions and
+        variables set by a command inside could otherwise act outside.
+
+        Outside of the sandbox a shell begins with nothing but the folder, and leaves nothing: functions and
+        variables that a command set inside could otherwise act outside.
         """
         keeps_state = keeps_state and not leave.outside
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -155,7 +163,7 @@ class Shell:
         return self._backend.start(launch), launch
 
     def settle(self, launch: Launch, place: ShellPlace) -> None:
-        """Take over the state the shell left, if it left a whole one, and clear up."""
+        """Take over the state the shell left, if it is complete, and clean up."""
         launch.command_file.unlink(missing_ok=True)
         new = launch.new_state
         if new is None:
@@ -175,7 +183,7 @@ class Shell:
             folders.unlink(missing_ok=True)
 
     def size_note(self, output: str) -> str:
-        """A sentence where programs could not be started for the size of the variables. Blocking."""
+        """Return a sentence if programs could not start because the variables are too large. Blocking."""
         if _TOO_LONG not in output:
             return ""
         try:
@@ -199,7 +207,7 @@ class Shell:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _far_place(self, workdir: str | None) -> ShellPlace:
-        """A place that cannot be looked at from here; the shell says so when it is not there."""
+        """Return a place that cannot be checked from here; the shell says if it does not exist."""
         if not workdir:
             return ShellPlace(self._cwd, self._cwd, True)
         if "\0" in workdir:
@@ -217,7 +225,9 @@ class Shell:
             self._cwd = Path(cwd)
 
     def _environment(self, cwd: Path, *, is_fresh: bool) -> dict[str, str]:
-        """Once there is a state, it holds the environment, apart from names no shell can read."""
+        """Return the environment for a start; a stored state already holds it, except names no shell can
+        read.
+        """
         own = {"PWD": str(cwd)} | ({"OLDPWD": self._previous} if self._previous else {})
         if is_fresh or not (self._folder / "state").exists():
             return self._env | own
@@ -225,7 +235,7 @@ class Shell:
 
 
 def folders_file(state: Path) -> Path:
-    """The file beside a state that holds the folder, and the one before it."""
+    """Return the file next to a state that holds the folder and the previous one."""
     return state.with_name(state.name + ".cwd")
 
 
@@ -285,10 +295,13 @@ _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 
 
 def meaning(command: str, code: int) -> str:
-    """One clause about `code`, or empty when it speaks for itself.
+    """Return one clause about `code`, or empty if it needs no explanation.
 
-    Which program the code belongs to is a guess from the last part of `command`:
-    good enough for a hint, never for a decision.
+    The program of the code is guessed from the last part of `command`: good enough for a hint, never for a
+    decision.
+
+    Which program the code belongs to is a guess from the last part of `command`: good enough for a hint,
+    never for a decision.
     """
     if code == 0:
         return ""
@@ -307,7 +320,7 @@ def meaning(command: str, code: int) -> str:
 
 
 def _last_words(command: str) -> list[str]:
-    """The first words of the last simple command: program and perhaps subcommand."""
+    """Return the first words of the last simple command: program and perhaps subcommand."""
     bare = _QUOTED.sub("''", command[-10_000:]).rstrip("; \t\n")
     words = _SEPARATOR.split(bare)[-1].split()
     while words and (words[0] in _WRAPPERS or re.match(r"[A-Za-z_]\w*=", words[0])):
@@ -328,7 +341,7 @@ _DETACHES = re.compile(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|coproc)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a command ended."""
+    """The end of a command."""
 
     output: Output
     code: int
@@ -349,6 +362,9 @@ async def run_command(
     screen_of: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
+
+    `screen_of` is a viewer's terminal. The caller holds the shell's lock. If the wait is cancelled,
+    everything the command started is killed before the cancellation is passed on.
 
     `screen_of` is a terminal of somebody who watches. The caller holds the shell's lock. When the wait is
     cancelled, everything the command started is killed before the cancellation passes on.
@@ -383,7 +399,7 @@ async def run_command(
 
 
 async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
-    """How the shell ended, and whether that was because its time was up."""
+    """Return how the shell ended, and whether that was by the time limit."""
     ended = asyncio.ensure_future(child.ended())
     try:
         await asyncio.wait({ended}, timeout=limit)
@@ -397,7 +413,7 @@ async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
 
 
 async def _leftovers(child: ShellChild, command: str, ending: ShellEnding) -> list[str]:
-    """What to say about processes that outlive the command."""
+    """Return notes about processes that outlive the command."""
     thorough = ending.still_open or _DETACHES.search(command) is not None
     left = await child.left_behind(thorough=thorough)
     if not left:
@@ -426,7 +442,7 @@ def _finish(collector: OutputCollector, replay: ScreenRecording | None, secrets:
 
 
 class _Live:
-    """Shows the newest output every now and then, while there is news."""
+    """Shows the newest output at intervals, if there is any."""
 
     def __init__(self, newest: Callable[[], str], show: Callable[[str], None]) -> None:
         self._newest = newest

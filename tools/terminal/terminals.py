@@ -1,4 +1,4 @@
-"""The terminals of a session: shells by task, and commands that run in the background."""
+"""The terminals of a session: shells by task, and background commands."""
 
 from __future__ import annotations
 
@@ -48,8 +48,11 @@ class OutputPiece:
 class BackgroundProcess:
     """One process: its output so far and what is known about it.
 
-    `notify` is called on the event loop, with one line. `refused` says which hosts were not let through
-    since a moment of `time.monotonic`.
+    `notify` is called on the event loop, with one line. `refused` returns a text on hosts refused since a
+    `time.monotonic` time.
+
+    `notify` is called on the event loop, with one line. `refused` says which hosts were not let through since
+    a moment of `time.monotonic`.
     """
 
     def __init__(
@@ -97,7 +100,7 @@ class BackgroundProcess:
 
     @property
     def pid(self) -> int:
-        """Number of the shell where it runs; 0 until that is known."""
+        """The process id where the shell runs; 0 until that is known."""
         return self._child.pid
 
     @property
@@ -106,23 +109,25 @@ class BackgroundProcess:
 
     @property
     def uptime(self) -> float:
-        """Seconds it has run, or ran."""
+        """The seconds it has run, or ran."""
         return (self._ended if self._ended is not None else time.monotonic()) - self._started
 
     def news(self) -> OutputPiece:
-        """Output since the last call. An unfinished line is shown each time until it is complete."""
+        """Return output since the last call. An unfinished line is returned each time until it is
+        complete.
+        """
         with self._lock:
             text, dropped = self._text.since(self._read_to)
             self._read_to = self._text.total
             return OutputPiece(text + redact(self._cleaner.pending(), self._secrets), dropped)
 
     def refusals(self, *, all: bool = False) -> str:
-        """What to say about hosts that were not let through since the last call, or at all; mostly empty."""
+        """Return a text on hosts refused since the last call, or ever; usually empty."""
         since, self._refusals_told = self._refusals_told, time.monotonic()
         return self._refused(self._started if all else since)
 
     def log(self, offset: int | None, limit: int) -> tuple[str, int, int]:
-        """Lines from `offset` (0-based), or the last ones; with the first line's number and the total."""
+        """Return lines from `offset` (0-based) or the last ones, the first line's number, and the total."""
         with self._lock:
             total = self._text.total_lines
             first = max(total - limit, 0) if offset is None else offset
@@ -130,19 +135,19 @@ class BackgroundProcess:
             return text, first, total
 
     async def picture(self) -> str | None:
-        """The screen of a process with a terminal."""
+        """Return the screen of a process with a terminal."""
         if self._recording is None:
             return None
         shown = await on_thread(render, self._recording.data(), history=False)
         return redact(shown, self._secrets)
 
     async def write(self, data: bytes) -> None:
-        """Type `data`. Raises `ToolError` when nobody reads."""
+        """Type `data`. Raises `ToolError` if nobody reads."""
         self._must_run()
         await self._child.write(data)
 
     def note_typed(self, data: str) -> None:
-        """Keep what stands on the unfinished line now, for the check of how it goes on."""
+        """Record the unfinished line, to check how it continues."""
         self.typed = _LINE_END.split(self.typed + data)[-1][-MAX_TYPED:]
 
     def close_input(self) -> None:
@@ -150,7 +155,7 @@ class BackgroundProcess:
         self._child.close_input()
 
     async def kill(self) -> None:
-        """End it with everything it started."""
+        """End it with all its descendants."""
         self.was_killed = self.is_running
         await self._child.kill()
         try:
@@ -210,7 +215,7 @@ class BackgroundProcess:
         self._waiter.add_done_callback(lambda _: tell())
 
     async def aclose(self) -> None:
-        """Stop waiting; the process itself is killed by its backend."""
+        """Stop waiting; its backend kills the process."""
         self._waiter.cancel()
         await asyncio.gather(self._waiter, return_exceptions=True)
 
@@ -223,7 +228,7 @@ class ProcessTable:
         self._processes: dict[str, BackgroundProcess] = {}
 
     def make_room(self) -> None:
-        """Raises `ToolError` when all places are taken by running processes."""
+        """Drop finished processes; raise `ToolError` if all places are taken by running ones."""
         while len(self._processes) >= MAX_PROCESSES:
             ended = next((one.id for one in self._processes.values() if not one.is_running), None)
             if ended is None:
@@ -240,7 +245,7 @@ class ProcessTable:
         return tuple(self._processes.values())
 
     def get(self, id: str) -> BackgroundProcess:
-        """The process of that id. Raises `ToolError` that lists the known ids."""
+        """Return the process with that id. Raises `ToolError` that lists the known ids."""
         if id in self._processes:
             return self._processes[id]
         known = ", ".join(self._processes) or "none"
@@ -256,12 +261,12 @@ def _first_line(command: str) -> str:
 
 
 def nothing_refused(_since: float) -> str:
-    """Where no network is filtered, no host is refused."""
+    """Return an empty text, because no host is refused without a network filter."""
     return ""
 
 
 class Caller(Protocol):
-    """Who needs a shell; `tools.context` says what each of these is."""
+    """The call that needs a shell; `tools.context` documents the attributes."""
 
     @property
     def task(self) -> str: ...
@@ -278,7 +283,7 @@ class Caller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BackgroundRun:
-    """Processes in the background that run, or have ended since somebody looked at what they did."""
+    """Background processes that run, or ended since their changes were last checked."""
 
     since: float
     """When the first of them was started, in seconds since the epoch."""
@@ -287,11 +292,15 @@ class BackgroundRun:
 
 
 class Terminals:
-    """One per engine. Tasks share nothing but the backend.
+    """The terminals of one engine. Tasks share only the backend.
 
-    Of `environ` commands inherit what `tools.terminal.environment` lists. `secrets` are
-    values, by name, that are masked in all output beside those of `environ`. Cheap
-    to make: nothing is started before the first command.
+    Commands inherit the variables of `environ` that `tools.terminal.environment` lists. `secrets` are values,
+    by name, that are masked in all output in addition to those of `environ`. Cheap to make: nothing is
+    started before the first command.
+
+    Of `environ` commands inherit what `tools.terminal.environment` lists. `secrets` are values, by name, that
+    are masked in all output beside those of `environ`. Cheap to make: nothing is started before the first
+    command.
     """
 
     def __init__(
@@ -323,7 +332,7 @@ class Terminals:
 
     @property
     def backend(self) -> Backend:
-        """Where commands run."""
+        """The backend in which commands run."""
         if self._backend is None:
             from tools.terminal.local import LocalBackend
 
@@ -331,7 +340,7 @@ class Terminals:
         return self._backend
 
     def shell(self, caller: Caller) -> Shell:
-        """The shell of the caller's task."""
+        """Return the shell of the caller's task."""
         if caller.task not in self._shells:
             passthrough = caller.options.get("terminal.env_passthrough", ())
             far = self._far
@@ -347,7 +356,9 @@ class Terminals:
         return self._shells[caller.task]
 
     def missing(self, output: str, given: Collection[str]) -> str:
-        """What to say when a failed command seems to lack a variable that was kept from it.
+        """Return a hint if a failed command seems to lack a variable that was kept from it.
+
+        `given` are the variables it got. Each variable is mentioned once.
 
         `given` are the variables it got. Each variable is spoken of once.
         """
@@ -358,17 +369,17 @@ class Terminals:
 
     @property
     def elsewhere(self) -> str:
-        """Name of the machine whose files commands see instead of this one's; empty = the same files."""
+        """The name of the machine whose files commands see; empty = the same files."""
         return "" if self._far is None or self._far.shares_files else self._far.name
 
     def gate_folder(self, cwd: Path) -> Path:
-        """A folder of a shell as the gate sees it: one on another machine is not a folder of this machine."""
+        """Return a shell's folder for the gate; one on another machine is not a local folder."""
         if self._far is None or self._far.shares_files:
             return cwd
         return Path(f"/{self._far.kind}:{cwd}")
 
     def _place(self, far: BackendOptions, caller: Caller) -> Backend:
-        """Containers are for one task each; a host that is there anyway is for all."""
+        """Return the backend: a container for each task, but one host for all."""
         from tools.terminal.backends.opening import open_backend
 
         name = "" if far.kind == "ssh" else caller.task
@@ -377,13 +388,13 @@ class Terminals:
         return self._places[name]
 
     def processes(self, task: str) -> ProcessTable:
-        """The background processes of a task."""
+        """Return the background processes of a task."""
         if task not in self._tables:
             self._tables[task] = ProcessTable(lambda: self.background_ended())
         return self._tables[task]
 
     def in_background(self) -> BackgroundRun | None:
-        """What runs in the background or has run since `looked_at`; None where nothing did."""
+        """Return the background processes running now or since `looked_at`; None if there were none."""
         running: set[str] = set()
         for process in (each for table in self._tables.values() for each in table.all()):
             if process.id not in self._over:
@@ -395,17 +406,17 @@ class Terminals:
         return BackgroundRun(min(self._past.values()), frozenset(self._past.keys() - running))
 
     def looked_at(self, run: BackgroundRun) -> None:
-        """Somebody has looked at what the processes of `run` did: those that have ended are over."""
+        """Record that the changes by `run` were checked, which completes the ended processes."""
         for id in run.ended:
             self._past.pop(id, None)
         self._over |= run.ended
 
     def running(self) -> int:
-        """How many background processes run now, over all tasks."""
+        """Return how many background processes run now, over all tasks."""
         return sum(process.is_running for table in self._tables.values() for process in table.all())
 
     async def end(self, task: str) -> None:
-        """Kill what one task has started and still runs. It may begin again."""
+        """Kill what one task has started and still runs. The task may start again."""
         self.in_background()
         if (table := self._tables.pop(task, None)) is not None:
             await table.aclose()
@@ -415,7 +426,7 @@ class Terminals:
             await place.aclose()
 
     async def aclose(self) -> None:
-        """Kill everything that was ever started here and still runs."""
+        """Kill everything that was started here and still runs."""
         self.in_background()
         await asyncio.gather(*(table.aclose() for table in self._tables.values()))
         if self._backend is not None:

@@ -1,4 +1,4 @@
-"""The `terminal` tool: run a command in the shell of the task."""
+"""The `terminal` tool: runs a command in the shell of the task."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _start(
 
 
 def encoded(text: str) -> bytes:
-    """`text` in UTF-8. Raises `ToolError` for what is not text."""
+    """Return `text` in UTF-8. Raises `ToolError` for invalid text."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -172,7 +172,7 @@ def encoded(text: str) -> bytes:
 
 
 def timeout_limits(context: ToolContext) -> tuple[int, int]:
-    """Seconds a command may run when nothing is asked for, and at most."""
+    """Return the default and the largest time limit of a command, in seconds."""
     most = int(context.options.get("terminal.max_timeout", MAX_TIMEOUT))
     return min(int(context.options.get("terminal.timeout", DEFAULT_TIMEOUT)), most), most
 
@@ -211,7 +211,7 @@ def _subject(command: str) -> str:
 
 
 def _patch(schema: dict[str, Any], offered: frozenset[str]) -> dict[str, Any]:
-    """Without the process tool nothing could look after background processes."""
+    """Remove background runs from the schema if the process tool is not offered."""
     if "process" in offered:
         return schema
     properties = schema["parameters"]["properties"]

@@ -1,1 +1,1 @@
-"""Text that may come from outside: made safe, shortened, secrets taken out."""
+"""Outside text: made safe, shortened, secrets removed."""

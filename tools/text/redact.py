@@ -1,4 +1,4 @@
-"""Secrets in text: their shapes, and text without them."""
+"""Secrets in text: their shapes, and masking them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 
 @cache
 def shapes() -> tuple[Shape, ...]:
-    """All of the list, read when first needed (about 1 ms)."""
+    """Return all shapes of the list, read on first use (about 1 ms)."""
     found: list[Shape] = []
     for line in _FILE.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -51,7 +51,7 @@ def shapes() -> tuple[Shape, ...]:
 
 @cache
 def _by_beginning() -> dict[str, tuple[str, ...]]:
-    """All needles by their first three characters."""
+    """Return all needles by their first three characters."""
     found: dict[str, set[str]] = {}
     for shape in shapes():
         for needle in shape.needles:
@@ -60,10 +60,13 @@ def _by_beginning() -> dict[str, tuple[str, ...]]:
 
 
 def mask_shapes(text: str, stub: str, is_secret: Callable[[str, bool], bool]) -> str:
-    """`text` with every secret of the list replaced by `stub` after the prefix that names its kind.
+    """Return `text` with every listed secret replaced by `stub` after the prefix that names its kind.
 
-    `is_secret` is asked for each match: the value, and whether the shape tells it by its own form
-    rather than by a name that stands before it.
+    `is_secret` is asked for each match: the value, and whether its form alone identifies it, without a name
+    before it.
+
+    `is_secret` is asked for each match: the value, and whether the shape tells it by its own form rather than
+    by a name that stands before it.
     """
     near = _near_tokens(text)
     if not near:
@@ -86,7 +89,7 @@ def _needles_in(near: str) -> set[str]:
 def _masked_around(
     text: str, needles: list[str], shape: Shape, stub: str, is_secret: Callable[[str, bool], bool]
 ) -> str:
-    """The same, where only the lines with one of the needles, and those after them, are looked at."""
+    """Mask only in lines with one of the needles, and the lines after them."""
     folded = text.lower()
     if len(text) < _SHORT or len(folded) != len(text):
         return _masked(text, shape, stub, is_secret)
@@ -121,7 +124,7 @@ def _masked(text: str, shape: Shape, stub: str, is_secret: Callable[[str, bool],
 
 
 def _near_tokens(text: str) -> str:
-    """The tokens of a text with the names they are given to, in lower case."""
+    """Return the tokens of a text with the names they are assigned to, in lower case."""
     found: list[str] = []
     for token in _TOKEN.finditer(text):
         word = token[0]
@@ -154,7 +157,7 @@ _HARMLESS_NAMES = frozenset(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a variable called `name` is likely to hold a secret: `GH_TOKEN` yes, `GIT_AUTHOR_NAME` no."""
+    """Return whether a variable name suggests a secret: `GH_TOKEN` yes, `GIT_AUTHOR_NAME` no."""
     upper = name.upper()
     if upper in _HARMLESS_NAMES:
         return False
@@ -162,7 +165,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of `environ` that hold a secret worth masking wherever it shows up, by name."""
+    """Return the variables of `environ` that hold a secret worth masking wherever it occurs, by name."""
     return {
         name: value
         for name, value in environ.items()
@@ -171,12 +174,12 @@ def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def redact(text: str, secrets: Mapping[str, str] | None = None) -> str:
-    """`text` with secrets masked. `secrets` holds exact values to mask, by name. Linear and idempotent."""
+    """Return `text` with secrets masked. `secrets` holds exact values, by name. Linear and idempotent."""
     return Redactor(secrets or {}).feed(text)
 
 
 def mask_known(text: str, secrets: Mapping[str, str]) -> str:
-    """`text` with the exact values of `secrets` masked and nothing else; cheap enough for any place."""
+    """Return `text` with only the exact values of `secrets` masked; cheap enough for any place."""
     for value, stub in _stubs(secrets):
         if value in text:
             text = text.replace(value, stub)
@@ -184,7 +187,7 @@ def mask_known(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def redact_data(value: Any, secrets: Mapping[str, str]) -> Any:
-    """JSON-able data with secrets masked in every text. Text that is JSON itself stays JSON."""
+    """Return JSON-able data with secrets masked in every text. Text that is JSON stays JSON."""
     if isinstance(value, str):
         if value[:1] in ("{", "["):
             try:
@@ -202,7 +205,7 @@ def redact_data(value: Any, secrets: Mapping[str, str]) -> Any:
 
 
 def _stubs(secrets: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Texts to replace and what comes in their place, longest first; a value also as JSON writes it."""
+    """Return texts to replace and their replacements, longest first; also in JSON form."""
     found: dict[str, str] = {}
     for name, value in secrets.items():
         if value:
@@ -213,7 +216,7 @@ def _stubs(secrets: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 class Redactor:
-    """`redact` for text that comes in whole lines; a private key may span many pieces."""
+    """Masks text that arrives in whole lines; a private key may span many pieces."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = _stubs(secrets)
@@ -253,7 +256,7 @@ def _holds_any(text: str, needles: tuple[str, ...]) -> bool:
 
 
 def _is_shaped_secret(value: str, by_form: bool) -> bool:
-    """Whether what has the shape of a secret is one; what only a name says is one must look like it."""
+    """Return whether a match is a secret; one known only by its name must also look like one."""
     if not by_form:
         return _looks_real(value)
     return any(character.isdigit() for character in value) or value.lower() != value != value.upper()
@@ -264,7 +267,11 @@ _Shape = tuple[tuple[str, ...], re.Pattern[str]]
 
 
 def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape:
-    """Tokens of one make: a known prefix, then at least `least` characters of `body`.
+    """Return the shape of tokens: a known prefix, then at least `least` characters of `body`.
+
+    One of them is a digit, and somewhere `unbroken` letters and digits are adjacent.
+
+    The lookbehind keeps this linear: a run of body characters is tried once, at its start.
 
     One of them is a digit, and somewhere `unbroken` letters and digits stand together.
 
@@ -424,7 +431,7 @@ def _mask_url(match: re.Match[str]) -> str:
 
 
 def _looks_real(value: str) -> bool:
-    """Whether `value` looks like a key somebody could use, rather than a name, a path or a placeholder."""
+    """Return whether `value` looks like a usable key and not a name, a path or a placeholder."""
     if len(value) < 8 or not _is_literal(value) or value.isdigit():
         return False
     if _NAME.match(value) is None:
@@ -434,7 +441,7 @@ def _looks_real(value: str) -> bool:
 
 
 def _looks_like_password(before: str, quote: str, value: str) -> bool:
-    """Passwords are shorter and plainer than keys; a plain word counts only where no code writes it."""
+    """Return whether `value` looks like a password: a plain word counts only outside of code."""
     if not _is_literal(value):
         return False
     if _NAME.match(value) is None:

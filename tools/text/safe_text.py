@@ -1,14 +1,22 @@
-r"""Text from outside, made safe to show: terminal control removed, hidden characters named.
+"""Outside text made safe to show: terminal control removed, hidden characters named.
 
-Whatever a child process, a file, a model or a web page says may hold bytes that
-steer a terminal or deceive the reader. `clean` gives what a terminal would have left
-on the line, as plain text; `Cleaner` does the same to a stream of bytes;
-`printable` serves pieces of a text that is still coming; `reveal` keeps
-everything and spells out what cannot be seen; `inert` and `steers` judge a piece
-of a row that is about to be drawn. All of them share one notion of what is hidden.
+The output of a child process, a file, a model or a web page may hold bytes that control a terminal or deceive
+the reader. `clean` returns what a terminal would have left on the line, as plain text; `Cleaner` does the
+same to a stream of bytes; `printable` serves pieces of an unfinished text; `reveal` keeps everything and
+spells out what cannot be seen; `inert` and `steers` check a piece of a row that is about to be drawn. All of
+them share one definition of hidden.
 
-Letters, marks, private-use characters and code points that this Python does not
-know are text: a terminal and its font may know more than we do.
+Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
+its font may know more than we do.
+
+Whatever a child process, a file, a model or a web page says may hold bytes that steer a terminal or deceive
+the reader. `clean` gives what a terminal would have left on the line, as plain text; `Cleaner` does the same
+to a stream of bytes; `printable` serves pieces of a text that is still coming; `reveal` keeps everything and
+spells out what cannot be seen; `inert` and `steers` judge a piece of a row that is about to be drawn. All of
+them share one notion of what is hidden.
+
+Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
+its font may know more than we do.
 """
 
 from __future__ import annotations
@@ -108,12 +116,15 @@ def _seam() -> re.Pattern[str]:
 
 
 def clean(text: str) -> str:
-    r"""`text` as a terminal would have left it, without anything that could steer one.
+    r"""Return `text` as a terminal would have left it, without anything that could control one.
 
-    Escape sequences and control characters other than `\n` and `\t` are gone;
-    `\r`, backspace and erase-line are carried out within their line; invisible
-    format characters and lone surrogates are dropped. Linear in the length of
-    `text`, never longer than it, and `clean(clean(x)) == clean(x)`.
+    Escape sequences and control characters other than `\n` and `\t` are removed; `\r`, backspace and
+    erase-line are carried out within their line; invisible format characters and lone surrogates are dropped.
+    Linear in the length of `text`, never longer than it, and `clean(clean(x)) == clean(x)`.
+
+    Escape sequences and control characters other than `\n` and `\t` are gone; `\r`, backspace and erase-line
+    are carried out within their line; invisible format characters and lone surrogates are dropped. Linear in
+    the length of `text`, never longer than it, and `clean(clean(x)) == clean(x)`.
     """
     if _CONTROL.search(text) is None:
         return _visible(_SEPARATOR.sub("\n", text))
@@ -122,10 +133,13 @@ def clean(text: str) -> str:
 
 
 def printable(piece: str) -> str:
-    """A piece of a text that is still being written, without the characters that could steer a terminal.
+    """Return a piece of an unfinished text without the characters that could control a terminal.
 
-    What an escape sequence was made of stays visible, and so does a joiner that may
-    belong to the piece before; `clean` on the whole text takes them out.
+    The characters of an escape sequence stay visible, and so does a joiner that may belong to the piece
+    before; `clean` on the whole text removes them.
+
+    What an escape sequence was made of stays visible, and so does a joiner that may belong to the piece
+    before; `clean` on the whole text takes them out.
     """
     if not piece.isascii():
         body = piece.lstrip(_LEADING)
@@ -134,10 +148,13 @@ def printable(piece: str) -> str:
 
 
 def steers(text: str) -> bool:
-    """Whether a character in a piece of a row steers a terminal, turns the direction of writing, or hides.
+    """Return whether a character of a row controls a terminal, changes the writing direction, or hides.
 
-    Line feed and tab count: in a row that is drawn they move the cursor. Joiners
-    and the usual variation selectors do not: a piece does not show what they belong to.
+    Line feed and tab count: in a drawn row they move the cursor. Joiners and the usual variation selectors do
+    not, because a piece does not show what they belong to.
+
+    Line feed and tab count: in a row that is drawn they move the cursor. Joiners and the usual variation
+    selectors do not: a piece does not show what they belong to.
     """
     if text.isascii():
         return not text.isprintable()
@@ -145,16 +162,22 @@ def steers(text: str) -> bool:
 
 
 def inert(text: str) -> str:
-    """A piece of a row without the characters for which `steers` holds; nothing joins across the gaps."""
+    """Return a piece of a row without the characters for which `steers` holds; nothing joins across the
+    gaps.
+    """
     return _seam().sub("", text)
 
 
 def reveal(text: str) -> str:
-    r"""`text` with every character that cannot be seen spelled out, such as `\x1b` or `\u202e`.
+    r"""Return `text` with every invisible character spelled out, such as `\x1b` or `\u202e`.
 
-    For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds
-    and tabs stay. Blanks other than the plain space are spelled out too, and so is
-    what has no agreed look: private use, and code points that are not assigned.
+    For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds and tabs stay. Blanks other
+    than the plain space are spelled out too, and so are private-use and unassigned code points, which have no
+    agreed look.
+
+    For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds and tabs stay. Blanks other
+    than the plain space are spelled out too, and so is what has no agreed look: private use, and code points
+    that are not assigned.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -164,7 +187,7 @@ def reveal(text: str) -> str:
 
 
 def truncate(text: str, limit: int, head: float = 0.4) -> str:
-    """`text` cut to at most `limit` characters: its first `head` share, a marker, and its end."""
+    """Return `text` cut to at most `limit` characters: its first `head` share, a marker, and its end."""
     if len(text) <= limit:
         return text
     room = limit - len(left_out(len(text), len(text)))
@@ -176,16 +199,18 @@ def truncate(text: str, limit: int, head: float = 0.4) -> str:
 
 
 def left_out(count: int, total: int) -> str:
-    """The marker that stands for `count` of `total` characters."""
+    """Return the marker that replaces `count` of `total` characters."""
     return f"\n[… {count:,} of {total:,} characters left out …]\n"
 
 
 class Cleaner:
-    """`clean` for a stream of UTF-8 bytes cut anywhere; bytes that are not UTF-8 become U+FFFD.
+    """`clean` for a stream of UTF-8 bytes cut anywhere; other bytes become U+FFFD.
 
-    `feed` returns whole lines, because a line can still be overwritten until it
-    ends. The pieces add up to exactly what `clean` makes of the whole.
-    Memory stays bounded whatever is fed.
+    `feed` returns whole lines, because a line can still be overwritten until it ends. The pieces add up to
+    exactly the result of `clean` on the whole text. Memory stays bounded for any input.
+
+    `feed` returns whole lines, because a line can still be overwritten until it ends. The pieces add up to
+    exactly what `clean` makes of the whole. Memory stays bounded whatever is fed.
     """
 
     def __init__(self) -> None:
@@ -195,11 +220,11 @@ class Cleaner:
         self._previous = ""
 
     def feed(self, data: bytes) -> str:
-        """The lines that `data` completes, line feeds included."""
+        """Return the lines that `data` completes, line feeds included."""
         return self.feed_text(self._decoder.decode(data))
 
     def feed_text(self, text: str) -> str:
-        """Like `feed`, for text that is decoded already."""
+        """Return lines like `feed`, for decoded text."""
         text, self._unfinished = _hold_back(_SEPARATOR.sub("\n", self._unfinished + text))
         pieces: list[str] = []
         if _CONTROL.search(text) is None and "\n" in text:
@@ -220,11 +245,11 @@ class Cleaner:
         return self._drop_invisible("".join(pieces))
 
     def pending(self) -> str:
-        """The unfinished last line as it stands now. Changes nothing."""
+        """Return the unfinished last line, without changing anything."""
         return _visible(self._line.text())
 
     def finish(self) -> str:
-        """What is left at the end of the stream. The cleaner can be used again."""
+        """Return the rest at the end of the stream. The cleaner can be used again."""
         rest = self.feed_text(self._decoder.decode(b"", True))
         self._unfinished = ""
         rest += self._drop_invisible(self._line.take())
@@ -232,7 +257,7 @@ class Cleaner:
         return rest
 
     def _drop_invisible(self, text: str) -> str:
-        """`text` without invisible characters, judged with the characters before it."""
+        """Return `text` without invisible characters, considering the characters before it."""
         if not text:
             return text
         before = self._previous
@@ -241,10 +266,12 @@ class Cleaner:
 
 
 class _Line:
-    """The line a terminal is writing on: its cells, and the column of the cursor.
+    """The current line of a terminal: its cells, and the column of the cursor.
 
-    One cell per character: a program that overwrites a line does it with text of the
-    same make, so widths cancel out.
+    One cell per character: a program overwrites a line with similar text, so widths cancel out.
+
+    One cell per character: a program that overwrites a line does it with text of the same make, so widths
+    cancel out.
     """
 
     def __init__(self) -> None:
@@ -258,14 +285,14 @@ class _Line:
         return "".join(self._cells)
 
     def take(self) -> str:
-        """The finished line; a new one begins."""
+        """Return the finished line and begin a new one."""
         text = self.text()
         self._cells.clear()
         self._column = 0
         return text
 
     def write(self, text: str) -> list[str]:
-        """Carry out `text` on the line. Returns full stretches that can no longer change."""
+        """Write `text` on the line. Returns full stretches that can no longer change."""
         full: list[str] = []
         at = 0
         for edit in _edits().finditer(text):
@@ -308,7 +335,9 @@ class _Line:
 
 
 def _hold_back(text: str) -> tuple[str, str]:
-    """`text` without an unfinished escape sequence at its end, and that sequence.
+    """Return `text` without an unfinished escape sequence at its end, and that sequence.
+
+    A sequence of unlimited length is held in an equivalent short form.
 
     A sequence that grows without end is held in short form, one that goes on in the same way.
     """

@@ -1,4 +1,4 @@
-"""The order in which tools fit a query: BM25 over their names, descriptions and parameters. Pure."""
+"""The ranking of tools for a query: BM25 over their names, descriptions and parameters. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST_QUERY = 400
 
 @dataclass(frozen=True, slots=True)
 class Findable:
-    """A tool as it is looked for."""
+    """A tool in the form for searching."""
 
     name: str
     description: str
@@ -26,7 +26,7 @@ class Findable:
 
 
 def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
-    """The tools that share a word with the query, best first; one of exactly this name is the first."""
+    """Return the tools that share a word with the query, best first; an exact name match leads."""
     query = query.strip()[:LONGEST_QUERY]
     wanted = set(_words(query))
     documents = [_weighted(tool) for tool in tools]
@@ -50,7 +50,7 @@ def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
 
 
 def _is_named(query: str, name: str) -> bool:
-    """Whether the query is the name of a tool, with or without the server in front."""
+    """Return whether the query is the name of a tool, with or without the server prefix."""
     return query.casefold() in (name.casefold(), name.rpartition("__")[2].casefold())
 
 
@@ -65,7 +65,7 @@ def _weighted(tool: Findable) -> Counter[str]:
 
 
 def _words(text: str) -> list[str]:
-    """The words of a text in one form: `createIssues`, `create_issue` and `Create issue` have the same."""
+    """Return the words of a text in one form: `createIssues`, `create_issue` and `Create issue` are equal."""
     return [_stem(word.casefold()) for word in _WORD.findall(text)]
 
 

@@ -6,27 +6,27 @@ from tools.text.safe_text import clean
 
 
 def one_line(text: str) -> str:
-    """`text` without control characters, each run of white space as one blank."""
+    """Return `text` without control characters, each run of white space as one blank."""
     return " ".join(clean(text).split())
 
 
 def brief(text: object, limit: int = 80) -> str:
-    """`text` on one line of at most `limit` characters."""
+    """Return `text` on one line of at most `limit` characters."""
     return shorten(one_line(str(text)), limit)
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text`, or its beginning and `…`: at most `limit` characters."""
+    """Return `text`, or its beginning and `…`: at most `limit` characters."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def plural(count: int, noun: str) -> str:
-    """`count` with thousands separated, and `noun`, with an `s` unless it is one."""
+    """Return `count` with separated thousands, and `noun` with an `s` unless it is one."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def ago(seconds: float) -> str:
-    """`seconds` in the largest unit that fits, such as `3 min`, `5 h` or `2 d`; `now` below a minute."""
+    """Return `seconds` in the largest fitting unit, such as `3 min`, `5 h` or `2 d`; `now` below a minute."""
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
         if seconds >= size:
             return f"{min(int(seconds // size), 9_999)} {unit}"

@@ -1,1 +1,1 @@
-"""Backends away from this machine: containers, other hosts, sandboxes of cloud providers."""
+"""Backends on other machines: containers, other hosts, sandboxes of cloud providers."""

@@ -1,4 +1,4 @@
-"""Channels to hosts and containers, the programs that open them, and what connects again."""
+"""Channels to hosts and containers, the programs that open them, and reconnecting."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _ON_TERMINAL = 'exec <>"$1" >&0 2>&1; shift; exec "$@"'
 
 
 class Channel(Protocol):
-    """A program at the far side, seen from here. All methods block; they are called on threads.
+    """The connection to a program on the remote side. All methods block and are called on threads.
 
-    `read` belongs to one thread, and so does `finish`, its last call; the others may come from anywhere.
+    `read` belongs to one thread, and so does `finish`, its last call; the others may be called from any.
     """
 
     def read(self, timeout: float | None = None) -> bytes | None:
-        """The next bytes; empty at the end, None when `timeout` seconds went by without any."""
+        """Return the next bytes; empty at the end, None if `timeout` seconds passed without any."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Raises `ToolError` when nobody reads."""
+        """Write bytes. Raises `ToolError` if nobody reads."""
         ...
 
     def close_input(self) -> None: ...
 
     def stop(self) -> None:
-        """Break the connection off. `read` comes to its end."""
+        """Break the connection. `read` then reaches its end."""
         ...
 
     def finish(self) -> int:
-        """Clear up, and the exit code of the program that carried the channel."""
+        """Clean up, and return the exit code of the program that carried the channel."""
         ...
 
 
 class ClientChannel:
-    """The channel of a client program such as `ssh`: a child process that leads a session of its own.
+    """The channel of a client program such as `ssh`: a child process that leads a session.
 
-    Raises `FileNotFoundError` when there is no such program.
+    Raises `FileNotFoundError` if the program is missing.
     """
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], *, pty: bool = False) -> None:
@@ -153,15 +153,15 @@ class ClientChannel:
 
 
 class Connector(Protocol):
-    """A way to run programs at one place. All methods block; they are called on threads."""
+    """A way to run programs in one place. All methods block and are called on threads."""
 
     @property
     def place(self) -> str:
-        """What the place is called in messages: `the container of python:3.12`."""
+        """The name of the place in messages: `the container of python:3.12`."""
         ...
 
     def anchor(self, command: Sequence[str]) -> Channel:
-        """Bring the place up and start the one program that stays. Raises `ToolError`."""
+        """Start the place and its one persistent program. Raises `ToolError`."""
         ...
 
     def call(self, command: Sequence[str], *, pty: bool) -> Channel:
@@ -169,11 +169,11 @@ class Connector(Protocol):
         ...
 
     def explain(self, words: str) -> str:
-        """One sentence that says why a program did not start, from what was printed instead."""
+        """Return one sentence on why a program did not start, from its output."""
         ...
 
     def release(self) -> None:
-        """Take the place down; the anchor has ended. May be called again."""
+        """Shut the place down after the anchor has ended. May be called again."""
         ...
 
 
@@ -186,7 +186,7 @@ _SHOWN = 300
 
 
 class Client:
-    """A client program of this machine. `own` are the variables it reads itself; it gets no others."""
+    """A local client program. `own` are the variables it reads; it gets no others."""
 
     def __init__(self, program: str, environ: Mapping[str, str], own: Sequence[str] = ()) -> None:
         self.program = program
@@ -199,7 +199,7 @@ class Client:
         self.env["TERM"] = "xterm-256color"
 
     def path(self) -> str:
-        """Where the program is. Raises `ToolError` when it is missing."""
+        """Return the path of the program. Raises `ToolError` if it is missing."""
         found = shutil.which(self.program, path=self.env["PATH"])
         if found is None:
             raise ToolError(
@@ -217,7 +217,7 @@ class Client:
             raise ToolError(f"{path} could not be started: {error.strerror or error}.") from error
 
     def run(self, arguments: Sequence[str], *, patience: float = _SHORT) -> tuple[int, str]:
-        """Exit code and words of a short call. Raises `ToolError` when it does not end in time."""
+        """Return exit code and output of a short call. Raises `ToolError` if it takes too long."""
         try:
             done = subprocess.run(
                 [self.path(), *arguments],
@@ -238,13 +238,13 @@ class Client:
 
 
 def last_words(words: str) -> str:
-    """What a program said last, as the end of a sentence: `: no such file` or nothing."""
+    """Return the last output of a program as the end of a sentence: `: no such file`, or nothing."""
     lines = [line.strip() for line in clean(words).splitlines() if line.strip()]
     return f": {lines[-1][:_SHOWN].rstrip('.')}" if lines else ""
 
 
 def expanded(path: str) -> Path:
-    """A path of this machine from the settings, without its tilde."""
+    """Return a local path from the settings with its tilde expanded."""
     try:
         return Path(path).expanduser().absolute()
     except RuntimeError as error:
@@ -252,7 +252,7 @@ def expanded(path: str) -> Path:
 
 
 def mount_parts(mount: str) -> tuple[Path, str, bool]:
-    """Source, target and whether it is read-only. Raises `ToolError` that shows the form."""
+    """Return source, target and whether it is read-only. Raises `ToolError` that shows the form."""
     parts = mount.split(":")
     read_only = len(parts) == 3 and parts[2] == "ro"
     if (

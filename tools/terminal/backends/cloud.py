@@ -18,7 +18,7 @@ from tools.terminal.backends.scripts import quoted
 
 
 def package(name: str) -> Any:
-    """The package of a provider. Raises `ToolError` when it is not installed."""
+    """Return the package of a provider. Raises `ToolError` if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -28,7 +28,7 @@ def package(name: str) -> Any:
 
 
 class ModalConnector:
-    """One sandbox of the configured app. The package finds the account by itself."""
+    """One sandbox of the configured app. The package finds the account automatically."""
 
     def __init__(self, options: ModalOptions) -> None:
         self._options = options

@@ -48,7 +48,7 @@ _FAILURES = (
 
 
 class DockerConnector:
-    """One container, which sees `workspace` under its own path."""
+    """One container, which sees `workspace` under the same path."""
 
     def __init__(self, options: DockerOptions, workspace: Path, environ: Mapping[str, str]) -> None:
         self._options = options
@@ -103,7 +103,7 @@ class DockerConnector:
         return arguments + [_mount(*mount_parts(mount)) for mount in options.mounts]
 
     def _sweep(self) -> None:
-        """Remove containers whose Hermes is gone."""
+        """Remove containers whose Hermes process is gone."""
         code, listed = self._client.run(
             [
                 "ps",
@@ -140,7 +140,7 @@ def _mount(source: Path, target: str, read_only: bool) -> str:
 
 
 def _machine() -> str:
-    """This start of this machine: process ids mean something only within it."""
+    """Return an identifier of this boot of this machine; process ids are only valid within it."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -182,7 +182,7 @@ _APPTAINER_FAILURES = (
 
 
 class SingularityConnector:
-    """One instance, which sees `workspace` under its own path."""
+    """One instance, which sees `workspace` under the same path."""
 
     def __init__(self, options: SingularityOptions, workspace: Path, environ: Mapping[str, str]) -> None:
         self._options = options
@@ -249,12 +249,12 @@ class SingularityConnector:
         return arguments
 
     def _image(self) -> str:
-        """The image, a file as a whole path: the client runs in no folder of the user's."""
+        """Return the image, a file as an absolute path, because the client runs in another folder."""
         image = self._options.image
         return image if "://" in image else str(expanded(image))
 
     def _sweep(self) -> None:
-        """Stop instances whose Hermes is gone. Hosts of a cluster list their own instances only."""
+        """Stop instances whose Hermes process is gone. Hosts of a cluster only list their own instances."""
         code, listed = self._client.run(["instance", "list"])
         if code != 0:
             return

@@ -1,4 +1,4 @@
-"""Opens a backend from its options. Nothing is reached yet."""
+"""Opening a backend from its options, without connecting yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.terminal.backends.ssh import SshConnector
 
 
 def open_backend(options: BackendOptions, workspace: Path) -> RemoteBackend:
-    """The backend for tasks in `workspace`. Raises `ToolError` for options that make no sense."""
+    """Return the backend for tasks in `workspace`. Raises `ToolError` for invalid options."""
     return RemoteBackend(_reach(options, workspace))
 
 

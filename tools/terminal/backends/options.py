@@ -79,7 +79,7 @@ Options = DockerOptions | SingularityOptions | SshOptions | ModalOptions | Dayto
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOptions:
-    """Which place commands run at, other than this machine."""
+    """The place where commands run, other than this machine."""
 
     kind: Literal["docker", "singularity", "ssh", "modal", "daytona"]
     options: Options
@@ -95,20 +95,20 @@ class BackendOptions:
 
     @property
     def shares_files(self) -> bool:
-        """Whether the workspace is there under the same path."""
+        """Return whether the workspace is there under the same path."""
         return self.shared or self.kind in ("docker", "singularity")
 
     @property
     def name(self) -> str:
-        """What the place is called where there is little room."""
+        """Return the short name of the place."""
         return self.options.host if isinstance(self.options, SshOptions) else self.kind
 
     @property
     def title(self) -> str:
-        """Kind and place: `ssh build.example.org`."""
+        """Return kind and place: `ssh build.example.org`."""
         own = self.options
         return f"ssh {own.host}" if isinstance(own, SshOptions) else self.kind
 
     def start(self, workspace: Path) -> str:
-        """The folder the first command runs in."""
+        """Return the folder for the first command."""
         return self.workdir or (str(workspace) if self.shares_files else "~")

@@ -33,7 +33,7 @@ class OutputMarker:
 
 
 class MarkerSplitter:
-    """Parts a stream into output and markers. What may be the beginning of a marker is held back."""
+    """Splits a stream into output and markers. A possible beginning of a marker is held back."""
 
     def __init__(self, token: bytes) -> None:
         self._token = token
@@ -43,7 +43,7 @@ class MarkerSplitter:
         self._searched = 0
 
     def feed(self, data: bytes) -> Iterator[bytes | OutputMarker]:
-        """The pieces that are complete now, in order."""
+        """Yield the complete pieces, in order."""
         self._held += data
         while True:
             piece = self._marker() if self._is_inside else self._output()
@@ -53,7 +53,7 @@ class MarkerSplitter:
                 yield piece
 
     def rest(self) -> bytes:
-        """What was held back, once nothing follows any more."""
+        """Return the held back data, once nothing follows."""
         rest = (self._token if self._is_inside else b"") + bytes(self._held)
         self._held.clear()
         self._is_inside = False
@@ -84,7 +84,7 @@ class MarkerSplitter:
         return OutputMarker(payload[:1].decode("ascii", "replace"), payload[1:])
 
     def _partial(self) -> int:
-        """How many of the last bytes may begin a token."""
+        """Return how many of the last bytes may begin a token."""
         for length in range(min(len(self._token) - 1, len(self._held)), 0, -1):
             if self._held.endswith(self._token[:length]):
                 return length
@@ -101,7 +101,7 @@ _GOODBYE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteSite:
-    """What is known about the far side once somebody is there."""
+    """What is known about the remote side after connecting."""
 
     shell: str
     folder: str
@@ -111,7 +111,7 @@ class RemoteSite:
 def connect(
     opener: Callable[[], Channel], script: RemoteScript, reach: Connector
 ) -> tuple[Channel, MarkerSplitter]:
-    """Open a channel and hand the script over. Blocks. Raises `ToolError` that says why that failed."""
+    """Open a channel and send the script. Blocks. Raises `ToolError` with the cause."""
     channel = opener()
     splitter = MarkerSplitter(script.token)
     words = bytearray()
@@ -129,7 +129,7 @@ def connect(
 
 
 class RemoteHelper:
-    """Use `open`. Requests may overlap."""
+    """The remote helper. Call `open` first; requests may overlap."""
 
     def __init__(self, reach: Connector, owner: str) -> None:
         self._reach = reach
@@ -147,7 +147,7 @@ class RemoteHelper:
         return self._site.done() and not self._gone.is_set()
 
     async def open(self) -> RemoteSite:
-        """Start it and wait until it is there. Raises `ToolError`."""
+        """Start it and wait until it is connected. Raises `ToolError`."""
         threading.Thread(target=self._run, name="terminal-anchor", daemon=True).start()
         try:
             return await self._site
@@ -156,11 +156,11 @@ class RemoteHelper:
             raise
 
     async def over(self) -> None:
-        """Wait until nothing of it runs any more."""
+        """Wait until nothing of it is running."""
         await self._gone.wait()
 
     async def ask(self, verb: str, mark: str, pid: int) -> bytes | None:
-        """The answer to one request; None when the far side cannot be reached any more."""
+        """Return the answer to one request; None if the remote side is unreachable."""
         channel = self._channel
         if channel is None or not self.is_there:
             return None
@@ -176,7 +176,7 @@ class RemoteHelper:
             self._waiting.pop(number, None)
 
     async def aclose(self) -> None:
-        """Let it clear up, and break off when it does not."""
+        """Let it clean up, and break the connection if it does not."""
         channel = self._channel
         if channel is None or self._gone.is_set():
             return
@@ -254,7 +254,7 @@ _LOST = 255
 
 
 class RemoteChild:
-    """Implements `Child`. The connection is made on the thread that reads, begun by `watch`."""
+    """Implements `ShellChild`. The connection is made on the reading thread, started by `watch`."""
 
     def __init__(
         self,
@@ -282,7 +282,7 @@ class RemoteChild:
 
     @property
     def pid(self) -> int:
-        """Number at the far side; 0 until the shell has started there."""
+        """The process id on the remote side; 0 until the shell has started there."""
         return self._pid
 
     def watch(self, sink: Sink) -> None:
@@ -365,7 +365,7 @@ class RemoteChild:
         return channel
 
     def _on_marker(self, marker: OutputMarker, channel: Channel) -> bool:
-        """Take a marker. Returns whether it was the shell's last word."""
+        """Handle a marker; return whether it was the last one of the shell."""
         if marker.kind == "s":
             self._pid = int(marker.payload)
             self._tell(self._started, None)
@@ -388,7 +388,7 @@ class RemoteChild:
         return False
 
     def _keep(self, folders: bytes) -> None:
-        """Leave at this side what a shell leaves: that there is a state, and the folders."""
+        """Record locally what a shell leaves: that there is a state, and the folders."""
         new = self._launch.new_state
         if folders and new is not None and new.exists():
             folders_file(new).write_bytes(folders)
@@ -425,7 +425,7 @@ class RemoteChild:
 
 
 class RemoteBackend:
-    """Implements `Backend`. Nothing is reached before `open`."""
+    """Implements `Backend`. Nothing is connected before `open`."""
 
     def __init__(self, reach: Connector) -> None:
         self._reach = reach
@@ -444,7 +444,7 @@ class RemoteBackend:
 
     @property
     def place(self) -> str:
-        """What the place is called in messages."""
+        """The name of the place in messages."""
         return self._reach.place
 
     async def open(self) -> int:

@@ -1,4 +1,4 @@
-"""The shell text that travels to the far side. Everything variable is quoted here and nowhere else."""
+"""The shell text sent to the remote side. Everything variable is quoted here only."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ _READ_ONLY = frozenset({"PPID", "UID", "EUID", "SHELLOPTS", "BASHOPTS", "BASH_VE
 
 @dataclass(frozen=True, slots=True)
 class RemoteScript:
-    """A script and the fixed short command that asks for it and runs it."""
+    """A script and the fixed short command that requests and runs it."""
 
     token: bytes
     text: bytes
 
     def command(self) -> list[str]:
-        """Arguments of a program that prints the marker `r`, reads the script and becomes it.
+        """Return the arguments of a program that prints the marker `r`, reads the script and becomes it.
+
+        They hold nothing but numbers, because other users of the remote side can see them.
 
         They hold nothing but numbers: what other users of the far side can see.
         """
@@ -40,7 +42,7 @@ class RemoteScript:
 
 
 def call_script(launch: Launch, command: str, *, folder: str, shell: str, mark: str) -> RemoteScript:
-    """The script for one call. `folder` and `shell` are paths of the far side."""
+    """Return the script for one call. `folder` and `shell` are remote paths."""
     token = _token()
     name = "bash" if shell.endswith("/bash") else "sh"
     parameters = (
@@ -61,7 +63,7 @@ def call_script(launch: Launch, command: str, *, folder: str, shell: str, mark: 
 
 
 def anchor_script(owner: str) -> RemoteScript:
-    """The script of the anchor."""
+    """Return the script of the anchor."""
     token = _token()
     prologues = (_prologue("bash"), _prologue("sh"))
     head = f"set -- {' '.join(map(quoted, (token, owner, *prologues)))}\n"
@@ -69,7 +71,7 @@ def anchor_script(owner: str) -> RemoteScript:
 
 
 def quoted(text: str) -> str:
-    """`text` as one word of any POSIX shell. Raises `ValueError` for a NUL, which no shell can take."""
+    """Return `text` as one word of any POSIX shell. Raises `ValueError` for a NUL, which no shell accepts."""
     if "\0" in text:
         raise ValueError("A shell takes no NUL character.")
     return "'" + text.replace("'", "'\\''") + "'"

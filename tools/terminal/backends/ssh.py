@@ -1,7 +1,10 @@
-"""Commands on another host over ssh, all over one connection.
+"""Commands on another host over ssh, all through one connection.
 
-The client is OpenSSH's own, so that its configuration, agent and jump hosts work. What must not depend
-on configuration is set here: keys of hosts are checked, nothing is forwarded, nobody is asked.
+The client is OpenSSH's, so that its configuration, agent and jump hosts work. What must not depend on
+configuration is set here: host keys are checked, nothing is forwarded, nobody is asked.
+
+The client is OpenSSH's own, so that its configuration, agent and jump hosts work. What must not depend on
+configuration is set here: keys of hosts are checked, nothing is forwarded, nobody is asked.
 """
 
 from __future__ import annotations
@@ -115,5 +118,5 @@ class SshConnector:
 
 
 def _escaped(path: Path) -> str:
-    """A path as the client reads it in an option: blanks part, percent signs stand for something."""
+    """Escape a path in an option: blanks separate, percent signs are replaced."""
     return '"' + str(path).replace("%", "%%") + '"'
