@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     import argparse
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
-"""How writing to stdout fails when the disk behind it is full or broken."""
+"""The errors of writing to stdout on a full or broken disk."""
 
 FRAMES = "1000"
-"""Frames a second Textual may paint: a key is painted by itself, not with the next frame of a stream.
-
-Whatever streams paints 30 times a second by itself. Waiting for each other is what costs: one frame
-for two far parts of the screen paints everything between them.
+"""Frames per second that Textual may paint. A key is painted at once, not with the next frame of a stream;
+streams limit themselves to 30 per second. A shared frame would be costly: for two distant parts of the
+screen it paints everything between them.
 """
 
 

@@ -49,7 +49,7 @@ class AgentControls(Protocol):
     """The person's actions on agents; each agent is given by its id."""
 
     drafts: dict[str, str]
-    """Texts that were begun for agents and not sent."""
+    """Unsent texts to agents."""
 
     async def kill(self, agent: str) -> None:
         """Ask for confirmation, then end the agent."""
@@ -85,12 +85,12 @@ class AppContext(Protocol):
 
     attention: TerminalAttention
     tour: bool
-    """Whether the next session is the tour."""
+    """True if the next session is the tour."""
     answers: TerminalAnswers
     drawn: Callable[[str], str]
     console: Console
     last_key: float
-    """When a key was pressed last, on the monotonic clock."""
+    """The time of the last key press, on the monotonic clock."""
 
     @property
     def session(self) -> SessionScreen:

@@ -73,7 +73,7 @@ else:
 log = logging.getLogger(__name__)
 
 REPORT_SIZE = (110, 40)
-"""Cells of the report of a crash."""
+"""Size of the crash report, in cells."""
 NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
 
 
@@ -105,7 +105,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.session = SessionScreen(history, files)
         self.appearance.begin()
         self.tour = tour
-        """Whether the first session is the tour, which begins by itself."""
+        """True if the first session is the tour, which starts automatically."""
         self.remembered = remembered
         if remembered is not None:
             self.session.restore(remembered.part("panes"))
@@ -127,7 +127,7 @@ class HermesApp(App[None], inherit_bindings=False):
         )
         self.session.prompt.files.look = self._look_for_files
         self.failure: HermesError | None = None
-        """Why the application ended at once, if it did."""
+        """The reason why the application ended at once, if it did."""
 
     # Modules that handle events are imported with the first one: that takes longer than drawing.
 

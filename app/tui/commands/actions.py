@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 QUIT_WINDOW = 2.0
-"""Seconds in which a second ctrl+c quits."""
+"""Seconds within which a second ctrl+c quits."""
 
 
 class CommandActions:
@@ -55,7 +55,7 @@ class CommandActions:
         self._app = app
         self._asked_to_quit = float("-inf")
         self._searched = ""
-        """What was searched for last."""
+        """The last search text."""
 
     async def run(self, command: AppCommand, argument: str = "") -> None:
         """Run a command; show an error as one sentence."""

@@ -22,7 +22,7 @@ class AgentActions:
     def __init__(self, app: AppContext) -> None:
         self._app = app
         self.drafts: dict[str, str] = {}
-        """What was written for an agent and not sent, by its id."""
+        """The unsent text to each agent, by its id."""
 
     # Requests of the person
 

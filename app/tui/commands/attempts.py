@@ -25,7 +25,7 @@ class AttemptsRequest:
 
     act: Literal["begin", "list", "stop", "pick"]
     number: int | None = None
-    """How many to begin, or which one is meant."""
+    """The number of attempts to start, or the number of one attempt."""
     message: str = ""
     models: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 LEVELS = ("off", "low", "medium", "high", "default")
-"""In the order in which the command goes through them."""
+"""The levels, in the order the command steps through them."""
 
 
 async def _effort(app: AppContext, wanted: str) -> None:

@@ -14,20 +14,20 @@ from tools.text.safe_text import reveal
 from widgets.key_names import read_key, shown_key, types_text
 
 Surface = Literal["session", "prompt", "conversation", "lists", "bar", "frame"]
-"""Where a key works. Those of the session come first, whatever has the focus."""
+"""The place where a key works. Keys of the session take precedence over the focused widget."""
 
 ALIASES = {"turn.steer": "prompt.steer"}
-"""Commands that the prompt knows by another name."""
+"""Commands that have another name in the prompt."""
 NEVER_WITHOUT = {
     "program.back": "nothing could be stopped or left",
     "prompt.submit": "nothing could be sent",
 }
-"""What always keeps a key, and what would happen without one."""
+"""Commands that always keep a key, with the effect of having none."""
 _EDITING = frozenset(
     {"enter", "tab", "shift+tab", "backspace", "delete", "escape"}
     | {"up", "down", "left", "right", "home", "end", "pageup", "pagedown"}
 )
-"""Keys no command may take: whatever has the focus needs them."""
+"""Keys that no command may take: the focused widget needs them."""
 _LONGEST = 200
 _PREFIXES: Mapping[str, Surface] = {
     "prompt": "prompt",
@@ -48,10 +48,10 @@ class Bindable:
     id: str
     name: str
     keys: tuple[str, ...]
-    """The keys it has by default, as Textual names them."""
+    """The default keys, by Textual's names."""
     surface: Surface
     first: bool = False
-    """Whether its keys are taken before what has the focus sees them."""
+    """True if its keys are handled before the focused widget sees them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class Keys:
 
     by_id: Mapping[str, tuple[str, ...]]
     problems: tuple[str, ...] = ()
-    """What is wrong with the wishes, or follows from them, a sentence each."""
+    """Problems and consequences of the wishes, a sentence each."""
     changed: frozenset[str] = field(default_factory=frozenset)
-    """The ids whose keys are not those they have by default."""
+    """The ids whose keys differ from the defaults."""
 
     def of(self, id: str) -> tuple[str, ...]:
         """Return the keys of a command; empty if it has none."""

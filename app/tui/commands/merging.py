@@ -30,12 +30,12 @@ class _Round:
     """Copies that are merged one after the other, and undone together."""
 
     place: str = ""
-    """Which of how many is looked at, for the person."""
+    """The number of the copy under review and their total, as text."""
     merged: list[str] = field(default_factory=list)
     operation: Operation | None = None
-    """What undoes them."""
+    """The operation that undoes all of them."""
     stopped: bool = False
-    """Whether the person wants no more of it."""
+    """True if the person ended the round."""
 
 
 def agent_to_merge(argument: str) -> str:

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 LAST = 5
-"""Lines of what a plugin printed that are shown."""
+"""Number of output lines of a plugin that are shown."""
 LOG_END = 4_000
-"""Bytes at the end of its log that are read for that."""
+"""Bytes at the end of the log that are read for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class DiskPlugins:
     home: Home
     workspace: Path
     failures: Mapping[str, PluginFailure] = field(default_factory=dict)
-    """What went wrong in the session, by plugin."""
+    """Failures in the session, by plugin."""
 
     def load(self) -> Sequence[PluginRow]:
         from agent.integrations.plugins.shelf import find

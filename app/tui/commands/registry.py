@@ -19,34 +19,34 @@ from widgets.key_names import shown_key
 Group = Literal["Turn", "Conversation", "Sessions", "View", "Program"]
 GROUPS: tuple[Group, ...] = ("Turn", "Conversation", "Sessions", "View", "Program")
 NO_KEY = "no-key-"
-"""Before an id: a key that nobody can press, for commands without one, so that they can be given one."""
+"""Prefix of an id: a key that nobody can press, so that commands without a key can get one."""
 
 
 class AppCommand(NamedTuple):
     """A command that a person can give the program."""
 
     id: str
-    """Stable name, `group.verb`, under which its keys can be mapped to others."""
+    """Stable name, `group.verb`, under which other keys can be assigned."""
     group: Group
     name: str
-    """What the palette shows."""
+    """The name in the palette."""
     description: str
-    """One line for help: what it does, and what it does not."""
+    """One line for help: what the command does, and what it does not."""
     action: str | Callable[[Any, str], object]
-    """What does it: a method of `Actions` by its name, or a function, plain or async.
-
-    The function gets the application and what was typed after the slash command; a `HermesError` it raises
-    is told as a sentence."""
+    """The name of a method of `CommandActions`, or a function, plain or async. A function gets the
+    application and the text typed after the slash command; a `HermesError` it raises is shown as a
+    sentence.
+    """
     keys: tuple[str, ...] = ()
-    """Keys as Textual names them."""
+    """Keys, by Textual's names."""
     slash: str = ""
     """The word after the slash; empty if it has none."""
     argument_hint: str = ""
-    """What may follow the slash command; empty if nothing may."""
+    """The possible arguments of the slash command; empty if there are none."""
     first: bool = True
-    """Whether its keys are taken before the focused widget sees them."""
+    """True if its keys are handled before the focused widget sees them."""
     by_prompt: bool = False
-    """Whether the prompt itself reads its keys, because they act on what is being written."""
+    """True if the prompt itself handles its keys, because they act on the draft."""
 
     @property
     def keys_shown(self) -> str:
@@ -441,7 +441,7 @@ log = logging.getLogger(__name__)
 BY_ID = {command.id: command for command in COMMANDS}
 BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
 FORMER_WORDS = {"futures": "attempts"}
-"""Words that were slash commands before, and what they are now. They go on working and are not shown."""
+"""Former slash commands and their replacements. They still work but are not shown."""
 
 
 class CommandCall(NamedTuple):

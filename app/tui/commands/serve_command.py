@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 SETTLING = 5.0
-"""Seconds in which a turn that has ended may still be put away."""
+"""Seconds for which an ended turn may still be written to the store."""
 PATIENCE = 20.0
-"""Seconds a service may take to start."""
+"""Seconds that a service may take to start."""
 _START = "import sys; sys.path[:] = {path!r}; from app.main import main; sys.exit(main({arguments!r}))"
 
 

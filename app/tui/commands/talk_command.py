@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _under_way: WeakKeyDictionary[object, asyncio.Event] = WeakKeyDictionary()
-"""By application: set when its recording should end."""
+"""By application: an event that ends its recording when set."""
 
 
 async def _talk(app: AppContext, _nothing: str) -> None:

@@ -54,11 +54,11 @@ ABOUT_IT = (
     Asked,
     RequestResolved,
 )
-"""Events that change what stands around the conversation."""
+"""Events that change what is shown around the conversation."""
 ALWAYS = ("tab conversation", "F1 help", "esc back")
-"""Keys that work here whatever the agent does."""
+"""Keys that work here in every state of the agent."""
 READS = 5
-"""How often a conversation is read at most, because it went on while it was read."""
+"""How often a conversation is read at most, if it changes during reading."""
 
 
 class AgentScreen(ConversationScreen):
@@ -91,12 +91,12 @@ class AgentScreen(ConversationScreen):
         self.adopt_workbench(Workbench(transcript, (self.todo, below), PaneBar()), transcript, below)
         self._keys = KeyLine(id="agent-keys")
         self._told: tuple[str, ...] = ()
-        """The keys as they were told last."""
+        """The keys shown last."""
         self._stood = bridge.team.row(agent)
-        """The agent as the header was last told of it by the clock."""
+        """The agent as the header last showed it after a clock tick."""
         self._stop: Callable[[], None] = lambda: None
         self._missed: list[Event] | None = []
-        """What was told while the conversation was read; None once it is shown."""
+        """Events that arrived while the conversation was read; None once it is shown."""
 
     def foot(self) -> tuple[Widget, ...]:
         return (self._keys,)

@@ -27,7 +27,7 @@ from agent.events import (
 
 Listener = Callable[[Event], None]
 PROGRESS_KEPT = 40
-"""Pieces of the output of a running call that are kept for a pane that is opened later."""
+"""Output pieces of a running call that are kept for a pane opened later."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Flight:
     """The part of an agent's conversation that is not stored yet."""
 
     node: int = 0
-    """The last message or result that was told; 0 before there is one."""
+    """The last message or result that was announced by an event; 0 if there is none."""
     _pieces: list[Event] = field(default_factory=list[Event])
     _calls: dict[str, _Running] = field(default_factory=dict[str, _Running])
 

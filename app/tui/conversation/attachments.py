@@ -18,7 +18,7 @@ from tools.text.safe_text import clean
 from widgets.prompt.draft import SUFFIXES, FoundFile, MentionedFile, readings
 
 KEPT_IMAGE = "sha256:"
-"""Before the hash of an image that came with a message, where a conversation speaks of images by path."""
+"""The prefix of an image's hash, used where a conversation refers to images by path."""
 
 
 def sources(attachments: Sequence[Attachment]) -> tuple[str, ...]:

@@ -64,11 +64,11 @@ class GitBranchWatch:
 log = logging.getLogger(__name__)
 
 SETTLED = 5.0
-"""Seconds after the start before jobs are looked at."""
+"""Seconds after the start before jobs are checked."""
 BEAT = 1.0
-"""Seconds that a beat of the heartbeat is waited for before jobs are looked at."""
+"""Seconds to wait for a beat of the heartbeat before jobs are checked."""
 LONGEST = 2_000
-"""Characters of an output that are shown; all of it is in the log of the job."""
+"""Characters of an output that are shown; the job's log has all of it."""
 
 
 class RunStarter:

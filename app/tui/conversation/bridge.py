@@ -92,7 +92,7 @@ ENDS: Mapping[str, tuple[str, str]] = {
     "interrupted": ("info", "It has ended: stopped before it was done."),
     "budget": ("warning", "It has ended: its budget was reached."),
 }
-"""What is said of the end of an agent that was sent, as kind and words of a notice."""
+"""The notice for each end of a subagent: kind and words."""
 _AS_STORED: Mapping[str, str] = {"completed": "done", "killed": "interrupted"}
 
 
@@ -119,7 +119,7 @@ def ending(event: TurnEnded) -> list[tuple[str, str]]:
 
 _SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
 KEPT_RESULTS = 500
-"""Calls whose results are kept in memory; those before are read from the session's path."""
+"""Calls whose results are kept in memory; older ones are read from the session's path."""
 
 _TROUBLES = {
     "": "offline",  # a service of an older version, which does not report it
@@ -128,7 +128,7 @@ _TROUBLES = {
     "billing": "no credit",
     "rate_limit": "rate limited",
 }
-"""Kinds of failures of a model, as the status line has them; the others count as no answer."""
+"""Failure kinds of a model with their words in the status line; others count as no answer."""
 
 _ALARMING = ("error", "critical", "alert", "emergency")
 """Levels of a server's log that a person should not miss."""
@@ -161,18 +161,18 @@ class Bridge:
         self._requests = requests
         self._attention = attention
         self.clock = clock
-        """Seconds, as the panes count them."""
+        """Returns seconds, like the clock of the panes."""
         self.state = StatusFigures()
         self.team = AgentRows(clock)
         self.todos = TodoTree()
         self.streams = AgentStreams()
         self._own_cost: float | None = None
-        """US dollars of the session's own agent; None: unknown, or nothing was counted yet."""
+        """Cost of the main agent in US dollars; None if unknown or not counted yet."""
         self._finished: dict[str, ToolFinished] = {}
         self._touched: dict[str, tuple[FileChange, ...]] = {}
-        """What the watcher saw change during calls that still run."""
+        """Changes the watcher saw during calls that still run."""
         self.listeners: list[Callable[[Event], None]] = []
-        """What hears every event beside the panes. Quick, as these are."""
+        """Other listeners of every event besides the panes. They must be quick."""
 
     def __call__(self, event: Event) -> None:
         if event.agent == "main":

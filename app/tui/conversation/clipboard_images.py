@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tools.senses.pictures import FitPicture
 
 SECONDS = 5.0
-"""Time a program has."""
+"""Time limit of a program."""
 LARGEST = 50_000_000
 _DAY = 86_400
 _TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")

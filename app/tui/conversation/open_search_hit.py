@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _SEARCHED = 200_000
-"""Characters of a message in which the match is looked for."""
+"""Characters of a message that are searched for the match."""
 
 
 async def show_place(app: AppContext, session: str, node: int | None) -> None:

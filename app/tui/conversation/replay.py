@@ -27,9 +27,9 @@ from widgets.transcript.parts import (
 
 AGENT_ENDED = "subagent_end"
 AGENT_NOTES = frozenset({"subagent", "subagent_told", AGENT_ENDED})
-"""Kinds of the notices around the work of an agent that was sent; see `agent.session.subagents`."""
+"""Kinds of notices about the work of a subagent; see `agent.session.subagents`."""
 CUT_OFF = "The answer was cut off here."
-"""Below an answer that was stopped, or that a failure or the end of the program cut short."""
+"""The note below an answer that was stopped, or cut off by a failure or the program's end."""
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
 

@@ -19,7 +19,7 @@ from tools.kit.files import read_bytes
 log = logging.getLogger(__name__)
 
 LARGEST = 65_536
-"""Bytes that are read; a larger file is not ours."""
+"""Bytes that are read; a larger file was not written by Hermes."""
 DELAY = 0.5
 """Seconds to wait for further changes before they are written."""
 _VERSION = 1

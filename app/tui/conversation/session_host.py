@@ -24,11 +24,11 @@ class SessionRequest(NamedTuple):
     """Id, start of an id, or title."""
     model: str | None = None
     fresh: bool = False
-    """A new session, whatever the command line says about resuming."""
+    """True for a new session, even if the command line asks to resume one."""
     after: str = ""
-    """The session that was open before; `SessionHost` fills it in."""
+    """The previous session; `SessionHost` fills it in."""
     attach: bool = False
-    """From now on sessions are those of the service, which runs already."""
+    """True if sessions are opened in the running service from now on."""
 
 
 Listener = Callable[["Event"], None]
@@ -72,11 +72,11 @@ class SessionHost:
         self._closed = False
         self.client: SessionClient | None = None
         self.session = ""
-        """Id of the session that was open last; empty if none ever was."""
+        """Id of the session opened last; empty if there was none."""
         self.spoken = False
-        """Whether anything was said in it."""
+        """True if the session has a message."""
         self.is_served = False
-        """Whether it is one of the service, which others may share; who opens sessions says so."""
+        """True if the session belongs to the service and may be shared. Set when a session is opened."""
 
     @property
     def busy(self) -> bool:

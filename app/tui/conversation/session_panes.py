@@ -14,7 +14,7 @@ from widgets.panes.workbench import Workbench
 from widgets.transcript.view import Transcript
 
 pane_kinds()
-"""Read together with this module, as nobody waits for it."""
+"""Imported together with this module, as nothing waits for it."""
 
 
 class SessionPanes:

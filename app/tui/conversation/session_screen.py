@@ -78,23 +78,23 @@ class ConversationScreen(ClosableScreen[None]):
 
     AUTO_FOCUS = "Prompt"
     PROMPT_ID: ClassVar[str]
-    """What style sheets call the prompt's place."""
+    """The id of the prompt's container in style sheets."""
 
     workbench: Workbench
     transcript: Transcript
     agents: AgentsPane
-    """The agents below the one whose conversation it is."""
+    """The pane of agents below the one whose conversation is shown."""
 
     def __init__(self, head: StatusBar | AgentHeader, prompt: Prompt, agent: str = "") -> None:
         super().__init__()
         self.shows_agent = agent
-        """The id of the agent; empty for the session's own."""
+        """The id of the agent; empty for the main agent."""
         self.head = head
         self.prompt = prompt
         self.panes_mounted = False
-        """Whether conversation and panes are there."""
+        """True once conversation and panes are mounted."""
         self.is_made = False
-        """Whether they were made, so that skin and motion reach them."""
+        """True once they are created, so that skin and motion apply to them."""
         self._empty = EmptyBench()
         self._ground = Background(self)
 
@@ -178,9 +178,9 @@ class DoublePress:
 
 PANES_MODULE = "app.tui.conversation.session_panes"
 ESCAPES = 0.6
-"""Seconds between two presses of esc that belong together."""
+"""Seconds between two presses of esc that count as a double press."""
 STOPPING = 1.0
-"""Seconds after a turn was stopped in which esc means nothing else."""
+"""Seconds after stopping a turn during which esc has no other meaning."""
 
 
 class SessionScreen(ConversationScreen):
@@ -216,7 +216,7 @@ class SessionScreen(ConversationScreen):
         self.pane_commands: list[AppCommand] = []
         """Commands of panes that declare one."""
         self._hearing: list[tuple[PaneKind, Pane]] = []
-        """Panes that take events themselves."""
+        """Panes that handle events themselves."""
         self._escapes = DoublePress(ESCAPES)
 
     async def on_prune(self, event: Prune) -> None:

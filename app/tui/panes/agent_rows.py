@@ -32,9 +32,9 @@ class _Member:
     parent: str
     children: list[str] = field(default_factory=list)
     cost: float | None = 0.0
-    """US dollars, as told last; None: unknown."""
+    """US dollars, as last reported; None if unknown."""
     cleared: bool = False
-    """Whether the person cleared it away."""
+    """True if the person removed the row."""
 
 
 class AgentRows:
@@ -45,7 +45,7 @@ class AgentRows:
         self._members: dict[str, _Member] = {}
         self._top: list[str] = []
         self._asking: dict[str, str] = {}
-        """Requests that wait for the person, and the agents that asked."""
+        """Requests that wait for the person, with the asking agents."""
         self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agent.session.history.navigation import HistoryNavigation
 
 CALLS = 200
-"""Calls that the log shows of a branch."""
+"""Number of a branch's calls that the log shows."""
 FILES = 100
-"""Files that the pane shows of a branch."""
+"""Number of a branch's files that the pane shows."""
 _KINDS = {"added": "added", "changed": "modified", "deleted": "removed"}
 
 

@@ -25,20 +25,22 @@ class PaneKind:
     """The declaration of one side pane."""
 
     name: str
-    """What the pane calls itself; the command that opens it has the same name."""
+    """The name of the pane and of the command that opens it."""
     place: int
-    """Panes stand in the order of their places; those of the program have 10 to 40."""
+    """Panes are ordered by place; the built-in ones have 10 to 40."""
     make: Callable[[], Pane]
     events: tuple[type[Event], ...] = ()
-    """What it takes itself, of every agent."""
+    """Event types that the pane handles itself, from every agent."""
     hear: Callable[[Any, Event], None] = _hears_nothing
-    """Tells the pane such an event. Quick: it runs on the event loop, and the pane draws later."""
+    """Passes such an event to the pane. It must be quick: it runs on the event loop, and the pane draws
+    later.
+    """
     label: str = ""
-    """What palette and help call it; empty if its command is in `app.tui.commands.registry`."""
+    """The name in palette and help; empty if the command is in `app.tui.commands.registry`."""
     about: str = ""
     """A line for help, ended by a full stop."""
     key: str = ""
-    """Opens it, as Textual names keys; empty for none."""
+    """The key that opens the pane, by Textual's name; empty for none."""
 
     def command(self) -> AppCommand | None:
         """The command that opens the pane, which can also be typed after a slash."""

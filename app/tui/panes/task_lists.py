@@ -15,7 +15,7 @@ class TodoTree:
     def __init__(self) -> None:
         self._lists: dict[str, tuple[Todo, ...]] = {}
         self._sent: dict[str, TasksBelow] = {}
-        """By agent: its place, without its tasks."""
+        """The place of each agent, without its tasks."""
 
     def hear(self, event: Event) -> bool:
         """Record an event; return whether the lists look different now."""

@@ -29,7 +29,7 @@ ALWAYS = "Always: {rule}"
 NO = "Deny"
 WHY = "Deny and tell why …"
 RULE_CHARS = 50
-"""Characters of a rule that stand in its choice; all of it stands in the notes."""
+"""Characters of a rule that its choice shows; the notes show all of it."""
 
 DANGEROUS = re.compile(
     r"(?<![\w./-])(?:"
@@ -38,7 +38,7 @@ DANGEROUS = re.compile(
     r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
     rf")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{{1,2}}\s*/\S+|{HIDDEN}"
 )
-"""What a person should not miss where nothing is known of the parts. Only a help for reading."""
+"""A pattern for dangerous words if the parts are unknown. It only helps reading."""
 
 
 class ApprovalDialog(Dialog[Decision]):

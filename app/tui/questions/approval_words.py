@@ -18,11 +18,11 @@ PART_CHARS = 120
 MOST_PARTS = 48
 """Parts that get a note or a mark; more are counted."""
 LOOKED_AT = 20_000
-"""Characters of a command within which the words of its parts are looked for."""
+"""Characters of a command that are searched for the words of its parts."""
 
 _SPELLED = r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r)"
 HIDDEN = f"(?:{_SPELLED})+"
-"""Characters that cannot be seen, as they are spelled out."""
+"""A pattern for invisible characters in their spelled-out form."""
 
 _NETWORK = {
     "yes": "network: yes",

@@ -29,7 +29,7 @@ UNCHOSEN = "–"
 SECRET = "▲ It seems to ask for a secret, which the server will learn."
 TAKES = {"number": "a number", "integer": "a whole number", "choices": "several, with commas between"}
 _AROUND, _LEAST = 12, 3
-"""Lines of the screen beside message and fields, and the fewest that the fields get."""
+"""Lines of the screen outside message and fields, and the fewest lines for the fields."""
 
 
 class OneOf(Static, can_focus=True):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
 
 NO = "!"
-"""What declines on a plain terminal."""
+"""The answers that decline on a plain terminal."""
 
 
 async def _plain(request: FormAsked, terminal: PlainTerminal) -> FormReply:

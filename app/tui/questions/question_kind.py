@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from app.tui.screens.dialog import Dialog
 
 Spill = Callable[[str], None]
-"""Puts what is left of a draft back into the prompt."""
+"""A function that puts the rest of a draft back into the prompt."""
 
 
 class PlainTerminal(Protocol):
@@ -35,11 +35,11 @@ class QuestionKind:
 
     event: type[Asked]
     dialog: Callable[[Any, Spill], Dialog[Any]]
-    """The dialog of a request; it ends with the reply, or with None."""
+    """Makes the dialog of a request, which returns the reply or None."""
     plain: Callable[[Any, PlainTerminal], Awaitable[Any]]
-    """Asks on a plain terminal; the reply."""
+    """Asks on a plain terminal and returns the reply."""
     reads: tuple[str, ...] = ()
-    """Modules that the dialog needs, which are read ahead."""
+    """Modules of the dialog, which are imported in advance."""
 
 
 QUESTIONS = PartKind("questions", "app.tui.questions", "_question")

@@ -13,7 +13,7 @@ Reply = Any
 """The reply of a kind of question."""
 
 TYPING_PAUSE = 0.6
-"""Seconds without a key before a dialog may come up over someone who types."""
+"""Seconds without a key before a dialog may interrupt typing."""
 
 
 class Stage(Protocol):

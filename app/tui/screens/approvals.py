@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from agent.api.session import Approvals
 
 POLL = 0.5
-"""Seconds between two looks at what holds and waits."""
+"""Seconds between two checks of grants and requests."""
 EMPTY = "No lasting yes was given. A dialog offers “for this session” and “always”; both are listed here."
 
 Row = Grant | ApprovalAsked

@@ -105,7 +105,7 @@ class AuditRows(RowList):
         self._all: list[AuditEntry] = []
         self._rows: list[AuditEntry] = []
         self.refused = False
-        """Whether only what was refused is shown."""
+        """True if only refused actions are shown."""
 
     def text(self, index: int) -> str:
         """Return the complete entry of a row as text."""

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from widgets.pictures.shelf import HeldPicture, PictureShelf
 
 MOST_LINES = 5_000
-"""Lines of a page that are shown; all of it lies on disk."""
+"""Lines of a page that are shown; the file on disk has all of them."""
 PICTURE_CELLS = 76
 """Width of the picture; its height follows."""
 GRAPHICS_CELLS = (64, 20)
 """Columns and rows of the picture in a terminal with graphics, at most."""
 RENEWED = 2.0
-"""Seconds between two looks at whether the agent went on."""
+"""Seconds between two checks for a new page."""
 _LARGEST_PICTURE = 20_000_000
 
 Pixel = tuple[int, int, int]
@@ -39,7 +39,7 @@ class PageRow:
     text: str
     pixels: tuple[tuple[Pixel, Pixel], ...] = ()
     signs: Text | None = None
-    """What stands for the row in a terminal with graphics."""
+    """The text of the row in a terminal with graphics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
         self._shelf = shelf
         self._held: HeldPicture | None = None
         self._drawn: tuple[int, tuple[PageRow, ...]] = (0, ())
-        """When the picture was made that is shown, and its rows."""
+        """The time of the visible picture, and its rows."""
 
     def on_mount(self) -> None:
         self.set_interval(RENEWED, lambda: self.action_count(True))

@@ -16,7 +16,7 @@ from textual.worker import Worker
 Outcome = TypeVar("Outcome")
 
 HEIGHTS = [(0, "-low"), (15, "-tall")]
-"""Classes of a screen from so many lines on; a low one has no room for rules between its parts."""
+"""Classes of a screen by its number of lines; a low one has no room for rules."""
 
 
 class ClosableScreen(Screen[Outcome]):

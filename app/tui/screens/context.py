@@ -33,7 +33,7 @@ LONGEST_PASSAGE = 6
 LONGEST_ASKED = 600
 """Characters of a passage in the question whether to let it in."""
 RENEWED = 1.0
-"""Seconds between two looks at whether the session went on."""
+"""Seconds between two checks whether the session has continued."""
 
 KEEPS_BACK = (
     "It reads like an order to an agent ({rules}), so it is kept back; the rest of the file is used. Let in, "
@@ -50,17 +50,17 @@ class ContextRow:
     count: str = ""
     tokens: str = ""
     share: float | None = None
-    """Of the window; of what is used while the window is unknown."""
+    """Share of the window, or of the used tokens if the window is unknown."""
     budget: str = ""
     cut: str = ""
     digest: str = ""
-    """How the hash of its text begins."""
+    """The beginning of the hash of its text."""
     below: str = ""
-    """A second line: where it comes from."""
+    """A second line with the origin."""
     note: str = ""
-    """What was done to it; drawn as a warning."""
+    """Changes made to the content; drawn as a warning."""
     passage: KeptPassage | None = None
-    """What was kept back, in a row of that kind."""
+    """The withheld passage, if the row shows one."""
 
     @property
     def text(self) -> str:

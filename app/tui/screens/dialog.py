@@ -26,9 +26,9 @@ from widgets.rows.reader import Reader
 from widgets.rows.row_text import letters
 
 MOST_LINES = 10
-"""Lines the choices take at most."""
+"""Most lines of the choices."""
 HANGING = 3
-"""Cells of a choice's number and the blanks behind it."""
+"""Cells of a choice's number and the following blanks."""
 
 
 class Choices(OptionList):
@@ -103,18 +103,18 @@ def hanging(number: int, lines: Sequence[Content]) -> Content:
 Outcome = TypeVar("Outcome")
 
 ARMING_DELAY = 0.35
-"""Seconds before a dialog takes its first key; a key in that time starts them again."""
+"""Seconds before a dialog accepts keys; a key within that time restarts the delay."""
 
 WIDTH, SHARE = 84, 0.94
-"""The widest a dialog gets, in cells, and the most of the screen; as in its stylesheet."""
+"""The largest width of a dialog in cells, and as a share of the screen; as in its stylesheet."""
 FRAME = 4
 """Cells of its border and padding."""
 AROUND = 5
-"""Lines of a dialog beside texts, choices and fields: border, who asks, keys and the line above them."""
+"""Lines of a dialog outside texts, choices and fields: border, asking agent, keys, and a blank line."""
 AROUND_LOW = 2
-"""The same where the screen is too low for them: who asks, and keys."""
+"""The same on a low screen: asking agent and keys."""
 PADDING = 2
-"""Cells beside what is inside a dialog without a border."""
+"""Cells on both sides of the contents in a dialog without a border."""
 
 
 class Dialog(ClosableModal[Outcome]):
@@ -127,15 +127,15 @@ class Dialog(ClosableModal[Outcome]):
     """
 
     enters: str = "take it"
-    """What enter does with what is written."""
+    """The effect of enter on the typed text, in words."""
     leaves: ClassVar[str] = "cancel"
-    """What esc does."""
+    """The effect of esc, in words."""
     opens: ClassVar[bool] = False
-    """Whether it says that `o` opens everything."""
+    """True if the hints mention that `o` opens the full text."""
     at_once: ClassVar[bool] = False
-    """Whether it takes keys at once, because the person has just asked for it."""
+    """True if it accepts keys at once, because the person has just opened it."""
     weighs_digits: ClassVar[bool] = False
-    """Whether a digit chooses only after a moment in which nothing follows: a text may begin with it."""
+    """True if a digit chooses only after a short pause, as a text may begin with it."""
 
     CSS_PATH: ClassVar = Path(__file__).with_name("dialog.tcss")
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -144,18 +144,18 @@ class Dialog(ClosableModal[Outcome]):
         super().__init__()
         self._spill = spill or self._to_draft
         self._to_prompt = False
-        """Whether what is typed goes on to the draft."""
+        """True if typed text goes to the draft."""
         self._moved = ""
-        """Letters that moved the choice just now: they were the beginning of a text if one follows."""
+        """Letters that just moved the cursor; if text follows, they belong to it."""
         self._arming: Timer | None = None
         self._choosing: Timer | None = None
-        """Takes the choice that a digit pointed at."""
+        """The timer that accepts the choice of a typed digit."""
         self._covered: Widget | None = None
-        """What had the keys when another dialog came over this one."""
+        """The focused widget when another dialog opened above this one."""
         self._frame = Vertical(id="dialog", disabled=True)
         self.armed = False
         self._said = ""
-        """The keys as they were said last."""
+        """The key hints shown last."""
 
     def compose(self) -> ComposeResult:
         with self._frame:

@@ -75,7 +75,7 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
         super().__init__(entries)
         self.listed = entries
         self.loaded = False
-        """Whether the entries were read."""
+        """True once the entries were read."""
 
     @property
     def pointed(self) -> Entry | None:
@@ -148,7 +148,7 @@ class DetailScreen(ClosableModal[None]):
 
 
 MOST_LINES = 60
-"""Lines that are shown; the whole difference has a screen of its own."""
+"""Lines that are shown; a separate screen shows the whole difference."""
 LONGEST = 300
 """Characters of a line that are shown."""
 _TONES = {"added": "$added", "removed": "$removed", "dim": "$text-muted"}

@@ -30,7 +30,7 @@ KEY_CELLS = 18
 SLASH_CELLS = 14
 NAME_CELLS = 26
 WIDE = 110
-"""Cells from which on a command and what it does stand on one line."""
+"""Cells from which a command and its description share one line."""
 
 EVERYWHERE = (
     ("⏎", "send; open a card; take a choice"),
@@ -44,7 +44,7 @@ EVERYWHERE = (
     ("j k", "down, up (arrows work too)"),
     ("tab", "next region"),
 )
-"""Keys that mean the same wherever they work."""
+"""Keys with the same meaning on all screens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,9 @@ class LogLine:
     """One line of the log. A line after a record, as in a traceback, has the record's level and no time."""
 
     text: str
-    """The whole line, as it may be shown."""
+    """The whole line, safe to display."""
     level: int = logging.INFO
-    """As the logging module counts."""
+    """The level as in the logging module."""
     time: str = ""
     name: str = ""
     message: str = ""

@@ -56,7 +56,7 @@ class MemoryRow:
     text: str
     origin: Origin | None
     blocked: bool
-    """Whether the prompt leaves it out because it reads like an attack."""
+    """True if the prompt omits the entry because it looks like an attack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class MemoryState:
 
     rows: tuple[MemoryRow, ...]
     room: tuple[str, ...]
-    """How full each scope is, such as `user 120/1,375`."""
+    """The use of each scope, such as `user 120/1,375`."""
     problems: tuple[str, ...]
 
 

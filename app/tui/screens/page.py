@@ -176,11 +176,11 @@ class KeyLine(Widget):
 Outcome = TypeVar("Outcome")
 
 PAGE_STYLE = Path(__file__).with_name("page.tcss")
-"""Its stylesheet; named in full, as Textual looks for others beside the module of the subclass."""
+"""The stylesheet, by its full path, as Textual searches next to the subclass's module."""
 WAYS_OUT = "? help · esc back"
 """The keys of a page without rows."""
 HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="page.help")
-"""For screens where nothing is written."""
+"""The key hint for screens without text input."""
 
 
 class Page(ClosableModal[Outcome]):
@@ -193,9 +193,9 @@ class Page(ClosableModal[Outcome]):
     AUTO_FOCUS = "RowList"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "back", "Back", id="page.back"), HELP]
     heading: ClassVar[str] = ""
-    """What the screen shows, in a word or two."""
+    """The title, a word or two."""
     keys: ClassVar[str] = "/ filter · y copy · ? help · esc back"
-    """The keys at its foot."""
+    """The key hints at the bottom."""
 
     def __init__(self, rows: RowList) -> None:
         super().__init__()
@@ -241,9 +241,9 @@ class Field(Input):
 
 
 BESIDE = 100
-"""Columns from which on the rows have their details beside them."""
+"""Columns from which the details are next to the rows."""
 PAUSE = 0.08
-"""Seconds the cursor rests on a row before it is looked at."""
+"""Seconds the cursor rests on a row before its details are loaded."""
 
 
 class PointedRows(RowList):

@@ -8,7 +8,7 @@ from textual.command import CommandList, CommandPalette, SearchIcon
 from app.tui.screens.closable import ClosableScreen
 
 LOW = 10
-"""Rows of a screen below which nothing is left blank around the input."""
+"""Rows of a screen below which there are no blank lines around the input."""
 
 
 class StyledCommandPalette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]

@@ -27,7 +27,7 @@ MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗",
 FAILED = "!"
 """Marks a plugin that is used and whose code failed in this session."""
 MOST_ASKED = 10
-"""Lines of what a plugin may do that the question repeats; all of them stand beside the list."""
+"""Lines of permissions that the question repeats; the details show all of them."""
 CHANGED = "Changed since you agreed"
 LATER = "from the next session on"
 
@@ -45,13 +45,13 @@ class PluginRow:
     state: PluginState
     folder: Path
     reason: str = ""
-    """Why it is not used."""
+    """The reason why it is not used."""
     may: tuple[str, ...] = ()
-    """What it brings, what it may do, what of it is not used: a line each."""
+    """Its contents and permissions, and parts that are not used: a line each."""
     changed: tuple[str, ...] = ()
-    """Files that changed since the person agreed, with `+`, `-` or `~` before each."""
+    """Files changed since the person agreed, with `+`, `-` or `~` in front."""
     difference: str = ""
-    """Their lines that changed, as unified diffs."""
+    """Changed lines of these files, as unified diffs."""
     seen: str = ""
     """One hash of all files as they are shown here."""
     registered: tuple[str, ...] = ()
@@ -59,13 +59,13 @@ class PluginRow:
     printed: tuple[str, ...] = ()
     """The last lines that its code printed."""
     failed: str = ""
-    """What went wrong with its code in this session, in sentences."""
+    """Failures of its code in this session, in sentences."""
     needs: str = ""
-    """What else must be agreed to on the command line; empty where nothing has."""
+    """Further agreements needed on the command line; empty if there are none."""
 
 
 AgreeTo = Callable[[Sequence[str]], Awaitable[bool]]
-"""Asks whether services are used, by a sentence each."""
+"""Asks for agreement to services, given a sentence for each."""
 
 
 class PluginPort(Protocol):

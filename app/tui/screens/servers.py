@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.integrations.mcp.server_state import ServerState, ToolState
 
 POLL = 1.0
-"""Seconds between two looks at how they do."""
+"""Seconds between two updates."""
 EMPTY = (
     "This session has no MCP servers. `hermes mcp add NAME -- COMMAND` adds one, `hermes mcp list` lists all."
 )
@@ -49,7 +49,7 @@ MEANS = {
     "off": "It is switched off in the settings.",
 }
 LOG_SHOWN = 6
-"""Lines of the log beside a server; l shows all that are kept."""
+"""Log lines in the details of a server; `l` shows all stored ones."""
 
 
 class ServersScreen(EntryPage[None, "ServerState"]):

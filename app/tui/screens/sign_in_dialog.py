@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agent.api.session import McpService
 
 POLL = 0.25
-"""Seconds between two looks at whether the server has said where to sign in."""
+"""Seconds between two checks whether the server has given the address."""
 COPY, BROWSE, LEAVE = "Copy the address", "Open it in a browser", "Cancel"
 ASKING = "Asking {name} where to sign in …"
 

@@ -63,7 +63,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
         self._text = text
         self._installed: str | None = None
         self.busy = True
-        """Whether a source is being asked."""
+        """True while a source is being queried."""
 
     def about(self, entry: SkillOffer) -> Content:
         return about(entry)

@@ -19,7 +19,7 @@ MOST_SHOWN = 200_000
 """Characters of the files that are shown."""
 
 PLACES = 12
-"""The column in which the place of a finding begins."""
+"""The column in which the place of a finding starts."""
 
 _FINDING = re.compile(r"  (?:critical|high|medium|low) {2,}\S")
 

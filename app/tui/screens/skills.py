@@ -45,7 +45,7 @@ class SkillRow:
     standing: SkillStanding
     folder: Path
     reason: str = ""
-    """Why it is not used, in half a sentence."""
+    """The reason why it is not used, in half a sentence."""
     skill: Skill | None = None
     """None for a broken one."""
 

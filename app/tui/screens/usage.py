@@ -20,7 +20,7 @@ NAME_CELLS = 22
 NUMBER_CELLS = 9
 LONGEST_BAR = 30
 NEAR = 0.8
-"""Share of a ceiling from which on it is drawn as a warning."""
+"""Share of a ceiling from which it is drawn as a warning."""
 
 NAMES = {MAIN: "Main agent", SENT: "Agents it sent", SIDE: "Side model"}
 MEASURES = {"turns": "requests", "tokens": "tokens", "money": "cost"}
@@ -35,7 +35,7 @@ class UsageRow:
     name: str = ""
     cells: tuple[str, ...] = ()
     share: float | None = None
-    """Of a ceiling; None: unknown."""
+    """Share of a ceiling; None if unknown."""
 
     @property
     def text(self) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 log = logging.getLogger("hermes")
 
 KEPT = 20
-"""Reports that are kept; older ones go when a new one is written."""
+"""Reports that are kept; writing a new one removes older ones."""
 
 
 class CrashLog(io.StringIO):

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 SWITCHES = {"--demo": "demo", "--continue": "resume_last", "--here": "here"}
 WITH_VALUE = {"--model": "model", "--cwd": "cwd", "--resume": "resume"}
-"""Options that lead to the full screen, and what they set."""
+"""Options that open the full screen, and the field each sets."""
 JUDGED = ("--approve", "--effort", "--max-turns")
-"""Options that lead there as well, but whose values may be wrong."""
+"""Options that also open the full screen, but whose values may be wrong."""
 
 
 class FastOptions:
@@ -35,7 +35,7 @@ class FastOptions:
         self.cwd: str | None = None
         self.resume: str | None = None
         self.sound = True
-        """Whether this is all; else a value is left out that the parser has to judge."""
+        """True if the options are complete; false if the parser must check a value that is left out here."""
 
 
 def fast_options(arguments: Sequence[str]) -> FastOptions | None:

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 QUIET = 2.0
-"""Seconds without a key after which a collection is not felt."""
+"""Seconds without a key after which a collection is not noticed."""
 WAIT = 60.0
 """Seconds between two full collections."""
 REST = 600.0
-"""Seconds without a key after which even what was set aside is looked at again, once."""
+"""Seconds without a key after which frozen objects are collected too, once."""
 YOUNG, MIDDLE, NEVER = 2_000, 2, 1_000_000
-"""Thresholds of the three generations: one of the middle one looks at about 6,000 objects, for 2 ms."""
+"""Thresholds of the three generations: a middle collection checks about 6,000 objects in 2 ms."""
 
 
 class GcScheduler:

@@ -34,13 +34,13 @@ _PIECES = "(?s)\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7
 _NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
 
 PAUSE, LONGEST = 0.15, 2.0
-"""Seconds without a key that count as a pause in typing, and how long one is waited for."""
+"""Seconds without a key that count as a pause in typing, and the longest wait for one."""
 EDITING = frozenset({"backspace", "delete", "left", "right", "up", "down", "home", "end"})
-"""Keys that give the keys to nobody else while the prompt has them."""
+"""Keys that never move the focus away from the prompt."""
 LONGEST_WAY = 0.5
-"""Seconds after which a key is not waited for any more."""
+"""Seconds after which a key is no longer waited for."""
 LOOK = 0.02
-"""Seconds between two looks whether it has come."""
+"""Seconds between two checks for a pause."""
 
 
 class PassedBy(Message):
@@ -60,7 +60,7 @@ class Startup:
         self._keys: list[events.Event] | None = None
         self._text_goes = False
         self._late: Timer | None = None
-        """Ends the wait for a key whose marker got lost with what it was in."""
+        """Ends the wait for a key whose marker was lost with its widget."""
 
     def hold(self, typed: bytes = b"") -> None:
         """Start holding back keys; `typed` are those from before the application read any."""

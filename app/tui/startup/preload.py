@@ -22,31 +22,32 @@ DRAWING = (
     *("markdown_it", "mdurl", "linkify_it"),
     *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
 )
-"""What draws an answer, or the session that is shown again."""
+"""Modules that draw an answer, or the conversation of a resumed session."""
 ASKING = ("httpx2", "openai", "tree_sitter", "tree_sitter_bash")
-"""What asks a model and reads the commands it wants to run: 14 MB of memory, so not before they are needed.
-
-Both in the order in which an answer needs them; what is not installed is passed over. No module stands
-here whose package imports it: who imports the package at that moment would wait for the module, and the
-module for the package.
+"""Modules that query a model and read the commands it wants to run: 14 MB of memory, so not before they are
+needed. Both lists are in the order in which an answer needs them; modules that are not installed are
+skipped. A module whose package imports it must not be listed: another thread importing the package would
+wait for the module, and the module for the package.
 """
 SURFACE = (
     *("agent.core.config.loader", "app.tui.conversation.bridge", "app.tui.commands.keys"),
     *("themes.loader", "themes.contrast", "app.tui.commands.agent_actions"),
     *("app.tui.questions.dialog_stage", "app.tui.conversation.background_watch", "app.cli.options"),
 )
-"""What shows an open session: read on the event loop, some of these would hold up a key for 60 ms."""
+"""Modules that show an open session: imported on the event loop, some would delay a key by 60 ms."""
 QUIET = 0.4
-"""Seconds without a key before the next module is read."""
+"""Seconds without a key before the next module is imported."""
 PATIENCE, TRIES = 0.02, 3
-"""Seconds that a module waits for the event loop, and how many in a row do so in vain before they hurry."""
+"""Seconds that a module waits for the event loop, and the number of vain waits in a row before modules stop
+waiting.
+"""
 
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 _changing = threading.Lock()
 _complete: dict[str, ModuleType] = {}
-"""Modules that were read to their end: one that another thread still reads is in `sys.modules` too."""
+"""Modules that are completely imported: one that another thread still imports is in `sys.modules` too."""
 
 
 async def bring(name: str) -> ModuleType:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agent.core.store.nodes import Node
 
 PARTS = ("agent.session.options", "agent.core.store.store", "app.tui.conversation.replay", *DRAWING)
-"""What it takes; the tools, which know how their calls look, come with them."""
+"""Modules of the preview; the tools come with them, as they define the displays of calls."""
 
 Show = Callable[[Sequence["Node"]], None]
 

@@ -23,11 +23,11 @@ SIGNALS = {
     signal.SIGQUIT: 131,
     signal.SIGINT: int(ExitCode.INTERRUPTED),
 }
-"""Signals that end the application in good order, and the exit codes they stand for."""
+"""Signals that end the application in an orderly way, with their exit codes."""
 HUNG_UP = SIGNALS[signal.SIGHUP]
-"""The exit code after the terminal has gone, with a signal or without."""
+"""The exit code after the terminal has gone, with or without a signal."""
 GRACE = 15.0
-"""Seconds an orderly end may take."""
+"""Seconds that an orderly shutdown may take."""
 
 
 def on_signals(leave: Callable[[int], None]) -> None:

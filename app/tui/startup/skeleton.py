@@ -22,18 +22,18 @@ COLUMN_FROM, BAR_FROM = 100, 60
 """Widths from which panes have a column, or a line; as in `widgets.panes.arrangement`."""
 MAIN_LEAST, SIDE_LEAST = 60, 24
 SMALLEST = (20, 5)
-"""Columns and rows from which there is room for more than a blank screen."""
+"""Columns and rows from which more than a blank screen is drawn."""
 
 ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h"
-"""Other screen, no cursor, no wrapping; what is pasted comes as a paste."""
+"""Alternate screen, no cursor, no wrapping, bracketed paste."""
 LEAVE = "\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?1049l\x1b[?25h"
 ALL_OFF = "\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
-"""Ends what the application asks of a terminal: reports of mouse, focus, size, and of keys in full."""
+"""Ends all terminal modes of the application: reports of mouse, focus and size, and full key reports."""
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
-"""What is between is shown at once; terminals that do not know it pass over it."""
+"""Output between these is shown at once; terminals that do not know them ignore them."""
 
 INPUT, OUTPUT = 0, 2
-"""Where Textual reads and draws."""
+"""The descriptors from which Textual reads and to which it draws."""
 
 
 class Skeleton:
@@ -41,9 +41,9 @@ class Skeleton:
 
     def __init__(self) -> None:
         self.before = termios.tcgetattr(INPUT)
-        """The settings of the terminal to go back to."""
+        """The original settings of the terminal."""
         self.typed = b""
-        """Keys that were pressed before the terminal was taken over, in order."""
+        """Keys pressed before the terminal was set up, in order."""
         self._stands = False
         self._taken = False
 

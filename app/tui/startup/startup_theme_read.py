@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 Look = dict[str, str]
-"""Styles (SGR parameters) and words of the still frame by name."""
+"""Styles (SGR parameters) and words of the still frame, by name."""
 
 NAME = "first-frame"
 HEADING = "hermes first frame 1"
 LARGEST = 64_000
-"""Bytes; a file beyond that was not written by us."""
+"""Bytes; a larger file was not written by Hermes."""
 
 PLAIN: Look = {
     "ground": "",
@@ -36,7 +36,7 @@ PLAIN: Look = {
     "hint": "2",
     "side": "40",
 }
-"""For terminals whose colours are not known to be many, and those who want none."""
+"""The look for terminals with few or unknown colours, and for people who want none."""
 
 NIGHT: Look = PLAIN | {
     "ground": "38;2;215;218;224;48;2;20;22;27",
@@ -47,10 +47,10 @@ NIGHT: Look = PLAIN | {
     "cursor": "38;2;27;30;37;48;2;215;218;224",
     "hint": "38;2;147;154;164;48;2;27;30;37",
 }
-"""The default skin."""
+"""The look of the default skin."""
 
 WORDS = {"name": 24, "symbol": 2}
-"""What is not a style, and how many characters of it there may be."""
+"""Entries that are not styles, with their greatest length."""
 
 
 def default_look(environ: Mapping[str, str]) -> Look:

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 OFFERED = "\x1b[?5522$p\x1b[c"
-"""Asks whether the terminal hands out its clipboard, and then what every terminal answers."""
+"""Asks whether the terminal gives access to its clipboard, then a query that every terminal answers."""
 KINDS = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
 OFFER_SECONDS = 1.0
 CONSENT_SECONDS = 60.0
-"""Time a person has to answer what the terminal asks them."""
+"""Time for the person to answer the terminal's question."""
 PIECE_SECONDS = 10.0
 _MODE, _DEVICE, _CLIPBOARD = "\x1b[?5522;", "\x1b[?", "\x1b]5522;"
 
 
 GRAPHICS = "\x1b[16t\x1b[c"
-"""Asks how many pixels a cell has, and then what the terminal is, which tells whether it knows sixel."""
+"""Asks for the size of a cell in pixels, then for the terminal's attributes, which include sixel."""
 _CELL = re.compile(r"\x1b\[6;(\d{1,4});(\d{1,4})t")
 _SMALLEST, _LARGEST = 4, 200
-"""Pixels of a cell that are believed."""
+"""Plausible pixels of a cell."""
 
 
 class ClipboardRefusedError(Exception):

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 _SIZE = re.compile(r"\((\d+(?:\.\d+)?) ?([kMG]?)B\)")
 _UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _RAW_SINCE = (24, 1)
-"""The first pip that has `--progress-bar raw`; older ones only name what they fetch."""
+"""The first pip with `--progress-bar raw`; older ones only name their downloads."""
 _KEPT = 40
 """Last lines that are shown when the command fails."""
 _IDLE = re.compile(r"WARNING: .*(?:does not provide the extra|is ignored: it is neither)")
-"""Warnings that are about nothing the person can change."""
+"""Warnings about things that the person cannot change."""
 
 
 class PipProgress:

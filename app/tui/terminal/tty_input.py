@@ -28,7 +28,7 @@ from textual.message import Message
 
 ESCAPE = b"\x1b"
 LONGEST = 8_400
-"""Bytes of a sequence that is waited for."""
+"""Longest sequence in bytes that is waited for."""
 _CONTROL = r"\x00-\x1f\x7f"
 _BODY = rf"[^{_CONTROL}]{{0,8192}}"
 _OSC = rf"\]\d{{1,5}};{_BODY}"
@@ -73,15 +73,15 @@ class SequenceKind(Enum):
     """The kind of a piece of input."""
 
     TEXT = auto()
-    """Characters as they were typed, without escape."""
+    """Typed characters, without escape."""
     KEY = auto()
-    """Escape alone, or with the one character that was pressed with alt."""
+    """Escape alone, or with one character that was pressed with alt."""
     SEQUENCE = auto()
-    """A key, the mouse, or a report that was asked for."""
+    """A key, a mouse event, or a requested report."""
     ANSWER = auto()
-    """What a terminal says to a program that asked before us, or beside us."""
+    """The terminal's answer to another program."""
     BROKEN = auto()
-    """A sequence that does not go on."""
+    """An incomplete sequence."""
 
 
 class InputPiece(NamedTuple):
@@ -135,17 +135,17 @@ BEGIN, END = b"\x1b[200~", b"\x1b[201~"
 PIECE = 1 << 16
 """Bytes read at once."""
 LARGEST = 1 << 25
-"""Bytes after which an open paste is handed on in parts."""
+"""Bytes after which an open paste is passed on in parts."""
 TICK = 0.1
-"""Seconds between two looks whether reading should end."""
+"""Seconds between two checks whether reading should end."""
 REST = 0.02
-"""Seconds between two looks at an application that is behind."""
+"""Seconds between two checks of an application that is behind."""
 SILENCE = 1.0
-"""Seconds without a byte after which an open paste, or a sequence, may have lost its end."""
+"""Seconds without input after which the end of a paste or sequence counts as lost."""
 MOST_WAITING = 64
-"""Messages the application may be behind with while more are read."""
+"""Unhandled messages of the application up to which more are read."""
 CLIPBOARD = b"\x1b]5522;"
-"""How a terminal begins to tell what its clipboard holds."""
+"""The beginning of a terminal's answer about its clipboard."""
 _ABORTS = (b"\x1b", b"\x03")
 
 

@@ -30,19 +30,20 @@ from tools.text.words import one_line
 log = logging.getLogger(__name__)
 
 LIMIT = 1 << 17
-"""Bytes that may wait for a terminal. What is drawn beyond is left out; later everything is drawn again."""
+"""Bytes that may wait for a terminal. Pictures beyond that are dropped; later everything is drawn again."""
 SLOW = 0.25
-"""Seconds without everything being taken after which the same goes for what is drawn: a person who types
-would else see it only behind all that waits, a minute later on a line of two kilobytes a second."""
+"""Seconds after which pictures are dropped if the terminal has not taken all bytes. Otherwise typed text
+would appear only after all waiting bytes: a minute later on a line of two kilobytes a second.
+"""
 WORDS_LIMIT = 1 << 20
-"""Bytes that may wait in all, including what is not a picture."""
+"""Bytes that may wait in all, including output that is not a picture."""
 PATIENCE = 1.0
-"""Seconds without any progress after which leaving a terminal no longer waits for it."""
+"""Seconds without progress after which leaving no longer waits for the terminal."""
 LOOK = 1.0
-"""Seconds between two looks whether the terminal is still there, while nothing is drawn."""
+"""Seconds between two checks for the terminal while nothing is drawn."""
 PIECE = 1 << 16
 CAREFUL_PIECE = 256
-"""Bytes written at once: at most so many that a terminal with any room takes them without a wait."""
+"""Largest write in bytes that any terminal with free space takes without waiting."""
 
 _SYNCHRONIZED = b"\x1b[?2026"
 _GONE = select.POLLHUP | select.POLLERR
@@ -65,7 +66,7 @@ class TtyOutput:
         self._since = 0.0
         self._needed = False
         self.gone = False
-        """Whether the terminal has gone; what is written goes nowhere."""
+        """True once the terminal has gone; output is discarded then."""
         self._number, self._piece = _open_output(number)
         self._loop.call_soon(self._look)
 
@@ -314,9 +315,9 @@ class TerminalAttention:
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
         self.away = False
-        """Whether the terminal said that it lost the focus."""
+        """True if the terminal reported that it lost the focus."""
         self.enabled = True
-        """Whether the person wants to be called."""
+        """True if the person wants notifications."""
 
     def call(self, text: str) -> bool:
         """Notify the person if they are away and want it; return whether it did."""

@@ -39,11 +39,11 @@ class AgentKind:
     definition: Definition | None
     """None if its file is broken."""
     problems: tuple[str, ...] = ()
-    """What is wrong with its file."""
+    """Problems of its file."""
     doubts: tuple[str, ...] = ()
-    """What keeps it from being sent with the present settings."""
+    """Reasons why it cannot be used with the current settings."""
     hides: tuple[Source, ...] = ()
-    """Where else the name is defined, which does not count."""
+    """Other definitions of the name, which are ignored."""
 
     @property
     def sound(self) -> bool:

@@ -26,11 +26,11 @@ class BranchEntry:
 
     name: str
     node: int | None
-    """Its end; None as long as nothing was said."""
+    """The last node; None while the branch is empty."""
     last: str
-    """What the person said on it last."""
+    """The person's last message on the branch."""
     said: int
-    """Messages of the person on it."""
+    """Number of the person's messages on the branch."""
     updated: float
     """Seconds since the epoch."""
 

@@ -197,11 +197,11 @@ class CompareServices:
     """The functions that the screen calls; each raises `HermesError`."""
 
     compare: Callable[[], Awaitable[tuple[BranchComparison, Sequence[Item], Sequence[Item]]]]
-    """The comparison, and what was said and done on each branch alone."""
+    """Returns the comparison, and the items that only one branch has."""
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
-    """Changes with their lines counted."""
+    """Adds counts of lines to changes."""
     sides: Callable[[PathChange], Awaitable[Sides]]
-    """A file on both branches."""
+    """Returns a file's text on both branches."""
 
 
 class CompareScreen(Page[None]):

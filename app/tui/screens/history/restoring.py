@@ -32,7 +32,7 @@ from widgets.timeline.diff_rows import DiffRows, HunkRows
 from widgets.timeline.paint import shown_path
 
 FEW = 5
-"""Files that are changed without a look at them first, as long as nothing is in conflict."""
+"""Files that are changed without a preview, if there is no conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class PlanWords:
 
     chosen: Mapping[Way, str]
     goes: str
-    """Below a file that is changed as planned."""
+    """The text for a file that is changed as planned."""
     stays: str
-    """Below one that could be changed, and is left."""
+    """The text for a file that could be changed and is left."""
     conflict: Mapping[Way, str]
-    """Below a conflict, by what was chosen."""
+    """The text for a conflict, by choice."""
     left_out: str
-    """Below a path whose folder is not made, because that was left."""
+    """The text for a path whose folder is not created, because the folder was left."""
     unmergeable: str
     taken: str
-    """What happens to the hunks that are chosen."""
+    """The effect on the chosen hunks, in words."""
 
 
 RESTORE = PlanWords(
@@ -182,13 +182,13 @@ class RestoreServices:
     """The functions that the screen calls; each raises `HermesError`."""
 
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
-    """Changes with their lines counted."""
+    """Adds counts of lines to changes."""
     sides: Callable[[PathChange], Awaitable[Sides]]
-    """Both sides of a change."""
+    """Returns both sides of a change."""
     merged: Callable[[PlanItem], Awaitable[Merged | None]]
-    """A conflict with both sides put together; None where that makes no sense."""
+    """Merges both sides of a conflict; returns None if that is impossible."""
     parted: Callable[[PlanItem, bool], Awaitable[Parted]]
-    """A file in hunks, towards both sides put together if so wished; `WholeError` where it has none."""
+    """Splits a file into hunks, optionally those of a merge. Raises `WholeError` if it has none."""
 
 
 class PlanRows(PointedRows):
@@ -203,7 +203,7 @@ class PlanRows(PointedRows):
         self.choices: dict[str, Choice] = dict(choices)
         self.merges: dict[str, Merged | None] = {}
         self.parts: dict[str, Parted] = {}
-        """Files in hunks, as they were chosen."""
+        """Files split into hunks, as chosen."""
         self._changes: Mapping[int, FileDifferenceRow] = {}
         self._folders = {item.path: item for item in items if _makes_folder(item)}
         self.reset(len(items))
@@ -281,7 +281,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     heading = "Before files are changed"
     words: ClassVar[PlanWords] = RESTORE
     every: ClassVar[bool] = False
-    """Whether a choice for all is one for files without a conflict too."""
+    """True if a choice for all includes files without a conflict."""
     keys = "a carry out · m mine · c checkpoint · b both · ⏎ hunks · M C all · ? help · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
@@ -306,10 +306,10 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         self._diff = DiffRows()
         self._merging = 0
         self._together = asyncio.Event()
-        """Whether nothing is being put together."""
+        """Set while no merge is being computed."""
         self._together.set()
         self._wished: set[str] = set()
-        """Paths whose last choice was to put both sides together."""
+        """Paths whose last choice was a merge."""
 
     def beside(self) -> Iterable[Widget]:
         yield Static(id="split-about")

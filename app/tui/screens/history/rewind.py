@@ -41,7 +41,7 @@ class SaidMessage:
     step: int
     """The position of the files when it was sent."""
     files: int
-    """Files that are no longer as they were then, by what this session did."""
+    """Number of files that this session has changed since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class RewindTarget:
     files: bool
     conversation: bool
     look: bool = False
-    """Whether files are shown before in any case, so that some of them can be left."""
+    """True if the preview is shown in any case, so that files can be deselected."""
 
 
 def back_with(node: int, step: int, what: str) -> RewindTarget:
@@ -89,7 +89,7 @@ class _Since:
         self._last: dict[str, PathEntry | None] = {}
         self._different: set[str] = set()
         self._git: set[str] = set()
-        """Files of git that differ: all of them are one line for a person."""
+        """Changed files of git, which are shown as one line."""
 
     def back_to(self, position: int) -> int:
         while self._left and self._steps[self._left - 1].number > position:
@@ -112,7 +112,7 @@ SHOWN_CHARS = 20_000
 """Characters of a message that are shown beside the list."""
 FILE_LINES = 200
 COUNTED_ROWS = 40
-"""Messages whose lines are counted without being looked at."""
+"""Messages whose lines are counted without being selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ class RewindServices:
     """The functions that the screen calls; each raises `HermesError`."""
 
     said: Callable[[], Awaitable[Sequence[SaidMessage]]]
-    """The messages of the person on the branch in use, newest first."""
+    """Returns the person's messages on the branch in use, newest first."""
     changes: Callable[[int], Awaitable[Sequence[PathChange]]]
-    """What this session did to files since a position."""
+    """Returns the session's file changes since a position."""
     plan: Callable[[int], Awaitable[RestorePlan]] | None
-    """What taking files back to a position would do; None where files are not kept."""
+    """Returns the plan to restore a position; None if files are not kept."""
     describe: Callable[[Sequence[PathChange]], Awaitable[Sequence[FileDifferenceRow]]]
-    """Changes with their lines counted."""
+    """Adds counts of lines to changes."""
 
 
 class SaidRows(PointedRows):

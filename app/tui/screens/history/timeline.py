@@ -77,7 +77,7 @@ KINDS = {
 MOST_CHARS = 200_000
 """Characters of a message that are shown beside the tree."""
 SIGNS = {"added": ("A", "$added"), "changed": ("M", "$accent"), "deleted": ("D", "$removed")}
-"""The sign of what happened to a file, and its colour."""
+"""Sign and colour of each kind of change."""
 
 
 def about(node: Node, branches: Sequence[str], now: float) -> Content:
@@ -140,7 +140,7 @@ def next_name(names: Sequence[str]) -> str:
 
 FILE_LINES = 12
 FILE_LINES_BELOW = 4
-"""Lines the files take beside the tree, and below it."""
+"""Lines for the files next to the tree, and below it."""
 
 
 class Preview(Vertical):
@@ -192,7 +192,7 @@ class Preview(Vertical):
 NEARBY = 200
 """Messages that are shown while the others are read."""
 WIDE = 100
-"""Columns from which on the preview is beside the tree."""
+"""Columns from which the preview is next to the tree."""
 PAUSE = 0.05
 """Seconds the cursor rests before the preview is read."""
 ACTIONS = (
@@ -239,7 +239,7 @@ class TimelineScreen(Page[None]):
         self._now = now
         self._preview = Preview()
         self.complete = False
-        """Whether the whole tree is shown."""
+        """True once the whole tree is shown."""
 
     def compose(self) -> ComposeResult:
         yield self.head

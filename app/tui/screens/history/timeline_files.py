@@ -27,7 +27,7 @@ from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.paint import shown_path
 
 Point = tuple[int, str]
-"""A node by its id, and its words."""
+"""A node's id and its description."""
 SIGNS = {"added": ("A", "added"), "changed": ("M", "accent"), "deleted": ("D", "removed")}
 SAME = "Both points have the same files."
 MOST_CHARS = 4_000_000
@@ -183,13 +183,13 @@ def diff_of(change: FileDifferenceRow, sides: Sides) -> tuple[str, str]:
 
 
 READABLE = 4_000_000
-"""Bytes of a file that is compared."""
+"""Largest file in bytes that is compared."""
 COUNTED = 200
-"""Files whose lines are counted at once; of others it is only said that they changed."""
+"""Files whose lines are counted at once; others are only listed as changed."""
 _SAMPLE = 8_000
 
 Read = Callable[[str], Awaitable[bytes]]
-"""Gives kept contents by their digest. Raises `HermesError`."""
+"""Returns stored contents by their digest. Raises `HermesError`."""
 
 
 class FileChanges:

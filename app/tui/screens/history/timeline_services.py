@@ -11,7 +11,7 @@ from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node
 
 What = Literal["both", "conversation", "files", "some"]
-"""What a restore brings back; `some` are files that are chosen one by one."""
+"""The parts that a restore brings back; with `some`, files are chosen one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class FileDifferenceRow:
     added: int | None = None
     removed: int | None = None
     note: str = ""
-    """What else there is to say, such as `binary` or `mode 644 → 755`."""
+    """Further information, such as `binary` or `mode 644 → 755`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Sides:
     before: str | None
     after: str | None
     note: str = ""
-    """Why a side cannot be shown; empty when it can."""
+    """The reason why a side cannot be shown; empty if both can."""
 
 
 class TimelineServices(Protocol):

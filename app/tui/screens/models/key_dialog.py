@@ -181,7 +181,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
 
 
 LOOKS = 0.2
-"""Seconds between two looks at how far it is."""
+"""Seconds between two updates of the progress."""
 BAR = 18
 """Cells of the bar."""
 GRACE = 2.0

@@ -30,15 +30,15 @@ class Offers:
     """The models and keys that a person without a model can get at once."""
 
     providers: tuple[KeyProvider, ...] = ()
-    """Those that take a key."""
+    """The providers that take a key."""
     weights: Weights | None = None
     """The local model that would be fetched; None if the settings about it are wrong."""
     small: Weights | None = None
     """A smaller one; None if the settings name their own."""
     local: bool = False
-    """Whether a local model is here and can run."""
+    """True if a local model is present and can run."""
     problem: str = ""
-    """Why no local model can run here; empty if one can."""
+    """The reason why no local model can run here; empty if one can."""
 
 
 class ModelMenu:

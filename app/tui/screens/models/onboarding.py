@@ -47,7 +47,7 @@ class Way(NamedTuple):
     weights: Weights | None = None
     provider: KeyProvider | None = None
     stands: bool = False
-    """Whether the cursor may be on it at first."""
+    """True if the cursor may start on it."""
 
 
 class OnboardingScreen(Dialog[str | None]):

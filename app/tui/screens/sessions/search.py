@@ -48,7 +48,7 @@ LOOKING = "Looking through older messages …"
 NO_TITLE = "untitled"
 
 AROUND = 240
-"""Characters shown of a message beside the hit."""
+"""Characters shown of messages next to the hit."""
 BEFORE_MATCH, AFTER_MATCH = 500, 1_500
 """Characters of the hit itself shown before and after its first match."""
 _MONTH = 30 * 86_400
@@ -269,11 +269,11 @@ ALL = 200
 PAUSE = 0.12
 """Seconds without a key before more hits and older messages are looked for."""
 LONG = 3.0
-"""Seconds that may take."""
+"""Seconds that this longer search may take."""
 WINDOW = 3
 """Messages shown on either side of a hit."""
 SIDE_BY_SIDE = 100
-"""Columns from which on the preview stands beside the hits, else below them."""
+"""Columns from which the preview is next to the hits instead of below them."""
 KEYS = "⏎ open · ↑↓ move · ^R {other} first · esc back"
 
 

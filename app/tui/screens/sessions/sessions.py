@@ -32,9 +32,9 @@ EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"
 KEYS = f"⏎ resume · / search · r rename · d delete · {BACK}"
 BESIDE = 72
-"""Columns from which on there is room for a preview beside the list."""
+"""Columns from which there is room for a preview next to the list."""
 SHOWN = 200
-"""Sessions on the list; older ones are found by searching."""
+"""Sessions in the list; a search finds older ones."""
 PREVIEWED = 40
 """Nodes at the end of a session that the preview shows."""
 PREVIEW_CHARS = 1_500

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 AT_ONCE = ("display", "keys", "approvals", "watcher")
 """Sections whose settings take effect as soon as they are changed."""
 BUT = ("display.personality",)
-"""Settings in them that are part of a session from its start."""
+"""Settings in these sections that are fixed when a session starts."""
 
 
 def takes_effect_at_once(key: str) -> bool:
@@ -31,9 +31,9 @@ class Snapshot(NamedTuple):
     """All settings at one moment."""
 
     loaded: LoadedSettings
-    """What is in force."""
+    """The settings in effect."""
     own: LoadedSettings
-    """What it would be if only the person's own file counted."""
+    """The settings if only the person's own file counted."""
     file: Path
 
 

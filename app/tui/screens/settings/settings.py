@@ -63,18 +63,18 @@ class SettingRow:
     """The key as it is shown below its heading."""
     kind: Kind
     value: str = ""
-    """What is in force, as one text without secrets."""
+    """The effective value as text, without secrets."""
     given: str | None = None
-    """What to begin with when it is edited; None when that would show a secret."""
+    """The text an editor starts with; None if it would show a secret."""
     default: str = ""
     help: str = ""
     takes: str = ""
     origin: str = ""
-    """Where the value comes from; empty for a default."""
+    """The origin of the value; empty for a default."""
     overridden: str = ""
-    """Why the person's own file does not count here; empty when it does."""
+    """The reason why the person's own file is overridden; empty if it is not."""
     is_own: bool = False
-    """Whether the person's own file holds it."""
+    """True if the person's own file contains the setting."""
     choices: tuple[str, ...] = ()
 
     @property
@@ -285,7 +285,7 @@ def _initial_text(value: Any) -> str | None:
 
 
 Take = Callable[[str], Awaitable[None]]
-"""Takes what was typed; raises `HermesError` with a sentence when it cannot be had."""
+"""Accepts the typed text; raises `HermesError` with a sentence if it is not valid."""
 
 
 class LineEditor(Dialog[bool]):
@@ -365,7 +365,7 @@ class ChoiceEditor(Dialog[str | None]):
 
 
 NAME_CELLS, NAME_SHARE = 27, 0.42
-"""Cells that the names have at most, and the share of a narrow screen they have instead."""
+"""The largest width of the names in cells, and their share of a narrow screen."""
 
 
 class SettingsList(RowList):

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at the file of the skin that is worn."""
+"""Seconds between two checks of the current skin's file."""
 RARE_LOOK_SECONDS = 2.0
-"""The same while it has none."""
+"""The same if the skin has no file."""
 SETTLING_SECONDS = 0.1
-"""Seconds a file must stay the same before it is read: editors write in more than one step."""
+"""Seconds a file must be unchanged before it is read: editors write in more than one step."""
 
 
 @runtime_checkable
@@ -70,15 +70,15 @@ class Appearance:
         self.folder = folder
         self.depth: Depth = detect(environ)
         self.skin = skin
-        """The skin that is worn, as its file has it."""
+        """The current skin, as in its file."""
         self.shown = adapted(skin, self.depth)
-        """The same as this terminal can show it."""
+        """The current skin, reduced to the terminal's colours."""
         self._never_moves = bool(environ.get("HERMES_REDUCED_MOTION"))
         self.motion = not self._never_moves
         self._changes = 0
         self._theme = ""
         self._read_from: dict[str, SkinFileState] = {}
-        """By name of a skin, what its file was just before it was read for the last time."""
+        """By skin name: the state of its file just before the last reading."""
 
     @property
     def palette(self) -> Palette:

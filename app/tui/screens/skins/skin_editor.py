@@ -45,7 +45,7 @@ class SkinDraft:
     """A skin with some colours changed."""
 
     base: Skin
-    """The skin as it was when editing began, or was last saved."""
+    """The skin at the start of editing, or as last saved."""
     changes: Mapping[str, str]
     """New colours by role; never one that equals the base's."""
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 WIDTHS = [(0, "-narrow"), (82, "-wide")]
-"""Classes of the screen from so many columns on; a narrow one is nothing but the list."""
+"""Classes of the screen by its number of columns; a narrow one shows only the list."""
 PAUSE = 0.03
-"""Seconds the cursor rests on a skin before it is put on, so that running through the list stays quick."""
+"""Seconds the cursor rests on a skin before it is applied, so that moving through the list stays quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class SkinChoice:
 
     name: str
     edit: bool = False
-    """Whether the skin should be opened in the editor instead of kept."""
+    """True to open the skin in the editor instead of saving the choice."""
 
 
 async def choose(app: AppearancePort, name: str = "") -> None:
@@ -70,7 +70,7 @@ class SkinList(RowList):
         super().__init__(self._row, search_text=lambda index: self.skins[index].name, background="surface")
         self.skins: tuple[ListedSkin, ...] = ()
         self.worn = ""
-        """The skin that was worn when the list was opened."""
+        """The current skin when the list was opened."""
 
     def show(self, skins: tuple[ListedSkin, ...], worn: str) -> None:
         """List the skins, with the cursor on the current one."""
