@@ -81,7 +81,7 @@ def _complete_streams() -> None:
 
 
 def _drop_output() -> None:
-    """Discard what is still buffered for stdout, so that exiting does not fail on a closed pipe."""
+    """Discard buffered output, so that exiting does not fail on a closed pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

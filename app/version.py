@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def version() -> str:
-    """As it was installed; a word in brackets where it was not."""
+    """Return the installed version, or a word in brackets if Hermes is not installed."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:

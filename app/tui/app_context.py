@@ -30,10 +30,10 @@ Outcome = TypeVar("Outcome")
 
 
 class SlashRunner(Protocol):
-    """Carries out slash commands."""
+    """Runs slash commands."""
 
     async def run_slash(self, text: str) -> None:
-        """Carry out what was typed after a slash."""
+        """Run the slash command in `text`."""
         ...
 
 
@@ -196,7 +196,7 @@ class AppContext(Protocol):
         ...
 
     def set_timer(self, delay: float, callback: Callable[[], Any], /) -> Timer:
-        """Call once after `delay` seconds."""
+        """Call `callback` once after `delay` seconds."""
         ...
 
     def call_later(self, callback: Callable[..., Any], /, *arguments: Any) -> object:

@@ -1,4 +1,4 @@
-"""Attaching an image to the message that is being written."""
+"""The command that attaches an image to the message being written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key bindings from the setting `keys`: what can be bound, problems in the setting, the result."""
+"""Key bindings from the setting `keys`: bindable commands, problems in the setting, the result."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _keys_of(given: str, text: str, bindable: Bindable, problems: list[str]) -> 
 
 
 def _refusal(key: str, bindable: Bindable) -> str:
-    """Return the reason why a command may not have a key, whoever else holds it; empty if it may."""
+    """Return the reason why a command may not have a key, ignoring other holders; empty if it may."""
     if key in bindable.keys:
         return ""
     if bindable.surface in ("session", "prompt") and types_text(key):

@@ -52,7 +52,7 @@ async def hand_over(app: AppContext) -> str:
 
 
 async def bring_service(app: AppContext) -> None:
-    """Wait until the session can be handed over and a service runs. Raises `HermesError`."""
+    """Wait until the session can be handed over and the service runs. Raises `HermesError`."""
     from agent.core.home import Home
     from app.running_service import running_service
 

@@ -64,7 +64,7 @@ class Flight:
                 self._calls.pop(event.call, None)
 
     def events(self) -> list[Event]:
-        """Return the events that complete what is stored."""
+        """Return the events that complete the stored conversation."""
         calls = [each for running in self._calls.values() for each in (running.started, *running.progress)]
         return [*self._pieces, *calls]
 

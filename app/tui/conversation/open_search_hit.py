@@ -57,7 +57,7 @@ async def show_search_hit(app: AppContext, chosen: ChosenHit) -> None:
 
 
 def match_in(node: Node, query: Query) -> str:
-    """Return the first match as spelled in a message: the whole phrase if the words appear together. Pure."""
+    """Return the first match as spelled in a message: all words if they appear together. Pure."""
     text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
     together = spans(text, parse(f'"{" ".join(query.raw)}"')) if '"' not in "".join(query.raw) else []
     places = together or spans(text, query)

@@ -1,4 +1,4 @@
-"""A stored conversation as items of the transcript, for a session that is resumed."""
+"""A stored conversation as items of the transcript, for a resumed session."""
 
 from __future__ import annotations
 

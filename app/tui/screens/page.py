@@ -222,7 +222,7 @@ class Page(ClosableModal[Outcome]):
         self.head.say(text)
 
     def offer(self, some: bool) -> None:
-        """Show the keys that work: all if there are `some` rows, else those that need no row."""
+        """Show the keys that work: all keys if there are `some` rows, else the ones that need no row."""
         self.set_class(not some, "bare")
         self.foot.say(self.keys if some else WAYS_OUT)
 

@@ -63,7 +63,7 @@ class Startup:
         """Ends the wait for a key whose marker was lost with its widget."""
 
     def hold(self, typed: bytes = b"") -> None:
-        """Start holding back keys; `typed` are those from before the application read any."""
+        """Start holding back keys; `typed` was typed before the application read any key."""
         self._keys = list(as_events(without_answers(typed).decode("utf-8", "replace")))
 
     def hold_back(self, event: events.Event) -> bool:
@@ -128,7 +128,7 @@ class Startup:
         self._app.call_later(self._hand_out, None)
 
     async def _hand_out(self, kept: list[events.Event] | None) -> None:
-        """Send the held events again; `kept` collects those held back once more, None holds back none."""
+        """Send the held events again; `kept` collects events held back once more, None holds back none."""
         held, self._keys = self._keys or [], kept
         for event in held:
             await self._app.on_event(event)

@@ -151,7 +151,8 @@ class _Courtesy:
 
 
 async def warm_up(last_key: Callable[[], float], touched: asyncio.Event, *, asks: bool = True) -> None:
-    """Import what draws an answer and, once the person starts typing, what `asks` for one.
+    """Import the modules that draw an answer; with `asks`, also those that request one, once the person
+    types.
 
     `last_key` returns the time of the last key press on the monotonic clock; `touched` is set with the first
     one.

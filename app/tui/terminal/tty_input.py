@@ -158,7 +158,7 @@ class Pasted:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The terminal's answer to a query of ours: the whole sequence."""
+    """The terminal's answer to a query of ours, as a complete sequence."""
 
     text: str
 
@@ -332,7 +332,7 @@ def read_terminal(
 
 
 class Keyboard:
-    """Turns decoded input into events. The parser gets whole sequences, so it never waits for more."""
+    """Turns decoded input into events. The parser gets complete sequences, so it never waits for more."""
 
     def __init__(self) -> None:
         self._parser = XTermParser()
@@ -404,8 +404,8 @@ _Key = cast(Any, Enum("_Key", [(name, name) for name in _SENT.values()]))
 def tell_apart() -> None:
     """Make Textual recognize alt+enter, and alt with a digit, on terminals without the Kitty protocol.
 
-    They send escape and the key together. If a person presses one after the other, it takes longer than
-    Textual waits for the rest of a sequence (`ESCDELAY`, 100 ms), so both keys still arrive separately.
+    They send escape and the key together. A person who presses both in turn takes longer than Textual waits
+    for the rest of a sequence (`ESCDELAY`, 100 ms), so these keys still arrive separately.
     """
     for sequence, name in _SENT.items():
         cast(dict[str, Any], ANSI_SEQUENCES_KEYS)[sequence] = (_Key[name],)

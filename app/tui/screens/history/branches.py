@@ -22,7 +22,7 @@ from widgets.rows.row_text import one_line, spread
 
 @dataclass(frozen=True, slots=True)
 class BranchEntry:
-    """A branch on the list."""
+    """A branch in the list."""
 
     name: str
     node: int | None
@@ -37,7 +37,7 @@ class BranchEntry:
 
 @dataclass(frozen=True, slots=True)
 class BranchRequest:
-    """What to do with which branch."""
+    """An action on a branch that the person requested."""
 
     act: Literal["switch", "rename", "compare"]
     branch: str

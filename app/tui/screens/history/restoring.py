@@ -397,7 +397,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         return self._list.merges[item.path]
 
     def _about(self, item: PlanItem) -> Content:
-        """Return what the diff below shows, and why."""
+        """Return a line about the diff below, with the reason for its state."""
         if item.state == "lost":
             return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
         if folder := self._list.shut_out(item):

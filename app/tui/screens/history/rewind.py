@@ -46,7 +46,7 @@ class SaidMessage:
 
 @dataclass(frozen=True, slots=True)
 class RewindTarget:
-    """The point to go back to, and what goes back: conversation, files or both."""
+    """The point to go back to, and the parts to restore: conversation, files or both."""
 
     node: int
     step: int

@@ -99,8 +99,7 @@ class TimelineServices(Protocol):
     async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
         """Start a branch at a node and switch to it; return a sentence about it, or empty.
 
-        With `carry_over`, it starts with a note that tells the model what was done on the old branch since
-        then.
+        With `carry_over`, the branch starts with a note for the model about the later work on the old branch.
         """
         ...
 

@@ -135,13 +135,13 @@ class ModelMenu:
             keep_key(self._home, variable, key)
 
     def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None:
-        """Fetch a local model; blocks. Raises `HermesError`, `StoppedError` once `stop` is set."""
+        """Fetch a local model; blocks. Raises `HermesError`, or `StoppedError` once `stop` is set."""
         from agent.model.local.pull import pull
 
         pull(weights, self._home.models, listener, stop=stop, again=AGAIN)
 
     async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
-        """Return the models of a provider: those in `names`, the known ones, or those it reports."""
+        """Return the models of a provider: if `names` is empty, the known ones or the ones it reports."""
         from agent.model.key_check import check_key, key_providers
 
         found = await asyncio.to_thread(self._of_provider, provider, names)

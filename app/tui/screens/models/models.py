@@ -310,7 +310,7 @@ class _Source(Protocol):
 
 
 class ProviderModels:
-    """A source of one provider's models: those in `names`, or if that is empty, the known ones."""
+    """A source of one provider's models: `names`, or the known ones if that is empty."""
 
     def __init__(self, provider: str, names: Sequence[str], source: _Source) -> None:
         self._provider = provider

@@ -38,7 +38,7 @@ class Snapshot(NamedTuple):
 
 
 class Preferences:
-    """Changes the person's own `config.yaml`, and applies to the open session what can change there."""
+    """Changes the person's own `config.yaml`, and applies changes to the open session where possible."""
 
     def __init__(self, app: AppearancePort) -> None:
         self._app = app

@@ -79,7 +79,7 @@ class SettingRow:
 
     @property
     def effect(self) -> str:
-        """When a change takes effect, in words."""
+        """The time at which a change takes effect, in words."""
         return "at once" if takes_effect_at_once(self.key) else "next session"
 
     @property

@@ -64,7 +64,7 @@ class Appearance:
         folder: Path | None,
         environ: Mapping[str, str],
     ) -> None:
-        """`folder` holds the person's own skins; `environ` tells what the terminal can show."""
+        """`folder` holds the person's own skins; `environ` describes the terminal's abilities."""
         self._app = app
         self._ports = ports
         self.folder = folder
@@ -86,7 +86,7 @@ class Appearance:
         return Palette(self.shown)
 
     def filters(self, filters: Iterable[LineFilter]) -> list[LineFilter]:
-        """Return those of Textual's `filters` that suit the terminal; without colours, one that removes all
+        """Return the `filters` of Textual that suit the terminal; without colours, one that removes all
         colours.
         """
         if self.depth != "none":

@@ -16,7 +16,7 @@ from widgets.palette import Palette
 
 
 def valid_name(text: str) -> str:
-    """`text` as the name of a skin. Raises `ConfigError`."""
+    """Return `text` as the name of a skin. Raises `ConfigError`."""
     name = text.strip()
     if not is_name(name):
         raise ConfigError(f"`{quoted(name)}` is no name for a skin; use letters, digits, - and _.")
