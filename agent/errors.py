@@ -1,7 +1,7 @@
 """Errors in words a person can act on.
 
-Every error that may reach a person is a `HermesError`: one sentence naming the
-cause and the mend, and an exit code. Nothing else may escape to a surface.
+Every error that may reach a person is a `HermesError`: one sentence with cause and fix, and an exit code. No
+other error may escape to a surface.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ RETRYABLE: frozenset[str] = frozenset(
 
 
 class ModelError(HermesError):
-    """A request to a model failed. `kind` decides what is done about it."""
+    """A failed request to a model. `kind` decides how it is handled."""
 
     exit_code = ExitCode.UNREACHABLE
 

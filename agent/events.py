@@ -1,9 +1,8 @@
-"""Everything that crosses the border between the engine and a surface.
+"""The events between the engine and a surface.
 
-The engine emits one ordered stream of events; every surface is a view of it.
-`docs/events.md` documents the JSON form, whose version is `STREAM_VERSION`.
-All text in events may come from outside (model, files, tools): it carries no
-terminal control bytes, and a surface must not read it as markup.
+The engine emits one ordered stream of events; every surface is a view of it. `docs/events.md` documents the
+JSON form, whose version is `STREAM_VERSION`. All text in events may come from outside (model, files, tools):
+it has no terminal control bytes, and a surface must not read it as markup.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ TurnOutcome = Literal["done", "failed", "interrupted", "denied", "budget"]
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """Base of all events. `agent` names who it is about: `main`, or a subagent's id."""
+    """Base of all events. `agent` names the agent it is about: `main`, or a subagent's id."""
 
     type: ClassVar[str] = ""
     agent: str = "main"
@@ -39,7 +38,7 @@ class Event:
     """Its number within the session, from 1 and one more each time; 0 before the stream has numbered it."""
 
     def to_json(self) -> dict[str, Any]:
-        """The event as JSON-able data, `type` first; futures are left out."""
+        """Return the event as JSON-able data, `type` first; futures are left out."""
         fields = {
             f.metadata.get("name", f.name): _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
@@ -48,7 +47,7 @@ class Event:
         return {"type": self.type, **fields}
 
     def notice(self) -> tuple[str, str] | None:
-        """What a conversation says of it in a line, as kind and words; None if nothing, or something else."""
+        """Return the event as a line of the conversation (kind and words); None for events without one."""
         return None
 
 
@@ -62,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOpened(Event):
-    """A session is ready. `nodes` is the length of the conversation that was resumed, 0 for a new one."""
+    """A session is ready. `nodes` is the length of a resumed conversation, 0 for a new one."""
 
     type: ClassVar[str] = "session_opened"
     version: int = STREAM_VERSION
@@ -84,7 +83,9 @@ class SessionOpened(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkspaceMoved(Event):
-    """The session works in another folder from now on (`to`); what it did in the one before stays there."""
+    """The session works in another folder (`to`) from now on; its earlier changes remain in the previous
+    one.
+    """
 
     type: ClassVar[str] = "workspace_moved"
     left: str = field(metadata={"name": "from"})
@@ -93,7 +94,7 @@ class WorkspaceMoved(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ModeChanged(Event):
-    """The gate has another mode from now on, by the person or by a file of permissions."""
+    """The permission mode was changed, by the person or by a permissions file."""
 
     type: ClassVar[str] = "mode_changed"
     mode: ModeName
@@ -101,7 +102,7 @@ class ModeChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class EffortChanged(Event):
-    """The model thinks more or less from its next request on. `effort` as in `SessionOpened`."""
+    """The thinking effort changes from the next request on. `effort` as in `SessionOpened`."""
 
     type: ClassVar[str] = "effort_changed"
     effort: str
@@ -117,7 +118,7 @@ class TurnStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class UserMessageAdded(Event):
-    """A user message is in the store. `origin` tells how it came in."""
+    """A user message was stored. `origin` is its source."""
 
     type: ClassVar[str] = "user_message"
     node: int
@@ -129,7 +130,7 @@ class UserMessageAdded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class QueueChanged(Event):
-    """Messages that wait for the turn to end; those `taken` are stored next, each as a `user_message`."""
+    """Messages that wait for the turn to end; those in `taken` are stored next, each as a `user_message`."""
 
     type: ClassVar[str] = "queue_changed"
     queued: tuple[str, ...]
@@ -140,7 +141,7 @@ class QueueChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RequestStarted(Event):
-    """A request leaves for the model. `attempt` counts from 1; `step` is the iteration within the turn."""
+    """A request is sent to the model. `attempt` counts from 1; `step` is the iteration within the turn."""
 
     type: ClassVar[str] = "request_started"
     model: str
@@ -150,7 +151,7 @@ class RequestStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class TextAdded(Event):
-    """A piece of the answer that is being written."""
+    """A piece of the answer that is being streamed."""
 
     type: ClassVar[str] = "text"
     text: str
@@ -166,7 +167,7 @@ class ReasoningAdded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CallDrafted(Event):
-    """The model is writing a tool call; `chars` of its arguments have come in."""
+    """The model is writing a tool call; `chars` of its arguments have arrived."""
 
     type: ClassVar[str] = "call_drafted"
     index: int
@@ -176,7 +177,7 @@ class CallDrafted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplyCut(Event):
-    """The stream broke off. What was shown stays and is marked; another attempt follows or an error."""
+    """The stream was interrupted. The shown text remains, marked; another attempt or an error follows."""
 
     type: ClassVar[str] = "reply_cut"
     reason: str
@@ -184,7 +185,7 @@ class ReplyCut(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class RetryScheduled(Event):
-    """A request failed in a way that may pass; the next attempt starts after `delay` seconds."""
+    """A request failed with a temporary error; the next attempt starts after `delay` seconds."""
 
     type: ClassVar[str] = "retry"
     reason: str
@@ -193,7 +194,7 @@ class RetryScheduled(Event):
     model: str
 
     def notice(self) -> tuple[str, str]:
-        """The cause in full at first, then without its details, which are the same as a rule."""
+        """Return the full cause at the first attempt, then without its details, which rarely change."""
         if self.attempt == 1:
             return "warning", f"{self.reason} Going on with {self.model}."
         said = self.reason if self.attempt == 2 else re.split(r"[:;] ", self.reason)[0].rstrip(".") + "."
@@ -202,7 +203,7 @@ class RetryScheduled(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AssistantMessageAdded(Event):
-    """The model's message is complete and in the store. Replaces the pieces streamed since the last one."""
+    """The model's message is complete and stored. Replaces the pieces streamed since the last one."""
 
     type: ClassVar[str] = "assistant_message"
     node: int
@@ -236,7 +237,7 @@ class ToolProgressed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolFinished(Event):
-    """A call ended and its result is in the store. `result` is the JSON text the model sees."""
+    """A call ended and its result is stored. `result` is the JSON text the model sees."""
 
     type: ClassVar[str] = "tool_finished"
     node: int
@@ -260,7 +261,7 @@ class TodosChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Noticed(Event):
-    """Something worth a line that neither person nor model said."""
+    """A notice for the person that comes from neither person nor model."""
 
     type: ClassVar[str] = "notice"
     kind: Literal["info", "warning", "process", "files", "compaction", "recovery", "store"]
@@ -290,7 +291,7 @@ class FilesChanged(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class StepTaken(Event):
-    """What a call did to files was kept as a step, which can be undone."""
+    """The file changes of a call were recorded as a step, which can be undone."""
 
     type: ClassVar[str] = "step"
     node: int
@@ -308,7 +309,7 @@ class StepTaken(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class BranchSwitched(Event):
-    """The session goes on from another place of its tree: a surface shows that conversation from now on."""
+    """The session continues from another place of its tree: a surface shows that conversation from now on."""
 
     type: ClassVar[str] = "branch"
     head: str
@@ -322,7 +323,7 @@ class BranchSwitched(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentStarted(Event):
-    """A subagent, `agent`, exists: it works, or waits for its turn until its first `AgentProgressed`."""
+    """A subagent, `agent`, was created: it works, or waits for its turn until its first `AgentProgressed`."""
 
     type: ClassVar[str] = "agent_started"
     parent: str = "main"
@@ -336,7 +337,7 @@ class AgentStarted(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentProgressed(Event):
-    """How a subagent stands. None means unknown; figures add up since it started."""
+    """The progress of a subagent. None means unknown; figures add up since it started."""
 
     type: ClassVar[str] = "agent_progress"
     state: Literal["pending", "running", "waiting", "paused"] = "running"
@@ -353,7 +354,7 @@ class AgentProgressed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentEnded(Event):
-    """A subagent is over; only of its copy more may be heard. Figures as in `AgentProgressed`."""
+    """A subagent has ended; only `CopyChanged` may follow. Figures as in `AgentProgressed`."""
 
     type: ClassVar[str] = "agent_ended"
     outcome: TurnOutcome
@@ -368,7 +369,7 @@ class AgentEnded(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class CopyChanged(Event):
-    """How much a subagent has changed in its copy that is neither merged nor discarded."""
+    """The number of a subagent's changes in its copy that are neither merged nor discarded."""
 
     type: ClassVar[str] = "copy"
     paths: int
@@ -404,7 +405,7 @@ class PrefixBroken(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Event):
-    """What waits for a person until a surface resolves `reply`. Each kind of question is a class."""
+    """A request that waits for a person until a surface resolves `reply`. Each kind is a class."""
 
     cancelled: ClassVar[Any]
     """What `reply` becomes when nobody answers it."""
@@ -414,13 +415,13 @@ class Asked(Event):
     reply: asyncio.Future[Any] = field(metadata={"json": False})
 
     def outcome(self, reply: Any) -> str:
-        """A reply in one word."""
+        """Return the reply in one word."""
         return str(getattr(reply, "outcome", "") or getattr(reply, "choice", "") or reply)
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionAsked(Asked):
-    """The model asks the person."""
+    """A question of the model to the person."""
 
     type: ClassVar[str] = "question"
     cancelled: ClassVar[PersonAnswer] = PersonAnswer("cancelled")
@@ -432,7 +433,7 @@ class QuestionAsked(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalAsked(Asked):
-    """The gate asks the person."""
+    """A question of the gate to the person."""
 
     type: ClassVar[str] = "approval"
     cancelled: ClassVar[Decision] = Decision("cancelled")
@@ -456,7 +457,8 @@ class ApprovalAsked(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class ForecastAsked(Asked):
-    """Agents are about to be sent that may take much. A surface resolves `reply` before any of them begins.
+    """A question before agents are sent that may use much. A surface resolves `reply` before any of them
+    begins.
 
     `once` sends them, `session` sends them and asks no more in this session, `deny` sends none.
     """
@@ -471,7 +473,7 @@ class ForecastAsked(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class CeilingAsked(Asked):
-    """The next request of the agent does not fit a ceiling of the settings; it waits for `reply`."""
+    """The agent's next request does not fit a ceiling of the settings; it waits for `reply`."""
 
     type: ClassVar[str] = "ceiling"
     cancelled: ClassVar[CeilingReply] = CeilingReply("cancelled")
@@ -495,7 +497,7 @@ Reply = PersonAnswer | Decision | CeilingReply | FormReply
 
 @dataclass(frozen=True, kw_only=True)
 class RequestResolved(Event):
-    """Something that waited for a person is over, however it ended."""
+    """A request that waited for a person was resolved in any way."""
 
     type: ClassVar[str] = "request_resolved"
     id: str

@@ -11,12 +11,14 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 def variable_names(text: str) -> list[str]:
-    """The variables that a text names as `${NAME}`."""
+    """Return the variables that a text names as `${NAME}`."""
     return [match.group(1) for match in _VARIABLE.finditer(text)]
 
 
 def fill_in(text: str, variables: Mapping[str, str], where: str) -> str:
-    """`text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing one."""
+    """Return `text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing
+    one.
+    """
 
     def value(match: re.Match[str]) -> str:
         name, otherwise = match.group(1), match.group(2)

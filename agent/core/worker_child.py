@@ -1,6 +1,6 @@
-"""The other side of `tools.kit.children`: answers orders over the socket that the process inherits.
+"""The child's side of `tools.kit.children`: answers orders over the socket that the process inherits.
 
-Frames: four bytes of length, a JSON object, as many bytes as its `size` says. The answer is four bytes of
+Frames: four bytes of length, a JSON object, and as many bytes as its `size` says. The answer is four bytes of
 length and as many bytes.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def answer_orders(answered: Callable[[dict[str, Any], bytes], bytes]) -> None:
-    """Answer until the other side closes."""
+    """Answer orders until the other side closes."""
     logging.disable(logging.CRITICAL)
     connection = socket.socket(fileno=int(sys.argv[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

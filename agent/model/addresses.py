@@ -1,4 +1,4 @@
-"""Recognises addresses of this machine, and makes those that lie below an address."""
+"""Recognition of addresses of this machine, and construction of addresses below another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address stays on this machine, where no key is ever asked for."""
+    """Return whether an address is on this machine, where no key is required."""
     host = (urlsplit(url).hostname or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -21,26 +21,28 @@ def is_loopback(url: str) -> bool:
 
 
 def below(base_url: str, path: str) -> str:
-    """The address of `path` below another one, whose query stays, as some gateways want it."""
+    """Return the address of `path` below another one, keeping its query, as some gateways require."""
     parts = urlsplit(base_url.strip())
     return urlunsplit((parts.scheme, parts.netloc, f"{parts.path.rstrip('/')}/{path}", parts.query, ""))
 
 
 def list_of_models(base_url: str, path: str = "models") -> str:
-    """The address that lists the models of an API. Azure has one list for all deployments of a resource."""
+    """Return the address that lists the models of an API. Azure has one list for all deployments of a
+    resource.
+    """
     parts = urlsplit(base_url.strip())
     root = re.sub(r"/deployments/[^/]+/?$", "", parts.path)
     return below(urlunsplit(parts._replace(path=root)), path)
 
 
 def root_of(base_url: str) -> str:
-    """The address of a server, whose API lies below `/v1`."""
+    """Return the address of a server, whose API is below `/v1`."""
     parts = urlsplit(base_url.strip())
     return urlunsplit(parts._replace(path=parts.path.rstrip("/").removesuffix("/v1")))
 
 
 def plain_address(url: str) -> str:
-    """An address without user name, password, query and fragment, any of which may hold a key."""
+    """Return an address without user name, password, query and fragment, any of which may contain a key."""
     try:
         parts = urlsplit(url.strip())
         host = parts.netloc.rpartition("@")[2]

@@ -1,8 +1,8 @@
 """A scripted model: a tour of the program that needs no key, no network and no weights.
 
-It says plainly that it is a script. What it shows is real: the tools run, the
-files exist, approvals are asked for. Where it stands follows from the request
-alone, so it can be interrupted, resumed and branched like any other model.
+It says that it is a script, but its effects are real: the tools run, the files exist, approvals are asked
+for. Its state follows from the request alone, so it can be interrupted, resumed and branched like any other
+model.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _PLAN = ("Write a small script", "Run it and read it back", "Change it and find 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """One call of the tour, and what is said before it."""
+    """One call of the tour, and the text before it."""
 
     tool: str
     says: str
@@ -125,7 +125,7 @@ _TOPICS = {
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What the script does next: say something, and perhaps call a tool."""
+    """The next message of the script: a text, and perhaps a tool call."""
 
     text: str
     tool: str = ""
@@ -143,7 +143,7 @@ class DemoClient:
         self._sleep = sleep
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """The next message of the script. Raises `ModelError` if the request is not a conversation."""
+        """Stream the next message of the script. Raises `ModelError` if the request is not a conversation."""
         move = next_move(_messages(request), _tool_names(request))
         for piece in _PIECE.findall(move.text):
             yield TextDelta(piece)
@@ -159,12 +159,12 @@ class DemoClient:
         yield ReplyEnd("tool_calls" if move.tool else "stop")
 
     async def aclose(self) -> None:
-        """Nothing to close."""
+        """Do nothing, as nothing is open."""
 
 
 @dataclass(slots=True)
 class _Past:
-    """What has happened on the newest tour so far."""
+    """The progress of the newest tour."""
 
     number: int
     """How many messages of the person came before it."""
@@ -174,7 +174,7 @@ class _Past:
 
 
 def next_move(messages: Sequence[Mapping[str, Any]], offered: Iterable[str]) -> _Move:
-    """What the script says and calls after `messages`, given the tools on offer. Pure."""
+    """Return the script's next message after `messages`, given the tools on offer. Pure."""
     past = _past(messages)
     if past.over:
         return _Move(
@@ -219,7 +219,7 @@ def _farewell(results: Sequence[Mapping[str, Any]], failed: Sequence[str]) -> st
 
 
 def _past(messages: Sequence[Mapping[str, Any]]) -> _Past:
-    """The newest tour in the conversation; the first message of the person begins one, later ones may."""
+    """Return the newest tour in the conversation. The person's first message begins one, later ones may."""
     past: _Past | None = None
     asked = 0
     waiting: list[str] = []
@@ -264,7 +264,7 @@ def _dicts(value: Any) -> list[dict[str, Any]]:
 
 
 def _object(text: str | bytes, *, strict: bool = False) -> dict[str, Any]:
-    """A JSON object; something else is empty, or with `strict` a `ModelError`."""
+    """Return a JSON object; other values become empty, or with `strict` a `ModelError`."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

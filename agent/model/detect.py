@@ -1,4 +1,4 @@
-"""Finding model servers on this machine, on the ports they use by default."""
+"""Detection of model servers on this machine, on their default ports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def detect(
     host: str = "127.0.0.1",
     time_limit: float = TIME_LIMIT,
 ) -> tuple[DetectedServer, ...]:
-    """The servers that answer within `time_limit` seconds, asked all at once. Never raises."""
+    """Return the servers that answer within `time_limit` seconds, asked concurrently. Never raises."""
     asked = list(ports.items() if isinstance(ports, Mapping) else ports)
     found = await asyncio.gather(*(_ask(name, host, port, time_limit) for name, port in asked))
     return tuple(server for server in found if server is not None)
@@ -56,8 +56,10 @@ async def _ask(name: str, host: str, port: int, time_limit: float) -> DetectedSe
 
 
 async def fetch_json(url: str, headers: Mapping[str, str]) -> Any:
-    """What an address answers, as data. Raises `ValueError` for anything but JSON of status 200,
-    `OSError` or `EOFError` where no answer comes."""
+    """Return the answer of an address as data.
+
+    Raises `ValueError` for anything but JSON with status 200, `OSError` or `EOFError` without an answer.
+    """
     parts = urlsplit(url)
     try:
         if parts.scheme == "http":
@@ -88,7 +90,7 @@ async def _get_securely(url: str, headers: Mapping[str, str]) -> bytes:
 
 
 async def _get(host: str, port: int, target: str, headers: Mapping[str, str]) -> bytes:
-    """The body of an answer. Raises `ValueError` for anything but a whole one of status 200."""
+    """Return the body of an answer. Raises `ValueError` unless it is complete and has status 200."""
     reader, writer = await asyncio.open_connection(host, port, limit=64 * 1024)
     try:
         asked = {"Host": f"{host}:{port}", "Accept": "application/json", **headers, "Connection": "close"}
@@ -133,7 +135,7 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
 
 
 def names_in(answer: Any) -> tuple[str, ...] | None:
-    """The names in a list of models as `/v1/models` gives it, or None if it is something else. Pure."""
+    """Return the names in a list of models from `/v1/models`, or None for other data. Pure."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     if listed is None and isinstance(answer, dict) and answer.get("object") == "list":
         listed = []

@@ -1,8 +1,9 @@
-"""Rules about what one provider, server or model takes, read from the tables in `agent/model/dialects`.
+"""Rules about what one provider, server or model accepts, read from the tables in `agent/model/dialects`.
 
-A table is one YAML file; a person's own in the folder `dialects` of the home wins over the one of the
-same name. What a file does not say is said by `default.yaml`. What a refusal taught is a change in the
-same form, laid over the rules (`changed`), so a request follows from the conversation and one `Dialect`.
+A table is one YAML file; a person's table in the folder `dialects` of the home overrides a built-in one of
+that name. Values that a file omits come from `default.yaml`. A rule learned from a refusal is a change in the
+same form, applied to the rules (`apply_change`), so a request follows from the conversation and one
+`Dialect`.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ Texts = Annotated[
 
 
 class Match(_Rules):
-    """Who the dialect is for. All are patterns with `*`."""
+    """The providers, hosts and models a dialect is for. All are patterns with `*`."""
 
     providers: Texts = ()
     hosts: Texts = ()
@@ -88,7 +89,7 @@ class RoleRules(_Rules):
 
 
 class ThinkingModel(_Rules):
-    """How models think whose name `match` finds, an expression; the first one counts."""
+    """The thinking rules of models whose name the expression `match` finds; the first match wins."""
 
     match: str = ""
     ways: tuple[str, ...] = ("enabled", "adaptive")
@@ -174,7 +175,7 @@ class RefusalRule(_Rules):
 
 
 class Dialect(_Rules):
-    """See the module's text. The parts are called as in the tables."""
+    """The rules for one model; see the module. The parts have the names used in the tables."""
 
     name: str = DEFAULT
     match: Match = Match()
@@ -189,7 +190,7 @@ class Dialect(_Rules):
     examples: tuple[dict[str, Any], ...] = ()
 
     def apply_change(self, change: Mapping[str, Any]) -> Self:
-        """This with a change laid over it; lists of what is left out grow. Raises `ValidationError`."""
+        """Return the dialect with a change applied; lists of omitted items grow. Raises `ValidationError`."""
         sections: dict[str, Any] = {}
         for section, values in change.items():
             rules: _Rules = getattr(self, section)
@@ -201,17 +202,17 @@ class Dialect(_Rules):
         return self.model_copy(update=sections)
 
     def thinks(self, model: str) -> ThinkingModel:
-        """How a model thinks, by its name; one whose name says nothing is asked in every way in turn."""
+        """Return the thinking rules of a model by its name; unknown models are asked in every way in turn."""
         name = model.lower().rpartition("/")[2].replace(".", "-")
         found = next((each for each in self.thinking.models if re.search(each.match, name)), None)
         return found or ThinkingModel(effort=False)
 
     def lacks(self, field: str) -> bool:
-        """Whether a field of the body is not to be sent."""
+        """Return whether a field of the body must not be sent."""
         return field in self.limits.without
 
     def framed_as(self, other: Dialect) -> bool:
-        """Whether messages and tools have the same form in both."""
+        """Return whether messages and tools have the same form in both."""
         return (self.calls, self.thinking, self.tools, self.images) == (
             other.calls,
             other.thinking,
@@ -220,7 +221,7 @@ class Dialect(_Rules):
         )
 
     def deviation(self) -> dict[str, Any]:
-        """What differs from a model that takes everything, as data that `changed` reads."""
+        """Return the differences to a model that accepts everything, as data for `apply_change`."""
         parts = ("calls", "roles", "thinking", "tools", "images", "limits")
         told = {name: getattr(self, name).model_dump(by_alias=True, exclude_defaults=True) for name in parts}
         told["limits"].pop("window_in_refusal", None)
@@ -234,20 +235,20 @@ ANY = Dialect()
 
 
 def names(own: Path | None = None) -> list[str]:
-    """The dialects there are, built-in ones and those in the folder `own`."""
+    """Return the names of all dialects, built-in ones and those in the folder `own`."""
     found = {file.stem for folder in (BUILT_IN, own) if folder is not None for file in folder.glob("*.yaml")}
     return sorted(found)
 
 
 def load(name: str, own: Path | None = None) -> Dialect:
-    """The dialect of this name. Raises `ConfigError` for one that is not there or cannot be read."""
+    """Return the dialect of this name. Raises `ConfigError` if it is missing or unreadable."""
     return _laid_over_default(_file(name, own), own)
 
 
 def choose(
     provider: str, url: str, model: str, *, chosen: str = "", seller: str = "", own: Path | None = None
 ) -> Dialect:
-    """The dialect of a model: the one that was chosen, else that of its provider, its host or its name.
+    """Return the dialect of a model: the chosen one, else that of its provider, its host or its name.
 
     `seller` is the built-in provider at the address. Raises `ConfigError`.
     """
@@ -267,7 +268,7 @@ def choose(
 
 
 def _matches(own: Path | None) -> Iterator[tuple[str, Match]]:
-    """Names and matches of all tables, a person's own first. A broken one of theirs is passed over here."""
+    """Yield names and matches of all tables, a person's own first. Broken ones of theirs are skipped."""
     mine = {file.stem for file in own.glob("*.yaml")} if own is not None else set[str]()
     for name in sorted(mine):
         try:
@@ -313,7 +314,7 @@ def _built_in(name: str) -> Dialect:
 
 
 def _read(file: Path, base: Dialect) -> Dialect:
-    """A table laid over another one. Raises `ValidationError` or `ConfigError`."""
+    """Return a table applied to another one. Raises `ValidationError` or `ConfigError`."""
     data = _parse(file)
     told = Dialect.model_validate({**data, "name": file.stem})
     parts = {name: data[name] for name in ("calls", "roles", "thinking", "tools", "images") if data.get(name)}

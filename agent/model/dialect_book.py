@@ -1,7 +1,7 @@
-"""Dialects of a session's models, with what their refusals taught, also to other processes.
+"""Dialects of a session's models, with the rules learned from refusals, also by other processes.
 
-What was learned lies in `dialects/learned.json` of the home, by provider, address and model, and is applied
-from then on; `hermes providers forget` drops it.
+Learned rules are stored in `dialects/learned.json` of the home, by provider, address and model, and are
+applied from then on; `hermes providers forget` deletes them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WINDOW_LASTS = 86_400
 
 @dataclass(frozen=True, slots=True)
 class LearnedRule:
-    """One thing that a refusal taught about a model."""
+    """One rule about a model, learned from a refusal."""
 
     provider: str
     model: str
@@ -46,7 +46,7 @@ class LearnedRule:
 
     @property
     def sentence(self) -> str:
-        """What a person is told about it."""
+        """Return a sentence about the rule for a person."""
         label = f"{self.provider}/{self.model}"
         what = _SENTENCES.get(self.rule, "is asked in another form")
         if fields := self.change.get("limits", {}).get("without"):
@@ -90,7 +90,7 @@ Tell = Callable[[LearnedRule], None]
 
 
 class SpokenDialect:
-    """The dialect of one model, as it is known by now."""
+    """The current dialect of one model."""
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class SpokenDialect:
 
     @property
     def current(self) -> Dialect:
-        """What is known by now; of a model of which nobody said anything, what counts for all."""
+        """The dialect as known now; for an unknown model the rules that apply to all."""
         if self._current is None:
             self._current = load(DEFAULT)
         return self._current
 
     def learn(self, learned: Sequence[tuple[Repair, str]]) -> None:
-        """Speak so from now on. Each repair comes with what the provider said before it."""
+        """Apply repairs from now on. Each comes with the provider's refusal that led to it."""
         for repair, reason in learned:
             if (changed := self.current.apply_change(repair.change)) == self.current:
                 continue
@@ -127,7 +127,7 @@ class SpokenDialect:
                 self._book.keep(self._address, told, lasts=repair.lasts)
 
     def forget_window(self) -> bool:
-        """Drop the window that a refusal named, as there is another one by now; whether there was one."""
+        """Drop the window that a refusal named, as a newer one is known; return whether there was one."""
         if not self.current.limits.window:
             return False
         self._current = self.current.apply_change({"limits": {"window": 0}})
@@ -136,10 +136,10 @@ class SpokenDialect:
         return True
 
     def recall(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Apply what was learned earlier; rows that cannot be read are passed over.
+        """Apply rules learned earlier; unreadable rows are skipped.
 
-        A window counts for a day: how a server was started, or who answers behind a gateway, may change,
-        and requests that are kept below it never show that.
+        A window is valid for a day: the server's options, or the model behind a gateway, may change, and
+        requests limited to the window never reveal that.
         """
         for row in rows:
             try:
@@ -152,7 +152,7 @@ class SpokenDialect:
 
 
 class DialectBook:
-    """The dialects of one session. `tell` is called with each thing that is learned."""
+    """The dialects of one session. `tell` is called with each learned rule."""
 
     def __init__(self, home: Path | None, tell: Tell = lambda _: None) -> None:
         self._folder = home / FOLDER if home is not None else None
@@ -160,7 +160,9 @@ class DialectBook:
         self._known: dict[tuple[str, str, str], SpokenDialect] = {}
 
     def of(self, provider: str, url: str, model: str, *, chosen: str = "", seller: str = "") -> SpokenDialect:
-        """How a model is spoken to; the same object for the same model. Reads files. Raises `ConfigError`."""
+        """Return the dialect of a model; the same object for the same model. Reads files. Raises
+        `ConfigError`.
+        """
         address = plain_address(url).rstrip("/").replace(" ", "%20")
         known = self._known.get((provider, address, model))
         if known is None:
@@ -172,7 +174,7 @@ class DialectBook:
         return known
 
     def keep(self, address: str, learned: LearnedRule, *, lasts: bool) -> None:
-        """Keep what was learned, where it says something about the model, and tell of it."""
+        """Store a learned rule if it is about the model, and report it."""
         if lasts and self._folder is not None:
             try:
                 with _rewritten(self._folder) as rows:
@@ -186,7 +188,7 @@ class DialectBook:
         self._tell(learned)
 
     def drop_window(self, provider: str, address: str, model: str) -> None:
-        """Keep no window of this model any longer."""
+        """Delete the stored window of this model."""
         if self._folder is None:
             return
         try:
@@ -200,14 +202,14 @@ class DialectBook:
 
 
 def _windowless(change: Mapping[str, Any]) -> dict[str, Any]:
-    """A change without the window that it names."""
+    """Return a change without its window."""
     limits = {name: value for name, value in change.get("limits", {}).items() if name != "window"}
     kept = {name: values for name, values in change.items() if name != "limits"}
     return {**kept, "limits": limits} if limits else kept
 
 
 def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """What was learned, by provider, address and model in one text; nothing where that cannot be read."""
+    """Return the learned rules, by provider, address and model in one text; empty if unreadable."""
     try:
         data = json.loads((folder / LEARNED).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -219,7 +221,7 @@ def read_learned(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def forget(home: Path, provider: str) -> int:
-    """Drop what was learned of the models of a provider; how many things that were. Raises `OSError`."""
+    """Delete the learned rules of a provider's models; return their number. Raises `OSError`."""
     if not (home / FOLDER / LEARNED).exists():
         return 0
     with _rewritten(home / FOLDER) as rows:
@@ -228,7 +230,7 @@ def forget(home: Path, provider: str) -> int:
 
 
 def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]]]:
-    """What was learned of a provider: address, model and row."""
+    """Return the learned rules of a provider: address, model and row."""
     found: list[tuple[str, str, dict[str, Any]]] = []
     for key, rows in read_learned(home / FOLDER).items():
         name, address, model = (*key.split(" ", 2), "", "")[:3]
@@ -238,7 +240,7 @@ def learned_of(home: Path, provider: str) -> list[tuple[str, str, dict[str, Any]
 
 
 def dialect_name(home: Path, provider: str, url: str, *, chosen: str = "", seller: str = "") -> str:
-    """The dialect of a provider whose model is not named yet. Raises `ConfigError`."""
+    """Return the dialect of a provider whose model is not chosen yet. Raises `ConfigError`."""
     return choose(provider, url, "", chosen=chosen, seller=seller, own=home / FOLDER).name
 
 
@@ -248,7 +250,7 @@ def _key(provider: str, address: str, model: str) -> str:
 
 @contextmanager
 def _rewritten(folder: Path) -> Iterator[dict[str, list[dict[str, Any]]]]:
-    """What was learned, to be changed and kept, while no other process does so."""
+    """Lock the learned rules against other processes, yield them to be changed, and store them."""
     private_folder(folder)
     with file_lock(folder / f".{LEARNED}.lock"):
         rows = read_learned(folder)

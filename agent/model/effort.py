@@ -1,4 +1,4 @@
-"""Levels of thinking, and how each family of models is told."""
+"""Levels of thinking, and the request fields for them in each family of models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KNOWN = f"{', '.join(WORDS)}, {DEFAULT} or a number of tokens"
 
 @dataclass(slots=True)
 class SessionEffort:
-    """The level in force; agents without a level of their own follow it from their next request on."""
+    """The level in force. Agents without their own level follow it from their next request on."""
 
     configured: Thinking | None
     """What the settings say."""
@@ -33,7 +33,7 @@ class SessionEffort:
 
     @classmethod
     def of(cls, configured: Thinking | None, path: Sequence[Node]) -> SessionEffort:
-        """The level chosen last in a conversation, else the one of the settings."""
+        """Return the level chosen last in a conversation, else the one of the settings."""
         effort = cls(configured, configured)
         for node in reversed(path):
             if isinstance(chosen := node.data.get(_KEY), str):
@@ -43,28 +43,28 @@ class SessionEffort:
         return effort
 
     def choose(self, text: str) -> None:
-        """Change to a level. Raises `ValueError` for anything else."""
+        """Set the level. Raises `ValueError` for an unknown one."""
         wanted = text.strip().lower()
         self.level = self.configured if wanted == DEFAULT else parse_effort(wanted)
 
     @property
     def word(self) -> str:
-        """The level in a word or two; empty for the provider's own."""
+        """The level in a word or two; empty for the provider's default."""
         return effort_word(self.level)
 
     @property
     def notice_text(self) -> str:
-        """A sentence about it."""
+        """A notice about the level in force."""
         return f"Thinking effort from the next request on: {self.word or 'as the provider likes'}."
 
     def record(self) -> dict[str, Any]:
-        """What a node of the conversation keeps of a choice, for `of`."""
+        """Return the data about a choice for a node of the conversation, read by `of`."""
         chosen = DEFAULT if self.level == self.configured else str(self.level)
         return {"kind": "info", "to_model": False, _KEY: chosen}
 
 
 def parse_effort(text: str) -> Thinking:
-    """A word, or tokens of thought from 1 on (`12000`, `12,000` or `12k`). Raises `ValueError`."""
+    """Parse a word, or tokens of thought from 1 on (`12000`, `12,000` or `12k`). Raises `ValueError`."""
     word = text.strip().lower()
     if word in ("off", "low", "medium", "high"):
         return word
@@ -75,7 +75,7 @@ def parse_effort(text: str) -> Thinking:
 
 
 def effort_word(level: Thinking | None) -> str:
-    """The level in a word or two; empty for the provider's own."""
+    """Return the level in a word or two; empty for the provider's default."""
     if isinstance(level, int):
         return plural(level, "token")
     return level or ""
@@ -90,7 +90,7 @@ GATEWAY_BUDGETS = {"low": 1_024, "medium": 2_048, "high": 16_384}
 
 
 def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
-    """Tokens of thought; 0 for `off` and where nothing was said."""
+    """Return the tokens of thought; 0 for `off` and without a level."""
     if thinking is None:
         return 0
     budgets = BUDGETS if "claude" in model.lower() else GATEWAY_BUDGETS
@@ -98,8 +98,10 @@ def budget_of(thinking: Thinking | None, model: str = "claude") -> int:
 
 
 def effort_of(thinking: Thinking | None) -> str:
-    """`low`, `medium` or `high`; empty for `off` and where nothing was said. A budget counts as the
-    word whose budget it does not exceed."""
+    """Return `low`, `medium` or `high`; empty for `off` and without a level.
+
+    A budget counts as the smallest word whose budget it does not exceed.
+    """
     if thinking is None or thinking == "off":
         return ""
     if isinstance(thinking, str):
@@ -114,13 +116,13 @@ ROOM = 8_192
 
 
 def least_output(model: str, thinking: Thinking | None, dialect: Dialect) -> int:
-    """Tokens of a reply that has room for the thoughts asked for and an answer."""
+    """Return the tokens of a reply with room for the requested thoughts and an answer."""
     budget = budget_of(thinking, model)
     return max(budget, LEAST_BUDGET) + ROOM if budget and _way(model, dialect) == "enabled" else 0
 
 
 def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Dialect) -> dict[str, Any]:
-    """The fields that ask for thinking, or that switch it off; `limit` is that of the whole reply."""
+    """Return the fields that request thinking, or switch it off; `limit` is that of the whole reply."""
     thinks = dialect.thinks(model)
     if wanted is None and not thinks.unasked:
         return {}
@@ -141,7 +143,7 @@ def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Di
 
 
 def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], dialect: Dialect) -> bool:
-    """Whether thoughts of earlier replies go with a request that asks for thinking in this way."""
+    """Return whether a request with these thinking fields includes thoughts of earlier replies."""
     thinks, sent_back = dialect.thinks(model), dialect.thinking.sent_back != "never"
     if not sent_back or wanted == "off":
         return sent_back and thinks.always
@@ -151,5 +153,5 @@ def keeps_thoughts(model: str, wanted: Thinking | None, asked: dict[str, Any], d
 
 
 def _way(model: str, dialect: Dialect) -> str:
-    """The likeliest way of asking that was not refused; empty for none."""
+    """Return the likeliest way of requesting thinking that was not refused; empty for none."""
     return next((way for way in dialect.thinks(model).ways if not dialect.lacks(way)), "")

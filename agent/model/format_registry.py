@@ -1,7 +1,7 @@
-"""Finds wire formats by name: each is one file (or package) that declares `FORMAT`.
+"""Registry of wire formats by name: each is one file (or package) that declares `FORMAT`.
 
-The built-in ones lie in `agent.model.formats`; a file in the folder `formats` of the search
-path adds one. A format is imported when it is first asked for, so a session pays only for its own.
+The built-in ones are in `agent.model.formats`; a file in the folder `formats` of the search path adds one. A
+format is imported on first use, so a session pays only for its own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class FormatRegistry:
         self._kind = PartKind("formats", "agent.model.formats")
 
     def names(self) -> list[str]:
-        """What can be written as `format`, built-in ones first. Reads the names of files."""
+        """Return the valid values of `format`, built-in ones first. Reads the names of files."""
         return list(dict.fromkeys(part.name for part in self._kind.files()))
 
     def get(self, name: str) -> WireFormat:
-        """The format of this name. Raises `ConfigError` if there is none or it cannot be read."""
+        """Return the format of this name. Raises `ConfigError` if it is missing or unreadable."""
         part = next((each for each in self._kind.files() if each.name == name), None)
         if part is None:
             raise ConfigError(f"There is no wire format {name!r}; known are {', '.join(self.names())}.")

@@ -1,4 +1,4 @@
-"""Checks whether a provider takes a key, with one request that costs nothing, before it is kept."""
+"""Check whether a provider accepts a key, with one free request, before the key is stored."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KeyProvider:
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """What a provider said to a key."""
+    """A provider's response to a key."""
 
     problem: str = ""
     """One sentence, empty if the key was taken. The key is never part of it."""
@@ -64,7 +64,7 @@ class KeyCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCheck:
-    """What was found at an address."""
+    """The facts found about the server at an address."""
 
     problem: str = ""
     """One sentence, empty if a server answers there."""
@@ -78,7 +78,7 @@ class ServerCheck:
 
 
 def key_providers(settings: Settings, environ: Mapping[str, str]) -> tuple[KeyProvider, ...]:
-    """The providers that take a key: those of the settings first, then the built-in ones."""
+    """Return the providers that take a key: those of the settings first, then the built-in ones."""
     return tuple(_providers(settings, environ))
 
 
@@ -108,7 +108,7 @@ def _providers(settings: Settings, environ: Mapping[str, str]) -> Iterator[KeyPr
 
 
 def _substitute(text: str, environ: Mapping[str, str]) -> str:
-    """`text` with its variables filled in; as it is where one is missing."""
+    """Return `text` with its variables filled in; unchanged if one is missing."""
     try:
         return fill_in(text, environ, "")
     except ConfigError:
@@ -116,9 +116,9 @@ def _substitute(text: str, environ: Mapping[str, str]) -> str:
 
 
 async def check_server(address: str, key: str, taken: Collection[str]) -> ServerCheck:
-    """Ask the server at an address for its models and in which form it answers; three small requests at most.
+    """Ask the server at an address for its models and its wire format, with at most three small requests.
 
-    `taken` are names of providers that are in use. Never raises; what went wrong is the `problem`.
+    `taken` are names of providers in use. Never raises; errors are in `problem`.
     """
     try:
         url = checked_url(_with_scheme(address), "What you wrote")
@@ -138,7 +138,7 @@ async def check_server(address: str, key: str, taken: Collection[str]) -> Server
 
 
 async def _form(url: str, key: str) -> str:
-    """The form in which a server takes requests: the first whose place answers an empty request."""
+    """Return the wire format of a server: the first whose path answers an empty request."""
     import httpx2
 
     async with httpx2.AsyncClient(timeout=TIME_LIMIT, trust_env=not is_loopback(url)) as client:
@@ -158,7 +158,7 @@ async def _form(url: str, key: str) -> str:
 
 
 def _with_scheme(address: str) -> str:
-    """`localhost:8000` as `http://localhost:8000`; other hosts are reached encrypted. Pure."""
+    """Return `localhost:8000` as `http://localhost:8000`; other hosts get https. Pure."""
     plain = address.strip()
     if "://" in plain:
         return plain
@@ -169,7 +169,7 @@ def _with_scheme(address: str) -> str:
 
 
 def _name_of(url: str, taken: Collection[str]) -> str:
-    """A name for the provider at an address: `local-8000`, or the host without what all have. Pure."""
+    """Return a name for the provider at an address: `local-8000`, or the host without common parts. Pure."""
     parts = urlsplit(url)
     labels = [each for each in (parts.hostname or "").split(".") if each not in ("api", "www")]
     plain = "".join(c if c.isalnum() and c.isascii() else "-" for c in labels[0] if c != ":").strip("-")
@@ -178,7 +178,7 @@ def _name_of(url: str, taken: Collection[str]) -> str:
 
 
 async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) -> KeyCheck:
-    """Ask the provider once with the key. Never raises; what went wrong is the `problem`.
+    """Send the provider one request with the key. Never raises; errors are in `problem`.
 
     With `listed` an answer without a list of models is a problem too, and no key is needed.
     """
@@ -249,7 +249,7 @@ async def check_key(provider: KeyProvider, key: str, *, listed: bool = False) ->
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:
-    """The names in a list of models; None if it is something else."""
+    """Return the names in a list of models; None for other data."""
     try:
         return names_in(json.loads(body))
     except (ValueError, RecursionError):

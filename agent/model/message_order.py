@@ -1,7 +1,7 @@
-"""Order of roles for models whose template is strict about it, made where a body is put together.
+"""Order of roles for models with a strict template, applied when a body is built.
 
-Frames stay as they are: what is joined here follows from them alone, so a request remains the beginning
-of the next one.
+Frames are not changed: joined messages follow from them alone, so that a request remains the beginning of the
+next one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _USER = b'{"role":"user","content":'
 
 
 def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[bytes]:
-    """The messages of a body as `rules` want them."""
+    """Return the messages of a body in the order that `rules` require."""
     if rules.single_calls:
         frames = list(_one_by_one(frames))
     messages: list[bytes] = []
@@ -59,7 +59,7 @@ def in_order(system: bytes, frames: Sequence[Frame], rules: RoleRules) -> list[b
 
 
 def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
-    """Frames in which each call stands alone, followed by its result."""
+    """Yield frames so that each call is alone and followed by its result."""
     at = 0
     while at < len(frames):
         frame, at = frames[at], at + 1
@@ -81,12 +81,12 @@ def _one_by_one(frames: Sequence[Frame]) -> Iterator[Frame]:
 
 
 def _text_of(message: bytes) -> bytes:
-    """The content of a message as a JSON string."""
+    """Return the content of a message as a JSON string."""
     return compact(json.loads(message)["content"])
 
 
 def _joined_users(first: bytes, second: bytes) -> bytes:
-    """Two messages of the person as one, without reading the bytes of their images."""
+    """Join two user messages, without parsing the bytes of their images."""
     one, other = first[len(_USER) : -1], second[len(_USER) : -1]
     if one[:1] == other[:1] == b'"':
         return _USER + one[:-1] + rb"\n\n" + other[1:] + b"}"
@@ -98,7 +98,7 @@ def _parts(content: bytes) -> bytes:
 
 
 def _joined_answers(first: bytes, second: bytes) -> bytes:
-    """Two answers as one, with the calls of both."""
+    """Join two answers, with the calls of both."""
     one: dict[str, Any] = json.loads(first)
     other: dict[str, Any] = json.loads(second)
     texts = [text for text in (one.get("content"), other.get("content")) if text]

@@ -1,7 +1,7 @@
-"""The models a person can choose from, each with what is known about it and what keeps it from being used.
+"""The models a person can choose from, each with its known facts and the reason if it cannot be used.
 
-No list is complete: a provider sells more than is named here. Any name
-`agent.model.providers` understands can be chosen as well.
+No list is complete: providers sell more models than are named here. Any name that `agent.model.providers`
+accepts can be chosen as well.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ModelChoice:
 
 
 def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[ModelChoice]:
-    """What settings, providers and this machine offer, usable ones first. Reads the home folder."""
+    """Return the models of settings, providers and this machine, usable ones first. Reads the home folder."""
     named = _Names(settings, environ, home)
     found = [
         *named.configured_choices(),
@@ -91,7 +91,7 @@ def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[
 def served_choices(
     settings: Settings, environ: Mapping[str, str], home: Home, servers: Sequence[DetectedServer]
 ) -> list[ModelChoice]:
-    """The models of servers that were found on this machine."""
+    """Return the models of servers that were found on this machine."""
     named = _Names(settings, environ, home)
     found: list[ModelChoice] = []
     for server in servers:
@@ -104,7 +104,7 @@ def served_choices(
 
 
 def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
-    """Each model once, usable ones first, otherwise in the order given."""
+    """Return each model once, usable ones first, otherwise in the order given."""
     once: dict[str, ModelChoice] = {}
     for choice in found:
         known = once.get(choice.label)
@@ -114,7 +114,7 @@ def merge_choices(found: Iterable[ModelChoice]) -> list[ModelChoice]:
 
 
 def ports(settings: Settings) -> list[tuple[str, int]]:
-    """Where servers on this machine may listen: at the addresses of the settings and at the usual ones."""
+    """Return the possible ports of servers on this machine: from the settings, and the default ones."""
     places = [(name, _port(each.base_url)) for name, each in settings.providers.items()]
     own = {port: name for name, port in places if port}
     usual = {port: name for name, port in PORTS.items() if port not in own and name not in settings.providers}
@@ -129,7 +129,7 @@ def _port(url: str) -> int | None:
 
 
 class _Names:
-    """Names of models, resolved with one set of settings and one environment."""
+    """Resolves names of models with one set of settings and one environment."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], home: Home) -> None:
         alone = settings.model.model_copy(update={"fallbacks": []})
@@ -140,7 +140,7 @@ class _Names:
         self._default = (environ.get(MODEL, "") or settings.model.name).strip()
 
     def choice(self, name: str, origin: Origin) -> ModelChoice:
-        """The model of this name, or why it cannot be had."""
+        """Return the model of this name, or why it is not available."""
         default = name == self._default
         try:
             target = self._target(name)
@@ -158,7 +158,7 @@ class _Names:
         return ModelChoice(name=name, label=target.label, origin=origin, info=target.info, default=default)
 
     def configured_choices(self) -> Iterator[ModelChoice]:
-        """What the settings and the environment name."""
+        """Yield the models named in the settings and the environment."""
         for name in dict.fromkeys(filter(None, [self._default, *self._fallbacks])):
             yield self.choice(name, _origin_of(name))
         for provider, each in self._settings.providers.items():
@@ -166,7 +166,7 @@ class _Names:
                 yield self.choice(f"{provider}/{model}", "settings")
 
     def makers(self) -> Iterator[ModelChoice]:
-        """Well-known models of the built-in providers."""
+        """Yield well-known models of the built-in providers."""
         for provider, models in OFFERED.items():
             if provider in self._settings.providers or (self._own_address and provider == "openai"):
                 continue
@@ -174,7 +174,7 @@ class _Names:
                 yield self.choice(f"{provider}/{model}", "provider")
 
     def open_ended(self) -> Iterator[ModelChoice]:
-        """Providers whose models are not known here."""
+        """Yield providers whose models are unknown here."""
         own = [name for name, each in self._settings.providers.items() if not each.models]
         usual = [name for name, each in PROVIDERS.items() if each.key_env and name not in OFFERED]
         for name in dict.fromkeys([*own, *usual]):
@@ -191,7 +191,7 @@ class _Names:
         return bool(self._environ.get(BASE_URL, "").strip())
 
     def _target(self, name: str) -> Target:
-        """Raises `ConfigError` if the model of this name cannot be used."""
+        """Return the model of this name. Raises `ConfigError` if it cannot be used."""
         target = resolve(self._settings, self._environ, name)[0]
         if target.kind == "local":
             model_file(self._home, target.path or self._settings.local.model)
@@ -205,7 +205,7 @@ class _Names:
         return variable if variable and not self._environ.get(variable, "").strip() else ""
 
     def _known_info(self, name: str) -> ModelInfo:
-        """What is known of a model whose key is missing."""
+        """Return the known facts about a model whose key is missing."""
         variable = self._missing_key(name)
         if not variable:
             return UNKNOWN
@@ -222,7 +222,7 @@ def _origin_of(name: str) -> Origin:
 
 
 def _local(settings: Settings, home: Home, named: _Names) -> Iterator[ModelChoice]:
-    """The weights in the home folder; the one `local` means first."""
+    """Yield the weights in the home folder, the default of `local` first."""
     yield named.choice("local", "local")
     try:
         used = model_file(home, settings.local.model)

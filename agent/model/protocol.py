@@ -43,10 +43,10 @@ class CallFragment:
 
 @dataclass(frozen=True, slots=True)
 class SealedDelta:
-    """A part of the reply that only its provider reads and wants back byte for byte.
+    """A part of the reply that only its provider reads and needs back byte for byte.
 
-    `data` is the text of a JSON object in ASCII, in the form in which it is sent back. `place` says
-    where in the reply it belongs, as characters of text and calls before it, if it comes later.
+    `data` is the text of a JSON object in ASCII, in the form in which it is sent back. `place` gives its
+    position in the reply, as characters of text and calls before it, if it arrives later.
     """
 
     data: str
@@ -60,7 +60,7 @@ class UsageDelta:
 
 @dataclass(frozen=True, slots=True)
 class TokensDelta:
-    """Ids of tokens as the server counts them: `prompt` once, `output` in pieces."""
+    """Ids of tokens as counted by the server: `prompt` once, `output` in pieces."""
 
     prompt: tuple[int, ...] = ()
     output: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class TokensDelta:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredDelta:
-    """The model that a server says has answered, where that is not the one that was asked."""
+    """The model that answered according to the server, if it is not the requested one."""
 
     model: str
 
@@ -110,8 +110,8 @@ THOUGHT = "thought"
 class Frame:
     """A piece of a conversation in wire form, serialised exactly once and never changed.
 
-    What a piece is depends on the format: a message, a block of one, an item. A request
-    is the same frames as the one before and new ones at its end.
+    The format decides what a piece is: a message, a block of one, an item. A request consists of the frames
+    of the previous one and new ones at its end.
     """
 
     data: bytes
@@ -164,7 +164,7 @@ class ModelRequest:
 
 
 class ModelClient(Protocol):
-    """A way to a model. Raises `agent.errors.ModelError` and nothing else."""
+    """A client of one model. Raises `agent.errors.ModelError` and nothing else."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[Delta]: ...
 
@@ -177,7 +177,7 @@ MOST_SENDINGS = 6
 
 @dataclass(slots=True)
 class RequestTrial:
-    """Goes with a request (`ModelRequest.trial`). Without one, only fields of the body can be repaired."""
+    """State for repairs of a request (`ModelRequest.trial`). Without it, only body fields can be repaired."""
 
     rebuild: Callable[[Any, Dialect], Awaitable[Any]] | None = None
     """Makes a `ModelRequest` again for another dialect: frames, tools, system prompt."""
@@ -194,7 +194,7 @@ class RequestTrial:
     """Sendings that were refused."""
 
     def take(self, repair: Repair, reason: str, dialect: Dialect) -> None:
-        """The next sending is repaired so."""
+        """Record a repair for the next attempt."""
         self.tried.add(repair.key)
         self.learned.append((repair, reason))
         self.dialect = dialect
@@ -206,7 +206,7 @@ Guard = Callable[[str, int, str], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How the engine speaks to one class of models."""
+    """The prompt and tool settings for one class of models."""
 
     name: str
     system_prompt: str | None = None
@@ -232,7 +232,7 @@ class Profile:
     guard: Guard | None = None
 
     def offer(self, tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """The tools as this profile shows them, in the profile's order where it names its tools."""
+        """Return the tools in the form of this profile, in its order if it names its tools."""
         if self.tools is not None:
             by_name = {tool.name: tool for tool in tools}
             tools = [by_name[name] for name in self.tools if name in by_name]
@@ -253,7 +253,7 @@ SMALL_WINDOW = 16_000
 
 
 def _flat(required: Sequence[str], **kinds: str) -> dict[str, Any]:
-    """A schema of plain parameters."""
+    """Return a schema of plain parameters."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in kinds.items()},

@@ -1,8 +1,8 @@
-"""Providers made from settings and environment: address, key, model, tool mode.
+"""Resolution of providers from settings and environment: address, key, model, tool mode.
 
-A model is named `name`, `provider/name`, `local`, `local:/path.gguf` or `demo`.
-Names are taken from the command line, else `HERMES_MODEL`, else `model.name` of
-config.yaml. Nothing is guessed: neither a model, nor a provider whose key is missing.
+A model is named `name`, `provider/name`, `local`, `local:/path.gguf` or `demo`. Names are taken from the
+command line, else `HERMES_MODEL`, else `model.name` of config.yaml. Nothing is guessed: neither a model, nor
+a provider whose key is missing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CUSTOM = "custom"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """One model that can be asked, and all that is needed to ask it."""
+    """One model that can be used, and everything needed for requests to it."""
 
     kind: Literal["chat", "local", "demo"]
     provider: str
@@ -71,11 +71,11 @@ class Target:
 
     @property
     def label(self) -> str:
-        """What a person calls this model; unique among the targets of a session."""
+        """The name of this model for a person; unique among the targets of a session."""
         return self.provider if self.kind != "chat" else f"{self.provider}/{self.model}"
 
     def request_headers(self) -> dict[str, str]:
-        """What a request carries: the key as the format wants it, and the headers of the settings.
+        """Return the headers of a request: the key in the form of the wire format, and those of the settings.
 
         Raises `ConfigError` for a format that cannot be read.
         """
@@ -85,7 +85,7 @@ class Target:
 
 
 class NoModelError(ConfigError):
-    """No model is chosen. The message names the ways on, one a line."""
+    """No model is chosen. The message lists the next steps, one per line."""
 
     def __init__(
         self,

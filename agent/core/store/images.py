@@ -1,8 +1,8 @@
-"""Files of images that no message refers to any more, deleted with the sessions they were sent in.
+"""Deletion of image files that no message refers to any more, together with their sessions.
 
-One file serves every message with the same image, so what is deleted is what no message of any session refers
-to. A file that was taken again after the deleted message is left alone: the message it was taken for may
-still wait to be stored. Files that nothing ever referred to go after a day.
+One file serves every message with the same image, so a file is deleted only if no message of any session
+refers to it. A file that was stored again after the deleted message is kept: its new message may still wait
+to be stored. Files that no message ever referred to are deleted after a day.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _SENT = """kind IN ('user', 'notice') AND data LIKE '%"attachments"%'"""
 
 
 def discarded_images(connection: sqlite3.Connection) -> dict[str, float]:
-    """Images of discarded sessions by SHA-256, and when each was sent last (seconds since the epoch)."""
+    """Return images of discarded sessions by SHA-256, with the time of their last use (seconds since the
+    epoch).
+    """
     rows = connection.execute(
         "SELECT created, data FROM discarded CROSS JOIN nodes ON nodes.session = discarded.session "
         f"WHERE {_SENT} ORDER BY created"
@@ -30,7 +32,7 @@ def discarded_images(connection: sqlite3.Connection) -> dict[str, float]:
 
 
 def in_use(connection: sqlite3.Connection, after: int) -> tuple[set[str], int | None]:
-    """Images that messages with the next ids refer to, and the id to go on after; None at the end."""
+    """Return images in messages with the next ids, and the id at which to continue; None at the end."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM nodes").fetchone()
     rows = connection.execute(
         f"SELECT data FROM nodes WHERE id > ? AND id <= ? AND {_SENT} "
@@ -42,7 +44,7 @@ def in_use(connection: sqlite3.Connection, after: int) -> tuple[set[str], int | 
 
 
 async def sweep(database: Database, kept: AttachmentStore, gone: Mapping[str, float]) -> None:
-    """Delete the files that only the messages of `gone` referred to, see `dropped`, and old leftovers."""
+    """Delete files that only messages of `gone` referred to, see `discarded_images`, and old leftovers."""
     if not await asyncio.to_thread(kept.any):
         return
     wanted: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sessions from a file that `hermes sessions export` wrote, or another program in its manner."""
+"""Import of sessions from a file of `hermes sessions export`, or of the same form."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HIGHEST_ID = 2**53
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
-    """A node as it stands in a file."""
+    """A node in a file."""
 
     id: int
     parent: int | None
@@ -34,7 +34,7 @@ class NodeRecord:
 
 @dataclass(slots=True)
 class SessionRecord:
-    """A session as it stands in a file."""
+    """A session in a file."""
 
     name: str
     nodes: list[NodeRecord] = field(default_factory=list)
@@ -47,7 +47,7 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """What happened to a session of a file."""
+    """The result of importing one session."""
 
     name: str
     """Its id in the file."""
@@ -58,7 +58,7 @@ class ImportedSession:
 
 
 def parse_sessions(lines: Iterable[str]) -> list[SessionRecord]:
-    """The sessions of a file of JSON lines. Raises `StoreError` that names the line. Pure."""
+    """Return the sessions of a file of JSON lines. Raises `StoreError` that names the line. Pure."""
     found: dict[str, SessionRecord] = {}
     known: dict[int, str] = {}
     for number, line in enumerate(lines, 1):
@@ -130,7 +130,7 @@ def _wrong(number: int, what: str) -> StoreError:
 
 
 def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord]) -> list[str]:
-    """Those of the sessions whose id is in use here, and those still being cleared away."""
+    """Return the sessions whose id is in use here, including those still being deleted."""
     taken = {
         name for (name,) in connection.execute("SELECT id FROM sessions UNION SELECT session FROM discarded")
     }
@@ -144,7 +144,7 @@ def insert(
     copied: bool,
     secrets: Mapping[str, str] | None = None,
 ) -> ImportedSession:
-    """Write one session. With `copied` it gets an id of its own; ids of nodes are kept where all are free."""
+    """Write one session. With `copied` it gets a new id; ids of nodes are kept if all are free."""
     name = new_session_id(time.time()) if copied else session.name
     while copied and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (name,)).fetchone():
         name = new_session_id(time.time())
@@ -183,7 +183,7 @@ def insert(
 
 
 def _ids(connection: sqlite3.Connection, session: SessionRecord) -> dict[int, int]:
-    """Ids that grow along every path and were never used: those of the file, or the next ones."""
+    """Return unused ids that grow along every path: those of the file, or the next ones."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
     highest = row[0] if row else 0
     given = [node.id for node in session.nodes]

@@ -1,4 +1,4 @@
-"""One process per session: only the holder of the lock may append and recover."""
+"""Locks for one process per session: only the holder of the lock may append and recover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.kit.files import lock_file, open_lock
 
 
 class SessionLock:
-    """A lock file in the run folder that the system releases when the process ends, however it ends."""
+    """A lock file in the run folder, which the system releases when the process ends in any way."""
 
     def __init__(self, folder: Path, session: str) -> None:
         if not session or "/" in session or "\0" in session:
@@ -47,14 +47,14 @@ class SessionLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back. May be called again."""
+        """Release the lock. May be called again."""
         if self._file is not None:
             self.path.unlink(missing_ok=True)
             os.close(self._file)
             self._file = None
 
     def is_held(self) -> bool:
-        """Whether a process has the lock. Those who ask at the same time do not take each other for one.
+        """Return whether a process has the lock. Concurrent checks are not mistaken for a holder.
 
         Raises `StoreError` if the file cannot be used.
         """
@@ -70,7 +70,7 @@ class SessionLock:
             os.close(file)
 
     def holder(self) -> int | None:
-        """Id of the process that took the lock last, as far as known."""
+        """Return the id of the process that took the lock last, if known."""
         try:
             return int(self.path.read_text())
         except (OSError, ValueError):

@@ -17,7 +17,7 @@ MAX_LABEL = 80
 
 @dataclass(frozen=True, slots=True)
 class NodeMark:
-    """What a person wrote on a node: a label, a bookmark, or both."""
+    """A person's mark on a node: a label, a bookmark, or both."""
 
     node: int
     label: str
@@ -25,7 +25,7 @@ class NodeMark:
 
 
 def marks(connection: sqlite3.Connection, session: str) -> list[NodeMark]:
-    """All marks of a session, by node."""
+    """Return all marks of a session, by node."""
     rows = connection.execute(
         "SELECT node, label, bookmarked FROM marks WHERE session = ? ORDER BY node", (session,)
     )
@@ -40,9 +40,9 @@ def mark(
     label: str | None = None,
     bookmarked: bool | None = None,
 ) -> NodeMark:
-    """Write a label (empty takes it away) or set a bookmark; None leaves that part as it is.
+    """Set a label (empty removes it) or a bookmark; None leaves that part unchanged.
 
-    Raises `StoreError` for a foreign node or a label that is not a single line.
+    Raises `StoreError` for a node of another session or a label that is not a single line.
     """
     node_tree.node_of(connection, session, node)
     row = connection.execute(
@@ -71,7 +71,7 @@ def _tidy(label: str) -> str:
 
 
 def reserve(connection: sqlite3.Connection, session: str, count: int) -> int:
-    """Set `count` numbers aside for one process; the first of them. 1 if the session is gone."""
+    """Reserve `count` event numbers for one process; return the first of them. 1 if the session is gone."""
     row = connection.execute(
         "UPDATE sessions SET events = events + ? WHERE id = ? RETURNING events", (count, session)
     ).fetchone()

@@ -1,4 +1,4 @@
-"""Growing and reading the tree. Plain functions on a connection; `Store` runs them as transactions."""
+"""Writing and reading the tree of nodes. Functions on a connection; `Store` runs them as transactions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def append(
 ) -> list[Node]:
     """Add nodes below the head, one after the other, and move the head to the last one.
 
-    Raises `HeadMoved` if `expected` is given and the head points elsewhere, and
-    `StoreError` if there is no such session or head.
+    Raises `HeadMoved` if `expected` is given and the head points elsewhere, and `StoreError` if there is no
+    such session or head.
     """
     parent, depth = _tip(connection, session, head)
     check_tip(session, head, expected, parent)
@@ -60,13 +60,13 @@ def append(
 
 
 def check_tip(session: str, head: str, expected: Expected, found: int | None) -> None:
-    """Raises `HeadMoved` if `expected` is given and the head points elsewhere."""
+    """Raise `HeadMoved` if `expected` is given and the head points elsewhere."""
     if expected is not ANY and expected != found:
         raise HeadMoved(session, head, expected, found)
 
 
 def _tip(connection: sqlite3.Connection, session: str, head: str) -> tuple[int | None, int]:
-    """The node a head points to, and its depth."""
+    """Return the node a head points to, and its depth."""
     row = connection.execute(
         "SELECT heads.node, coalesce(nodes.depth, 0) FROM heads LEFT JOIN nodes ON nodes.id = heads.node "
         "WHERE heads.session = ? AND heads.name = ?",
@@ -119,7 +119,7 @@ def _insert(
 def _touch(
     connection: sqlite3.Connection, session: str, head: str, nodes: Sequence[Node], secrets: Mapping[str, str]
 ) -> None:
-    """Move the head, clear the draft that became a node, and name a session that has no title yet."""
+    """Move the head, clear the draft that became a node, and title a session that has no title yet."""
     now = nodes[-1].created
     connection.execute(
         "UPDATE heads SET node = ?, updated = ? WHERE session = ? AND name = ?",
@@ -145,9 +145,9 @@ def _check_name(connection: sqlite3.Connection, session: str, name: str) -> str:
 
 
 def fork(connection: sqlite3.Connection, session: str, node: int | None, name: str) -> BranchHead:
-    """A new head at a node of the session, or at its very beginning.
+    """Create a head at a node of the session, or before its first node.
 
-    Raises `StoreError` for a foreign node or a name in use.
+    Raises `StoreError` for a node of another session or a name in use.
     """
     name = _check_name(connection, session, name)
     if node is not None:
@@ -159,7 +159,7 @@ def fork(connection: sqlite3.Connection, session: str, node: int | None, name: s
 
 
 def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchHead:
-    """Note that a branch is the one in use: it is what the session opens with. Raises `StoreError`."""
+    """Put a branch in use: the session opens with it. Raises `StoreError`."""
     node, _ = _tip(connection, session, name)
     newest = max(head.updated for head in heads(connection, session))
     # Strictly later than every other, also within one tick of the clock.
@@ -169,7 +169,7 @@ def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchH
 
 
 def rename_head(connection: sqlite3.Connection, session: str, name: str, new: str) -> BranchHead:
-    """Give a branch another name. Raises `StoreError`; sessions begin with `main`, so it keeps its name."""
+    """Rename a branch. Raises `StoreError`, also for `main`, with which sessions begin."""
     node, _ = _tip(connection, session, name)
     if name == MAIN:
         raise StoreError(f"The branch {MAIN} keeps its name; fork it to have one of another name.")
@@ -185,7 +185,7 @@ def rename_head(connection: sqlite3.Connection, session: str, name: str, new: st
 
 
 def drop_head(connection: sqlite3.Connection, session: str, name: str) -> None:
-    """Take away the name of a branch; its messages stay in the tree. Raises `StoreError` for `main`."""
+    """Remove the name of a branch; its messages remain in the tree. Raises `StoreError` for `main`."""
     _tip(connection, session, name)
     if name == MAIN:
         raise StoreError(f"The branch {MAIN} stays, because sessions begin with it.")
@@ -194,7 +194,7 @@ def drop_head(connection: sqlite3.Connection, session: str, name: str) -> None:
 
 
 def heads(connection: sqlite3.Connection, session: str) -> list[BranchHead]:
-    """The heads of a session, the one used last first."""
+    """Return the heads of a session, the most recently used first."""
     rows = connection.execute(
         "SELECT session, name, node, updated FROM heads WHERE session = ? ORDER BY updated DESC, name",
         (session,),
@@ -206,17 +206,17 @@ def heads(connection: sqlite3.Connection, session: str) -> list[BranchHead]:
 
 
 def tip(connection: sqlite3.Connection, session: str, head: str) -> int | None:
-    """The node a head points to."""
+    """Return the node a head points to."""
     return _tip(connection, session, head)[0]
 
 
 def length(connection: sqlite3.Connection, session: str, head: str) -> int:
-    """Nodes on the path from the root to the head."""
+    """Return the number of nodes on the path from the root to the head."""
     return _tip(connection, session, head)[1]
 
 
 def node_of(connection: sqlite3.Connection, session: str, node: int) -> Node:
-    """One node of a session. Raises `StoreError` if it is not there."""
+    """Return one node of a session. Raises `StoreError` if it does not exist."""
     row = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE id = ? AND session = ?", (node, session)
     ).fetchone()
@@ -226,7 +226,7 @@ def node_of(connection: sqlite3.Connection, session: str, node: int) -> Node:
 
 
 def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
-    """The node and what came before it, at most `count` nodes, oldest first."""
+    """Return the node and its predecessors, at most `count` nodes, oldest first."""
     rows = connection.execute(
         "WITH RECURSIVE line (node, up, step) AS ("
         "  SELECT id, parent, 1 FROM nodes WHERE id = :node"
@@ -242,7 +242,7 @@ def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]
 
 
 def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
-    """What came after a node, at most `count` nodes; where the path forks, along the newest branch."""
+    """Return the successors of a node, at most `count`; where the path forks, along the newest branch."""
     rows = connection.execute(
         "WITH RECURSIVE line (node, step) AS ("
         "  SELECT max(id), 1 FROM nodes WHERE parent = :node"
@@ -256,7 +256,7 @@ def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Nod
 
 
 def batch(connection: sqlite3.Connection, session: str, after: int, count: int) -> list[Node]:
-    """The next nodes of a session in the order they were written, whatever their branch."""
+    """Return the next nodes of a session in the order of writing, from all branches."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM nodes WHERE session = ? AND id > ? ORDER BY id LIMIT ?",
         (session, after, count),
@@ -265,19 +265,19 @@ def batch(connection: sqlite3.Connection, session: str, after: int, count: int) 
 
 
 def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[Node]:
-    """The nodes of a path by id; of 10,000 rows only one is in memory beside its node."""
+    """Return the nodes of a path by id. Rows are converted one by one to save memory."""
     found = [load(row) for row in rows]
     found.sort(key=attrgetter("id"))
     return found
 
 
 def load(row: tuple[Any, ...]) -> Node:
-    """A node from its row. What many nodes have in common is kept once."""
+    """Return a node from its row. Strings that many nodes share are stored once."""
     id, session, parent, kind, created, content, data = row
     return Node(id, intern(session), parent, intern(kind), created, content, json.loads(data))
 
 
 def dump(data: Mapping[str, Any]) -> str:
-    """The JSON text of a node's data."""
+    """Return the JSON text of a node's data."""
     text = json.dumps(dict(data), ensure_ascii=False)
     return text if storable(text) == text else json.dumps(dict(data))

@@ -29,10 +29,10 @@ TITLE_LENGTH = 60
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One entry of a session. Ids grow over the whole store and are never used twice.
+    """One entry of a session. Ids grow over the whole store and are never reused.
 
-    `created` is in seconds since the epoch. `data` is what belongs to the kind:
-    calls, reasoning and usage of an assistant node, the outcome of a tool node.
+    `created` is in seconds since the epoch. `data` depends on the kind: calls, reasoning and usage of an
+    assistant node, the outcome of a tool node.
     """
 
     id: int
@@ -46,7 +46,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that should be appended."""
+    """A node to be appended."""
 
     kind: Kind
     content: str
@@ -55,7 +55,7 @@ class NewNode:
 
 @dataclass(frozen=True, slots=True)
 class BranchHead:
-    """A named end of a conversation. `node` is None as long as nothing was said."""
+    """A named end of a conversation. `node` is None for an empty branch."""
 
     session: str
     name: str
@@ -83,7 +83,7 @@ class Session:
 
 
 class _Any:
-    """Type of the mark for "whatever the head points to"."""
+    """Type of the marker for any position of the head."""
 
 
 ANY = _Any()
@@ -93,13 +93,13 @@ Expected = int | None | _Any
 
 
 def new_session_id(now: float | None = None) -> str:
-    """An id that sorts by time (UTC) and can be read aloud, such as `20261121-224501-a3f9c2`."""
+    """Return an id that sorts by time (UTC) and can be read aloud, such as `20261121-224501-a3f9c2`."""
     moment = time.gmtime(now)
     return f"{time.strftime('%Y%m%d-%H%M%S', moment)}-{secrets.token_hex(3)}"
 
 
 def title_of(message: str, secrets: Mapping[str, str] | None = None) -> str:
-    """The first line of a message that says anything, secrets masked, cut between words."""
+    """Return the first non-empty line of a message, secrets masked, cut between words."""
     shown = redact(clean(message[:4_000]), secrets)
     line = next((line for line in shown.splitlines() if line.strip()), "")
     line = " ".join(line.split())
@@ -114,7 +114,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def storable(text: str) -> str:
-    """`text` as SQLite can keep it: halves of a surrogate pair are joined, lone ones become U+FFFD."""
+    """Return `text` in a form SQLite can store: surrogate pairs are joined, lone surrogates become U+FFFD."""
     if _SURROGATE.search(text) is None:
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -144,7 +144,7 @@ _APART = re.compile(
 
 
 def readable(kind: str, content: str, data: Mapping[str, Any]) -> str:
-    """What a person would read in a node: JSON results unfolded, calls of an assistant written out."""
+    """Return the readable text of a node: JSON results expanded, calls of an assistant written out."""
     if kind == "tool":
         return _unfold(content)
     if kind == "assistant":
@@ -158,7 +158,7 @@ LINE = 160
 
 
 def first_line(text: str) -> str:
-    """The first line of a text that says anything, without control characters, at most `LINE` long."""
+    """Return the first non-empty line of a text, without control characters, at most `LINE` long."""
     line = text.lstrip().partition("\n")[0][: LINE + 1].rstrip()
     if not (line.isascii() and line.isprintable()):
         line = clean(line).strip()
@@ -166,7 +166,7 @@ def first_line(text: str) -> str:
 
 
 def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:
-    """The folded text that goes into the index; empty if the node is not searched."""
+    """Return the folded text for the index; empty if the node is not searched."""
     limit = INDEXED_CHARS.get(kind)
     if limit is None or data.get("tool") in _NOT_INDEXED_TOOLS:
         return ""
@@ -181,7 +181,7 @@ def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:
 
 
 def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Name and arguments (JSON text) of the calls of an assistant node."""
+    """Yield name and arguments (JSON text) of the calls of an assistant node."""
     calls = data.get("calls")
     for call in calls if isinstance(calls, (list, tuple)) else ():
         if isinstance(call, Mapping):
@@ -191,11 +191,11 @@ def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def fold(text: str) -> str:
-    """`text` in the form that is compared: accents dropped, symbols and ideographs set apart by blanks.
+    """Return `text` in the form used for comparison: without accents, symbols and ideographs between blanks.
 
-    Other forms of the same letters (full and half width, ligatures, Arabic as it is printed, raised digits)
-    become the plain ones. Character by character, so that what is part of a text stays part of it when both
-    are folded; this lets words of any length be found in scripts that put no blanks between them.
+    Variants of the same letters (full and half width, ligatures, Arabic presentation forms, superscript
+    digits) become the plain ones. The folding works character by character, so that a part of a text is still
+    a part of it after folding both; so words of any length are found in scripts without blanks.
     """
     if text.isascii():
         return text.replace("\0", " ")
@@ -204,7 +204,7 @@ def fold(text: str) -> str:
 
 
 def _unfold(text: str) -> str:
-    """The texts and numbers inside a JSON object or array, one a line; anything else as it is."""
+    """Return the texts and numbers inside a JSON object or array, one per line; other text unchanged."""
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:

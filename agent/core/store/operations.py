@@ -1,8 +1,8 @@
 """Operations on a session as a whole, which can be undone and redone.
 
-An operation leads from one **place** to another: a branch, its end, and the
-position of the files. Undoing goes back to the place before; nothing is
-deleted by it. A new operation ends what could be redone, as in any editor.
+An operation leads from one **place** to another: a branch, its end, and the position of the files. Undoing
+goes back to the place before the operation and deletes nothing. A new operation clears the redo list, as in
+any editor.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from agent.core.store.nodes import storable
 
 @dataclass(frozen=True, slots=True)
 class SessionPlace:
-    """Where a session stands."""
+    """The place of a session: branch, end and position of the files."""
 
     head: str
     """The branch in use."""
@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 def operations(connection: sqlite3.Connection, session: str, limit: int = 200) -> list[Operation]:
-    """The last operations of a session, oldest first."""
+    """Return the last operations of a session, oldest first."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM operations WHERE session = ? ORDER BY number DESC LIMIT ?", (session, limit)
     ).fetchall()
@@ -63,7 +63,7 @@ def record(
     before: SessionPlace,
     after: SessionPlace,
 ) -> Operation:
-    """Write down an operation. What was undone before it can no longer be redone."""
+    """Store an operation. Operations undone before it can no longer be redone."""
     connection.execute("DELETE FROM operations WHERE session = ? AND undone", (session,))
     (last,) = connection.execute(
         "SELECT coalesce(max(number), 0) FROM operations WHERE session = ?", (session,)
@@ -91,9 +91,9 @@ def record(
 def extend(
     connection: sqlite3.Connection, session: str, number: int, label: str, after: SessionPlace
 ) -> Operation | None:
-    """Let the newest operation that stands lead further, under another label.
+    """Let the newest operation in force lead further, under another label.
 
-    None if `number` is another one; then nothing is changed.
+    None, without a change, if its number is not `number`.
     """
     last = undoable(connection, session)
     if last is None or last.number != number:
@@ -108,17 +108,17 @@ def extend(
 
 
 def undoable(connection: sqlite3.Connection, session: str) -> Operation | None:
-    """The newest operation that stands."""
+    """Return the newest operation in force."""
     return _one(connection, session, "NOT undone ORDER BY number DESC")
 
 
 def redoable(connection: sqlite3.Connection, session: str) -> Operation | None:
-    """The operation that was undone last."""
+    """Return the last undone operation."""
     return _one(connection, session, "undone ORDER BY number")
 
 
 def set_undone(connection: sqlite3.Connection, session: str, number: int, undone: bool) -> None:
-    """Note that an operation was taken back, or done again."""
+    """Record that an operation was undone, or redone."""
     connection.execute(
         "UPDATE operations SET undone = ? WHERE session = ? AND number = ?", (int(undone), session, number)
     )

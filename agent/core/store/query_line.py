@@ -1,4 +1,4 @@
-"""Searches as a person types them: the line, its words and its filters."""
+"""Search lines as a person types them: parsing into words and filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BODY = "coalesce(nodes.body, nodes.content)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What hits are limited to. Times are seconds since the epoch; empty means everything."""
+    """The limits of a search. Times are seconds since the epoch; empty means unlimited."""
 
     roles: tuple[str, ...] = ()
     session: str | None = None
@@ -38,14 +38,14 @@ class Filters:
     """Only messages in which none of these occurs."""
 
     def __bool__(self) -> bool:
-        """Whether anything is limited."""
+        """Return whether any filter is set."""
         return self != Filters()
 
 
 def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
-    """SQL conditions on `nodes`, and their values.
+    """Return SQL conditions on `nodes`, and their values.
 
-    The branch only narrows the sessions: what lies on it tells `agent.core.store.branches`.
+    The branch only limits the sessions; `agent.core.store.branches` decides which nodes lie on it.
     """
     conditions: list[str] = []
     values: list[Any] = []
@@ -94,14 +94,14 @@ _TOOL_BEGINS = (
 
 
 def like(word: str) -> tuple[str, list[str]]:
-    """The condition that a folded word occurs in a node's text, and its values."""
+    """Return the condition that a folded word occurs in a node's text, and its values."""
     ways = spellings(word)
     conditions = [f"{_BODY} LIKE ? ESCAPE '\\'"] * len(ways)
     return f"({' OR '.join(conditions)})", [_part(way) for way in ways]
 
 
 def spellings(word: str) -> tuple[str, ...]:
-    """The word in the cases it is likely to be written in: SQL compares only ASCII without regard to case."""
+    """Return the word in its likely cases: SQL ignores case only for ASCII."""
     if word.isascii():
         return (word,)
     return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.strip().capitalize())))
@@ -133,7 +133,7 @@ _SHORT = 3
 
 
 class Chip(NamedTuple):
-    """A filter in force, as it is shown."""
+    """A filter in force, as displayed."""
 
     name: str
     """One of `FILTERS`, or `not`."""
@@ -142,7 +142,7 @@ class Chip(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class QueryLine:
-    """What a line asks for."""
+    """The words and filters of a search line."""
 
     text: str = ""
     """The words and phrases, as `agent.core.store.query_line.parse` takes them."""
@@ -152,12 +152,12 @@ class QueryLine:
     """Sentences about filters that cannot be used as they were written."""
 
     def __bool__(self) -> bool:
-        """Whether anything is asked for."""
+        """Return whether the line has words or filters."""
         return bool(self.text or self.filters)
 
 
 def parse_line(line: str, now: float) -> QueryLine:
-    """What a line asks for; `now` is in seconds since the epoch. Days are local. Pure."""
+    """Parse a search line; `now` is in seconds since the epoch. Days are local. Pure."""
     parts: list[str] = []
     found = QueryLine()
     for match in _TOKEN.finditer(line[:MAX_CHARS]):
@@ -197,7 +197,7 @@ def _with_note(found: QueryLine, note: str) -> QueryLine:
 
 
 def _with(found: QueryLine, name: str, value: str, **filters: object) -> QueryLine:
-    """The line with a filter more; the same filter twice means the later one."""
+    """Return the line with one more filter; a repeated filter replaces the earlier one."""
     chips = tuple(chip for chip in found.chips if chip.name != name)
     changed = replace(found.filters, **filters)  # pyright: ignore[reportArgumentType]
     return replace(found, filters=changed, chips=(*chips, Chip(name, value)))
@@ -254,7 +254,9 @@ _READERS: dict[str, Callable[[QueryLine, str, float], QueryLine]] = {
 
 
 def _span(text: str, now: float) -> tuple[float, float] | None:
-    """First moment of a day, month or year and of the one after it; of an age, that moment. None: neither."""
+    """Return the first moment of a day, month or year, and of the next one; for an age, that moment. None:
+    neither.
+    """
     text = text.lower()
     today = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
     if text in ("today", "yesterday"):
@@ -294,7 +296,7 @@ _BEGINNING = re.compile(r"\A(\w+)\*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search. `terms` are folded; the expressions are None where an index cannot help."""
+    """One search. `terms` are folded; the expressions are None if no index can help."""
 
     terms: tuple[str, ...]
     raw: tuple[str, ...]
@@ -310,7 +312,7 @@ class Query:
 
 
 def parse(text: str) -> Query:
-    """The query for a text; one without terms finds nothing."""
+    """Return the query for a text; a query without terms finds nothing."""
     text = storable(text[:MAX_CHARS]).replace("\0", " ")
     raw = [quoted or _BEGINNING.sub(r"\1", plain) for quoted, plain in _TERM.findall(text)]
     raw = list(dict.fromkeys(term.strip() for term in raw if term.strip()))[:MAX_TERMS]

@@ -1,4 +1,4 @@
-"""The seam between messages of messengers and nodes: one becomes the other in one transaction, once."""
+"""Conversion of messengers' messages into nodes, in one transaction and only once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECEIVED = "received"
 
 
 def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int) -> None:
-    """Note that a message has become a node. Raises `StoreError` if it has become one before."""
+    """Record that a message has become a node. Raises `StoreError` if it already was one."""
     changed = connection.execute(
         "UPDATE received SET state = 'taken', session = ?, node = ? WHERE id = ? AND node IS NULL",
         (session, node, row),
@@ -22,7 +22,7 @@ def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int
 
 
 def handed_texts(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Texts that were handed to a session and are not committed: their rows bring them again."""
+    """Return texts passed to a session but not committed, which their rows will bring again."""
     rows = connection.execute(
         "SELECT text FROM received WHERE session = ? AND node IS NULL AND state IN ('handed', 'waiting')",
         (session,),

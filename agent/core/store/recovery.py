@@ -1,4 +1,4 @@
-"""Calls and turns that a killed process left open, and how the next one goes on."""
+"""Calls and turns that a killed process left open, and their repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call without a result. `node` asked for it; `started` tells whether it had begun to run."""
+    """A call without a result. `node` asked for it; `started` is true if it had begun to run."""
 
     node: int
     id: str
@@ -38,7 +38,7 @@ class MessageDraft:
 
 
 def start(connection: sqlite3.Connection, session: str, node: int, call: str, name: str) -> None:
-    """Note that a call begins to run. Raises `StoreError` unless the node asked for it."""
+    """Record that a call begins to run. Raises `StoreError` unless the node asked for it."""
     asker = node_tree.node_of(connection, session, node)
     if call not in _calls_of(asker):
         raise StoreError(f"Message {node} of session {session} asks for no call {clean(call)}.")
@@ -85,7 +85,7 @@ def finish(
 
 
 def open_calls(connection: sqlite3.Connection, session: str, head: str) -> list[OpenCall]:
-    """Calls of the last assistant message on the path that have no result there, in their order."""
+    """Return the calls of the last assistant message on the path that have no result, in order."""
     asker, after = _last_assistant(connection, node_tree.tip(connection, session, head))
     if asker is None:
         return []
@@ -105,7 +105,7 @@ def open_calls(connection: sqlite3.Connection, session: str, head: str) -> list[
 
 
 def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[Node | None, list[Node]]:
-    """The last assistant node at or before `tip`, and the nodes after it."""
+    """Return the last assistant node at or before `tip`, and the nodes after it."""
     after: list[Node] = []
     while tip is not None:
         nodes = node_tree.lineage(connection, tip, _STEP)
@@ -118,7 +118,7 @@ def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[No
 
 
 def _calls_of(node: Node) -> dict[str, str]:
-    """Id and name of the calls an assistant node asks for."""
+    """Return id and name of the calls an assistant node asks for."""
     calls = node.data.get("calls")
     if node.kind != "assistant" or not isinstance(calls, list):
         return {}
@@ -130,7 +130,7 @@ def _calls_of(node: Node) -> dict[str, str]:
 
 
 def save_draft(connection: sqlite3.Connection, session: str, head: str, text: str, reasoning: str) -> None:
-    """Keep what was streamed so far. Raises `StoreError` if there is no such head."""
+    """Save the text streamed so far. Raises `StoreError` if there is no such head."""
     node_tree.tip(connection, session, head)
     connection.execute(
         "INSERT INTO drafts VALUES (?, ?, ?, ?, ?) ON CONFLICT (session, head) DO UPDATE "
@@ -140,7 +140,7 @@ def save_draft(connection: sqlite3.Connection, session: str, head: str, text: st
 
 
 def draft(connection: sqlite3.Connection, session: str, head: str) -> MessageDraft | None:
-    """The message that was being streamed, if any."""
+    """Return the message that was being streamed, if any."""
     row = connection.execute(
         "SELECT content, reasoning FROM drafts WHERE session = ? AND head = ?", (session, head)
     ).fetchone()
@@ -148,7 +148,7 @@ def draft(connection: sqlite3.Connection, session: str, head: str) -> MessageDra
 
 
 def clear_draft(connection: sqlite3.Connection, session: str, head: str) -> None:
-    """Forget the draft of a message that will not be kept."""
+    """Delete the draft of a message that will not be stored."""
     connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, head))
 
 
@@ -158,7 +158,7 @@ NOT_STARTED = "Interrupted: the program ended before this call started; nothing 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """What a branch still waits for."""
+    """A branch that was cut off, with its open calls and draft."""
 
     head: str
     draft: MessageDraft | None
@@ -167,7 +167,7 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was added to a branch: the interrupted message and a result for each open call."""
+    """The nodes added to a branch: the interrupted message and a result for each open call."""
 
     session: str
     head: str
@@ -176,12 +176,12 @@ class Recovery:
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything had to be done."""
+        """True if any node was added."""
         return self.message is not None or bool(self.results)
 
 
 def unfinished_branches(connection: sqlite3.Connection, session: str) -> tuple[Unfinished, ...]:
-    """The branches of a session that were cut off, and what they wait for."""
+    """Return the branches of a session that were cut off, with their open calls and drafts."""
     found = [
         Unfinished(
             head.name,
@@ -198,7 +198,7 @@ def recover(
 ) -> Recovery:
     """Give each open call a result and turn the draft into a message. A second time does nothing.
 
-    `known` tells more of single calls, by their id; it becomes a note of the result.
+    `known` holds further details on single calls, by id; they become a note in the result.
     """
     notes = {call: {"note": text} for call, text in (known or {}).items() if text}
     results = [

@@ -1,4 +1,4 @@
-"""Saving what can still be read of a damaged store into a new file. The damaged one is never changed."""
+"""Recovery of readable data from a damaged store into a new file. The damaged one is never changed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PATIENCE = 200_000
 
 
 def recover_copy(path: Path) -> Path:
-    """Copy what is readable of `path` into a new store beside it, and return its path.
+    """Copy the readable parts of `path` into a new store next to it, and return its path.
 
-    Blocking. No store may be open on `path` in this process. Messages whose
-    predecessor is lost follow the last one before them; sessions and branches
-    that are lost are created again. Raises `StoreError` if nothing can be read.
+    Blocking. No store may be open on `path` in this process. Messages whose predecessor is lost follow the
+    last one before them; lost sessions and branches are created again. Raises `StoreError` if nothing can be
+    read.
     """
     if not path.is_file():
         raise StoreError(f"There is no session store at {path}.")
@@ -73,7 +73,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _copy_store(path: Path, folder: Path) -> Path:
-    """A private copy, with the journal: an unfinished transaction is undone there and not in the original."""
+    """Make a private copy with the journal, so that an unfinished transaction is undone in the copy only."""
     copy = folder / path.name
     for name in (path.name, f"{path.name}-journal"):
         source = path.with_name(name)
@@ -131,7 +131,7 @@ def _until_damage(connection: sqlite3.Connection, statement: str) -> Iterator[tu
 
 
 def _nodes(connection: sqlite3.Connection, size: int) -> Iterator[tuple[Any, ...]]:
-    """Every readable node in order of ids, found by halving ranges that hold damage."""
+    """Yield every readable node in order of ids, halving ranges that contain damage."""
     top = size // _ROW_BYTES + 1
     for row in _until_damage(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'nodes'"):
         top = max(top, row[0]) if isinstance(row[0], int) else top
@@ -154,14 +154,14 @@ def _nodes(connection: sqlite3.Connection, size: int) -> Iterator[tuple[Any, ...
 
 
 class _Kept:
-    """The nodes carried over so far: depth by id, and the last one of each session."""
+    """The nodes copied so far: depth by id, and the last one of each session."""
 
     def __init__(self) -> None:
         self.depths: dict[int, int] = {}
         self.last: dict[str, tuple[int, float]] = {}
 
     def fit(self, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """The row with a parent that exists; None if it is not a node at all."""
+        """Return the row with an existing parent; None if it is not a valid node."""
         node, session, parent, _, kind, created, size, data, content, body = row
         texts = (session, kind, data, content)
         if not all(isinstance(value, str) for value in texts) or not isinstance(created, (int, float)):
@@ -174,7 +174,7 @@ class _Kept:
 
 
 def _complete(new: sqlite3.Connection, kept: _Kept) -> None:
-    """Sessions and heads for all nodes, and no head that points to a lost one."""
+    """Create missing sessions and heads for all nodes, and fix heads that point to lost ones."""
     for session, (node, updated) in kept.last.items():
         (first,) = new.execute("SELECT min(created) FROM nodes WHERE session = ?", (session,)).fetchone()
         new.execute(

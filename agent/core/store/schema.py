@@ -1,7 +1,7 @@
-"""The tables of `state.db`, how they came to be, and whose file it is.
+"""The tables of `state.db`, their migrations, and the check that a file is ours.
 
-The file says itself that it is ours (`application_id`) and how it is laid out
-(`user_version`). Any other file is left exactly as it is.
+The file identifies itself as ours (`application_id`) and states its layout (`user_version`). Any other file
+is left unchanged.
 """
 
 from __future__ import annotations
@@ -300,7 +300,7 @@ VERSION = 8
 
 
 def _statements(script: str) -> list[str]:
-    """The single statements of a script, so that they run inside one transaction."""
+    """Return the single statements of a script, so that they run inside one transaction."""
     statements: list[str] = []
     pending = ""
     for line in script.splitlines():
@@ -312,9 +312,9 @@ def _statements(script: str) -> list[str]:
 
 
 def prepare_file(path: Path) -> None:
-    """Make sure that `path` is our database or a new, empty file only its owner can read.
+    """Ensure that `path` is our database or a new, empty file only its owner can read.
 
-    Blocking. Raises `StoreError`; a file that is not ours was not changed.
+    Blocking. Raises `StoreError`; a file that is not ours is not changed.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
@@ -338,7 +338,7 @@ def prepare_file(path: Path) -> None:
 
 
 def _is_new(path: Path) -> bool:
-    """Whether the file is empty; it is made if it does not exist."""
+    """Return whether the file is empty; create it if it does not exist."""
     if not path.exists():
         if not path.parent.is_dir() or not path.parent.stat().st_mode & stat.S_ISVTX:
             # A folder shared by all (sticky) stays as it is; any other one becomes private.
@@ -354,10 +354,10 @@ def _is_new(path: Path) -> bool:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise `StoreError` unless the file says that it is ours and not newer than this program.
+    """Raise `StoreError` unless the file is marked as ours and not newer than this program.
 
-    `immutable` makes SQLite read the header without a lock, a journal or any other trace. It is SQLite that
-    reads, because closing a file by other means would drop the locks this process holds on it.
+    `immutable` makes SQLite read the header without a lock, a journal or any other trace. SQLite itself reads
+    it, because closing a file by other means would drop the locks this process holds on it.
     """
     try:
         with closing(sqlite3.connect(address(path, "immutable=1"), uri=True)) as connection:
@@ -387,7 +387,7 @@ def _check_owner(path: Path) -> None:
 
 
 def configure(connection: sqlite3.Connection) -> None:
-    """What has to be said once per connection, outside a transaction."""
+    """Set the options of a connection. Called once, outside a transaction."""
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -397,7 +397,7 @@ def configure(connection: sqlite3.Connection) -> None:
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Whether the tables are there and up to date. Reads the schema, so a broken one shows here."""
+    """Return whether the tables exist and are up to date. Reads the schema, which detects a broken one."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone()
@@ -405,7 +405,7 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Make the tables of an empty file, unless another process was quicker. Runs inside a transaction."""
+    """Create the tables of an empty file, unless another process was faster. Runs inside a transaction."""
     if is_current(connection):
         return
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -418,8 +418,8 @@ def create(connection: sqlite3.Connection) -> None:
 def choose_journal(connection: sqlite3.Connection) -> None:
     """Choose the rollback journal, while the file is still empty. Outside a transaction.
 
-    The library of many systems has a fault in WAL mode that can damage a file;
-    a few rows per turn do not need what WAL is good at.
+    The SQLite of many systems has a fault in WAL mode that can damage a file; a few rows per turn do not need
+    the advantages of WAL.
     """
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     if pages == 0:

@@ -1,9 +1,9 @@
-"""Search over everything that was ever said, in steps too short to keep a writer waiting.
+"""Search over all messages, in steps too short to keep a writer waiting.
 
-First the newest hits are collected, newest first, at most `MAX_HITS`; then only those are ranked. Ranking all
-hits of a common word would take seconds at a million messages. Whole words come from one index; parts of
-words, the word that is still being typed, code and scripts without blanks from a trigram index; one or two
-characters, which no index holds, from reading the newest messages.
+First the newest hits are collected, at most `MAX_HITS`; then only those are ranked. Ranking all hits of a
+common word would take seconds at a million messages. Whole words come from one index; parts of words, the
+unfinished last word, code and scripts without blanks from a trigram index; one or two characters, which no
+index holds, from reading the newest messages.
 
 Both indexes are read window by window over node ids. A window grows while its step is quick and shrinks when
 it is slow, so each step holds the lock for a few milliseconds only, on the one connection that also writes.
@@ -95,9 +95,9 @@ async def search(
     secrets: Mapping[str, str] | None = None,
     lineages: Lineages | None = None,
 ) -> SearchHits:
-    """The page of hits for what a person typed. Raises `StoreError`, never for what was typed.
+    """Return a page of hits for the text of a person. Raises `StoreError`, but never for the text itself.
 
-    `lineages` are the paths that searches before this one came to know.
+    `lineages` is the cache of paths from earlier searches.
     """
     query = parse(text)
     ids, complete = await matching(
@@ -119,7 +119,7 @@ async def matching(
     patience: float,
     lineages: Lineages | None = None,
 ) -> tuple[list[int], bool]:
-    """At most `MAX_HITS` nodes that hold all that is asked for, and whether the search was complete."""
+    """Return at most `MAX_HITS` nodes that match the query, and whether the search was complete."""
     paths = BranchPaths(filters.branch, lineages or Lineages()) if filters.branch else None
     found, complete = await _collect(database, query, filters, paths, patience)
     if order == "newest" or not found:
@@ -130,12 +130,12 @@ async def matching(
 async def hits_of(
     database: Database, query: Query, nodes: Sequence[int], secrets: Mapping[str, str] | None = None
 ) -> tuple[SearchHit, ...]:
-    """What is shown of these nodes, in their order; those whose session is gone are left out."""
+    """Return the hits for these nodes, in their order; nodes of deleted sessions are left out."""
     return await database.read(lambda connection: tuple(_hits(connection, query, nodes, secrets or {})))
 
 
 class _Step(NamedTuple):
-    """One way of looking through all messages."""
+    """One way of searching all messages."""
 
     table: str
     """`words`, `trigrams`, or empty: reading the messages themselves."""
@@ -150,10 +150,10 @@ class _Step(NamedTuple):
 
 
 def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
-    """The ways to look, the most exact first.
+    """Yield the ways to search, the most exact first.
 
-    The index over words knows no symbols: `C++` is a lone `c` to it. So it comes first for
-    plain words, and for other terms only with the symbols looked for beside it, or in the end.
+    The word index has no symbols: `C++` is a lone `c` to it. So it comes first for plain words, and for other
+    terms only together with a check for the symbols, or as the last way.
     """
     if not query.terms:
         if filters:
@@ -173,7 +173,7 @@ def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
 async def _collect(
     database: Database, query: Query, filters: Filters, paths: BranchPaths | None, patience: float
 ) -> tuple[dict[int, bool], bool]:
-    """The newest hits, and whether each one holds whole words; and whether the search was complete."""
+    """Return the newest hits, each with whether it holds whole words, and whether the search was complete."""
     found: dict[int, bool] = {}
     complete = True
     give_up = time.monotonic() + patience
@@ -191,7 +191,7 @@ async def _collect(
 async def _windows(
     database: Database, step: _Step, filters: Filters, paths: BranchPaths | None, give_up: float
 ) -> tuple[list[int], bool]:
-    """Matching ids, newest first, and whether the search got to the end (of ids or of `MAX_HITS`)."""
+    """Return matching ids, newest first, and whether the search reached the end (of ids or of `MAX_HITS`)."""
     statement, values = _statement(step, filters)
     window = _FIRST_WINDOW if step.table else _FIRST_SCAN
     low, high = await database.read(lambda connection: _range(connection, filters.session))
@@ -214,7 +214,7 @@ async def _windows(
 
 
 async def on_branches(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
-    """Those that lie on a branch that is asked for."""
+    """Return those of the nodes that lie on a requested branch."""
     held = None if found else []
     while held is None:
         held = await database.read(partial(paths.select_nodes, nodes=found))
@@ -228,7 +228,7 @@ def _time_query(statement: str, values: list[Any], connection: sqlite3.Connectio
 
 
 def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, int]:
-    """The ids to search: above the first, up to the second."""
+    """Return the ids to search: above the first, up to the second."""
     where, values = ("", ()) if session is None else (" WHERE session = ?", (storable(session),))
     # Two statements: SQLite answers min or max from an index, but not both at once.
     (low,) = connection.execute(f"SELECT min(id) FROM nodes{where}", values).fetchone()
@@ -237,7 +237,7 @@ def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, in
 
 
 def _statement(step: _Step, filters: Filters) -> tuple[str, list[Any]]:
-    """SQL that finds ids in a window, and its values; window and limit are still to be added."""
+    """Return SQL that finds ids in a window, and its values; the caller adds window and limit."""
     conditions, values = conditions_of(filters)
     index = step.table
     if index:
@@ -275,9 +275,9 @@ def _hits(
 
 
 def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[Node, str, str]]:
-    """The nodes in the order given, each with title and folder of its session.
+    """Yield the nodes in the order given, each with title and folder of its session.
 
-    A session that is just being deleted has none left to show.
+    Nodes of a session that is being deleted are left out.
     """
     rows = connection.execute(
         "SELECT nodes.id, nodes.session, nodes.parent, kind, nodes.created, content, data, "
@@ -293,9 +293,9 @@ def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterat
 
 
 def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
-    """The node with up to `window` messages of people, model and tools on either side of it.
+    """Return the node with up to `window` messages of people, model and tools before and after it.
 
-    Afterwards means along the newest branch. Empty if there is no such node.
+    Later messages are those along the newest branch. Empty if there is no such node.
     """
     window = session_list.bound_count(window)
     # System, notice and compaction nodes lie between messages, so look a little further than asked.
@@ -310,7 +310,7 @@ def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]
 
 
 def around_hit(connection: sqlite3.Connection, hit: SearchHit, window: int) -> tuple[Session, list[Node]]:
-    """The session of a hit, and the messages around it. Raises `NoSession`."""
+    """Return the session of a hit, and the messages around it. Raises `NoSession`."""
     return session_list.get(connection, hit.session), around(connection, hit.node, window)
 
 
@@ -322,10 +322,10 @@ MOST = 200
 
 
 def spans(text: str, query: Query) -> list[Span]:
-    """The places of all terms, in order and apart from each other, at most `MOST`.
+    """Return the places of all terms, in order and without overlaps, at most `MOST`.
 
-    A term stands where the text has it in any case and with or without accents; where the
-    text has it nowhere, its words stand side by side. Pure.
+    A term matches in any case and with or without accents; if it occurs nowhere, the places of its words are
+    returned. Pure.
     """
     folded, origin = _fold_text(text)
     found: list[Span] = []
@@ -346,7 +346,7 @@ def _places(text: str, pattern: str) -> Iterator[Span]:
 
 
 def _fold_text(text: str) -> tuple[str, list[int]]:
-    """The text as it is compared, and for each of its characters the one it came from; none if the same."""
+    """Return the folded text, and for each of its characters the original index; no indexes if unchanged."""
     if text.isascii():
         return text.lower(), []
     pieces: list[str] = []
@@ -359,7 +359,7 @@ def _fold_text(text: str) -> tuple[str, list[int]]:
 
 
 def _apart(found: list[Span]) -> list[Span]:
-    """Places that overlap, as one."""
+    """Return the places with overlapping ones merged."""
     joined: list[Span] = []
     for start, end in found:
         if joined and start <= joined[-1][1]:
@@ -396,10 +396,10 @@ _SEARCHED = 200_000
 
 
 def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, bool]) -> list[int]:
-    """The ids of `found`, best first. Its values tell which hits hold whole words.
+    """Return the ids of `found`, best first. Its values tell which hits hold whole words.
 
-    BM25 without its rarity factor: all hits hold all terms. Newer hits, whole
-    words, terms side by side as they were typed and what people said count for more.
+    BM25 without its rarity factor: all hits hold all terms. Newer hits, whole words, adjacent terms and
+    people's messages count for more.
     """
     newest = sorted(found, reverse=True)
     rows = connection.execute(
@@ -427,14 +427,14 @@ def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, 
 
 
 def _standing(term: str) -> re.Pattern[str]:
-    """Where a term stands by itself: `#12` does in `see #12.`, and not in `see #123`."""
+    """Return a pattern for a term on its own: `#12` matches in `see #12.`, and not in `see #123`."""
     before = r"(?<!\w)" if term[:1].isalnum() else ""
     after = r"(?!\w)" if term[-1:].isalnum() else ""
     return re.compile(before + re.escape(term) + after)
 
 
 def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, width: int = SNIPPET) -> str:
-    """The part of `text` around the first match, on one line, secrets masked, with `…` where it was cut."""
+    """Return the part of `text` around the first match, on one line, secrets masked, with `…` for cuts."""
     text = text[:_SEARCHED]
     at = _first_match(text, query)
     # Whole words around what is shown: a token that is cut off would not be recognised.
@@ -454,7 +454,7 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
 
 
 def _first_match(text: str, query: Query) -> int:
-    """Where the first term occurs as it was typed, else its words, else its folded form."""
+    """Return the place of the first term as typed, else of its words, else of its folded form."""
     lowered = text.lower() if text.isascii() else ""
     for term in query.raw:
         if lowered and term.isascii():
@@ -472,7 +472,7 @@ def _first_match(text: str, query: Query) -> int:
 
 
 def _first_folded(text: str, query: Query) -> int:
-    """The place of a match that only folding finds: the line that holds it."""
+    """Return the approximate place of a match that only folding finds."""
     at = 0
     for line in text.splitlines(keepends=True):
         folded = fold(line).lower()

@@ -1,4 +1,4 @@
-"""The list of sessions: made, found, renamed, removed. Plain functions on a connection."""
+"""The list of sessions: create, find, rename, remove. Plain functions on a connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def create(
     parent: str | None,
     events: int = 0,
 ) -> Session:
-    """A new session with an empty `main`, of which the first `events` numbers of events are set aside.
+    """Create a session with an empty `main`, whose first `events` event numbers are reserved.
 
     Raises `StoreError` if `parent` does not exist.
     """
@@ -57,7 +57,7 @@ def create(
 
 
 def get(connection: sqlite3.Connection, session: str) -> Session:
-    """The session with exactly this id. Raises `NoSession`."""
+    """Return the session with exactly this id. Raises `NoSession`."""
     row = connection.execute(f"{_SELECT} WHERE sessions.id = ?", (storable(session),)).fetchone()
     if row is None:
         raise NoSession(f"There is no session {clean(session)}; `hermes sessions list` shows them all.")
@@ -65,9 +65,9 @@ def get(connection: sqlite3.Connection, session: str) -> Session:
 
 
 def find(connection: sqlite3.Connection, text: str) -> Session:
-    """By id, by the beginning of an id if only one fits, or by title (the newest one of that name).
+    """Find a session by id, by the unique beginning of an id, or by title (the newest of that title).
 
-    Raises `StoreError` that names what comes near.
+    Raises `StoreError` that names similar ones.
     """
     text = storable(text.strip())
     row = connection.execute(f"{_SELECT} WHERE sessions.id = ?", (text,)).fetchone()
@@ -121,7 +121,7 @@ def newest(
     children: bool = False,
     archived: bool = False,
 ) -> list[Session]:
-    """Sessions, the one used last first. `children` and `archived` add those usually left out."""
+    """Return sessions, the most recently used first. `children` and `archived` add those usually left out."""
     rows = connection.execute(
         f"{_SELECT} WHERE (:children OR sessions.parent IS NULL) AND (:archived OR NOT archived) "
         f"AND (:workspace IS NULL OR workspace = :workspace) {_NEWEST} LIMIT :limit OFFSET :offset",
@@ -137,20 +137,20 @@ def newest(
 
 
 def children(connection: sqlite3.Connection, session: str) -> list[Session]:
-    """The sessions its agent delegated, oldest first."""
+    """Return the sessions its agent delegated, oldest first."""
     rows = connection.execute(f"{_SELECT} WHERE sessions.parent = ? ORDER BY sessions.id", (session,))
     return [_load(row) for row in rows]
 
 
 def totals(connection: sqlite3.Connection) -> tuple[int, int]:
-    """How many sessions and how many nodes there are. Reads the whole index."""
+    """Return the numbers of sessions and of nodes. Reads the whole index."""
     (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
     (nodes,) = connection.execute("SELECT count(*) FROM nodes").fetchone()
     return sessions, nodes
 
 
 def change(connection: sqlite3.Connection, session: str, column: str, value: str | int) -> Session:
-    """Set title, model or archived mark of a session. Raises `StoreError` if it is not there."""
+    """Set title, model or archived mark of a session. Raises `StoreError` if it does not exist."""
     assert column in ("title", "model", "workspace", "archived")
     get(connection, session)
     connection.execute(f"UPDATE sessions SET {column} = ? WHERE id = ?", (value, session))
@@ -158,7 +158,7 @@ def change(connection: sqlite3.Connection, session: str, column: str, value: str
 
 
 def tidy_title(title: str) -> str:
-    """A title of one line without control bytes. Raises `StoreError` if it is too long."""
+    """Return a title of one line without control bytes. Raises `StoreError` if it is too long."""
     line = " ".join(storable(clean(title)).split())
     if len(line) > _MAX_TITLE:
         raise StoreError(f"A title has at most {_MAX_TITLE} characters; this one has {len(line)}.")
@@ -166,5 +166,5 @@ def tidy_title(title: str) -> str:
 
 
 def bound_count(number: int) -> int:
-    """A limit or offset that SQLite can count with; negative ones mean none."""
+    """Return a limit or offset that SQLite accepts; negative ones become 0."""
     return max(0, min(number, 2**31))

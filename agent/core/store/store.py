@@ -39,7 +39,7 @@ _BATCH = 500
 
 
 class Store:
-    """Sessions in one SQLite file. Open it with `Store.open`, close it in the end.
+    """Sessions in one SQLite file. Open it with `Store.open`, and close it at the end.
 
     Every method raises `StoreError` with a sentence for a person. A write that was handed over happens even
     if the waiting task is cancelled; one that raises did not happen. Nodes are never changed.
@@ -48,7 +48,7 @@ class Store:
     def __init__(
         self, database: Database, secrets: Mapping[str, str] | None = None, *, shared: bool = False
     ) -> None:
-        """`shared`: somebody else opened the connection, and closes it."""
+        """`shared`: other code opened the connection, and closes it."""
         self._database = database
         self._shared = shared
         self.secrets = secrets or {}
@@ -64,13 +64,13 @@ class Store:
         secrets: Mapping[str, str] | None = None,
         shared: Database | None = None,
     ) -> Store:
-        """Open the file, or make it. `wait` is how long (seconds) another process may hold the lock.
+        """Open the file, or create it. `wait` is how long (seconds) another process may hold the lock.
 
-        `secrets` are values, by name, that are masked in the titles it makes up and in what a search finds.
-        `shared` is a connection to the file that this process has, which stays open.
+        `secrets` are values, by name, that are masked in generated titles and in search results. `shared` is
+        an existing connection of this process to the file, which stays open.
 
-        Raises `StoreError` for a file that is not ours, is newer than this
-        program, damaged, read-only or locked; such a file is not changed.
+        Raises `StoreError` for a file that is not ours, is newer than this program, damaged, read-only or
+        locked; such a file is not changed.
         """
         import asyncio
 
@@ -90,18 +90,18 @@ class Store:
 
     @property
     def file(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return self._database.path
 
     @property
     def database(self) -> Database:
-        """The connection, for tables that have a module of their own."""
+        """The connection, for modules with their own tables."""
         return self._database
 
     async def close(self) -> None:
-        """Finish what is queued and close. The process cannot end before; may be called again.
+        """Finish queued writes and close. The process cannot end before; may be called again.
 
-        A connection that is shared stays open.
+        A shared connection stays open.
         """
         if not self._shared:
             await self._database.close()
@@ -119,7 +119,7 @@ class Store:
     async def create_session(
         self, *, workspace: str, model: str, title: str = "", parent: str | None = None, events: int = 0
     ) -> Session:
-        """A new session with an empty branch `main`. Without a title, the first user message names it.
+        """Create a session with an empty branch `main`. Without a title, the first user message names it.
 
         The first `events` numbers of its events are reserved for the caller.
         """
@@ -128,15 +128,15 @@ class Store:
         )
 
     async def session(self, session: str) -> Session:
-        """The session with exactly this id."""
+        """Return the session with exactly this id."""
         return await self._database.read(lambda c: session_list.get(c, session))
 
     async def find_session(self, text: str) -> Session:
-        """By id, beginning of an id, or title. The error names what comes near."""
+        """Find a session by id, beginning of an id, or title. The error names similar ones."""
         return await self._database.read(lambda c: session_list.find(c, text))
 
     async def latest_session(self, workspace: str | None = None) -> Session | None:
-        """The session used last, of one workspace if given."""
+        """Return the most recently used session, of one workspace if given."""
         found = await self.list_sessions(1, 0, workspace)
         return found[0] if found else None
 
@@ -149,17 +149,20 @@ class Store:
         children: bool = False,
         archived: bool = False,
     ) -> list[Session]:
-        """Sessions, the one used last first. `children` adds those of subagents, `archived` the archived."""
+        """Return sessions, the most recently used first.
+
+        `children` adds those of subagents, `archived` the archived ones.
+        """
         return await self._database.read(
             lambda c: session_list.newest(c, limit, offset, workspace, children=children, archived=archived)
         )
 
     async def children(self, session: str) -> list[Session]:
-        """The sessions of its subagents, oldest first."""
+        """Return the sessions of its subagents, oldest first."""
         return await self._database.read(lambda c: session_list.children(c, session))
 
     async def totals(self) -> tuple[int, int]:
-        """How many sessions and how many nodes the store holds. Takes a while with a large store."""
+        """Return the numbers of sessions and of nodes. Takes a while with a large store."""
         return await self._database.read(session_list.totals)
 
     async def rename(self, session: str, title: str) -> Session:
@@ -170,21 +173,21 @@ class Store:
         return await self._database.write(lambda c: session_list.change(c, session, "title", line))
 
     async def set_model(self, session: str, model: str) -> Session:
-        """Note that another model goes on with the session."""
+        """Record that another model continues the session."""
         return await self._database.write(lambda c: session_list.change(c, session, "model", model))
 
     async def set_workspace(self, session: str, folder: str) -> Session:
-        """Note that the session works in another folder."""
+        """Record that the session works in another folder."""
         return await self._database.write(lambda c: session_list.change(c, session, "workspace", folder))
 
     async def archive(self, session: str, archived: bool = True) -> Session:
-        """Leave the session out of lists, or take it back in."""
+        """Hide the session from lists, or show it again."""
         return await self._database.write(
             lambda c: session_list.change(c, session, "archived", int(archived))
         )
 
     async def reserve_events(self, session: str, count: int) -> int:
-        """Set numbers aside for `count` events of a session; the first of them."""
+        """Reserve `count` event numbers of a session; return the first of them."""
         return await self._database.write(lambda c: marks.reserve(c, session, count))
 
     def give_back_events(self, session: str, last: int, reserved: int) -> None:
@@ -196,8 +199,8 @@ class Store:
     ) -> list[str]:
         """Delete a session and those of its subagents: text, index, and images no other session refers to.
 
-        `clearing` hears their ids while their messages can still be read. Returns their ids. They are gone at
-        once; clearing the file takes a while with a large store.
+        `clearing` is called with their ids while their messages can still be read. Returns the ids. The
+        sessions are gone at once; clearing the file takes a while with a large store.
         """
         deleted = await self._database.write(lambda c: removal.discard(c, session))
         gone = await self._database.read(images.discarded_images)
@@ -223,10 +226,10 @@ class Store:
         head: str = MAIN,
         expected: Expected = ANY,
     ) -> Node:
-        """Add one node and move the head to it; on disk when this returns.
+        """Add one node and move the head to it; it is on disk when this returns.
 
-        With `expected` (a node id, or None for an empty branch) it raises
-        `HeadMoved` if the head points elsewhere. An assistant node clears the draft.
+        With `expected` (a node id, or None for an empty branch) it raises `HeadMoved` if the head points
+        elsewhere. An assistant node clears the draft.
         """
         (node,) = await self.append_many(
             session, [NewNode(kind, content, data or {})], head=head, expected=expected
@@ -236,54 +239,54 @@ class Store:
     async def append_many(
         self, session: str, nodes: Sequence[NewNode], *, head: str = MAIN, expected: Expected = ANY
     ) -> list[Node]:
-        """Add several nodes below each other in one transaction."""
+        """Add several nodes, one below the other, in one transaction."""
         return await self._database.write(
             lambda c: node_tree.append(c, session, head, nodes, expected, self.secrets)
         )
 
     async def fork(self, session: str, node: int | None, name: str) -> BranchHead:
-        """A new branch that ends at a node of the session, or is empty. Nothing is copied."""
+        """Create a branch that ends at a node of the session, or is empty. Nothing is copied."""
         return await self._database.write(lambda c: node_tree.fork(c, session, node, name))
 
     async def goes_on(self, node: int) -> bool:
-        """Whether anything was said after a node, on whatever branch."""
+        """Return whether a node has successors on any branch."""
         return await self._database.read(lambda c: bool(node_tree.offspring(c, node, 1)))
 
     async def use_head(self, session: str, name: str) -> BranchHead:
-        """Note that a branch is the one in use."""
+        """Put a branch in use."""
         return await self._database.write(lambda c: node_tree.use_head(c, session, name))
 
     async def rename_head(self, session: str, name: str, new: str) -> BranchHead:
-        """Give a branch another name."""
+        """Rename a branch."""
         return await self._database.write(lambda c: node_tree.rename_head(c, session, name, new))
 
     async def drop_head(self, session: str, name: str) -> None:
-        """Take away the name of a branch; its messages stay in the tree."""
+        """Remove the name of a branch; its messages remain in the tree."""
         await self._database.write(lambda c: node_tree.drop_head(c, session, name))
 
     async def heads(self, session: str) -> list[BranchHead]:
-        """The branches of a session, the one used last first."""
+        """Return the branches of a session, the most recently used first."""
         return await self._database.read(lambda c: node_tree.heads(c, session))
 
     async def node(self, session: str, node: int) -> Node:
-        """One node."""
+        """Return one node."""
         return await self._database.read(lambda c: node_tree.node_of(c, session, node))
 
     async def length(self, session: str, head: str = MAIN) -> int:
-        """Nodes on the path of a branch."""
+        """Return the number of nodes on the path of a branch."""
         return await self._database.read(lambda c: node_tree.length(c, session, head))
 
     async def path(self, session: str, head: str = MAIN) -> list[Node]:
-        """The conversation of a branch, from the root to the head."""
+        """Return the conversation of a branch, from the root to the head."""
         return await self.tail(session, head, None)
 
     async def tail(self, session: str, head: str = MAIN, count: int | None = None) -> list[Node]:
-        """The last `count` nodes of a branch, oldest first."""
+        """Return the last `count` nodes of a branch, oldest first."""
         tip = await self._database.read(lambda c: node_tree.tip(c, session, head))
         return await self._line(tip, count)
 
     async def before(self, session: str, node: int, count: int) -> list[Node]:
-        """The `count` nodes that lead to a node, oldest first, without the node itself."""
+        """Return the `count` nodes that lead to a node, oldest first, without the node itself."""
         start = await self.node(session, node)
         return await self._line(start.parent, count)
 
@@ -302,7 +305,7 @@ class Store:
         return [node for piece in reversed(pieces) for node in piece]
 
     async def all_nodes(self, session: str) -> AsyncIterator[Node]:
-        """The whole tree in the order it was written."""
+        """Yield the whole tree in the order of writing."""
         after = 0
         while nodes := await self._database.read(
             lambda c, after=after: node_tree.batch(c, session, after, _BATCH)
@@ -312,7 +315,9 @@ class Store:
             after = nodes[-1].id
 
     async def outline(self, session: str) -> list[OutlineRow]:
-        """The whole tree in light rows, in the order it was written; calls of scripts are left out."""
+        """Return the whole tree as rows without texts, in the order of writing; calls of scripts are left
+        out.
+        """
         found: list[OutlineRow] = []
         after = 0
         while rows := await self._database.read(lambda c, after=after: outlines.outline(c, session, after)):
@@ -321,13 +326,13 @@ class Store:
         return outlines.without_inner(found)
 
     async def marks(self, session: str) -> list[NodeMark]:
-        """Labels and bookmarks of a session, by node."""
+        """Return labels and bookmarks of a session, by node."""
         return await self._database.read(lambda c: marking.marks(c, session))
 
     async def mark(
         self, session: str, node: int, *, label: str | None = None, bookmarked: bool | None = None
     ) -> NodeMark:
-        """Write a label on a node (empty takes it away) or set a bookmark; None leaves that part as it is."""
+        """Set a label on a node (empty removes it) or a bookmark; None leaves that part unchanged."""
         return await self._database.write(
             lambda c: marking.mark(c, session, node, label=label, bookmarked=bookmarked)
         )
@@ -335,37 +340,37 @@ class Store:
     # What can be undone
 
     async def operations(self, session: str, limit: int = 200) -> list[Operation]:
-        """The last operations of a session, oldest first."""
+        """Return the last operations of a session, oldest first."""
         return await self._database.read(lambda c: acts.operations(c, session, limit))
 
     async def record_operation(
         self, session: str, kind: str, label: str, before: SessionPlace, after: SessionPlace
     ) -> Operation:
-        """Write down an operation; what was undone before it can no longer be redone."""
+        """Store an operation; operations undone before it can no longer be redone."""
         return await self._database.write(lambda c: acts.record(c, session, kind, label, before, after))
 
     async def extend_operation(
         self, session: str, number: int, label: str, after: SessionPlace
     ) -> Operation | None:
-        """Let the newest operation that stands lead further; None if `number` is another one."""
+        """Let the newest operation in force lead further; None if its number is not `number`."""
         return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
 
     async def undoable(self, session: str) -> Operation | None:
-        """The newest operation that stands."""
+        """Return the newest operation in force."""
         return await self._database.read(lambda c: acts.undoable(c, session))
 
     async def redoable(self, session: str) -> Operation | None:
-        """The operation that was undone last."""
+        """Return the last undone operation."""
         return await self._database.read(lambda c: acts.redoable(c, session))
 
     async def set_undone(self, session: str, number: int, undone: bool) -> None:
-        """Note that an operation was taken back, or done again."""
+        """Record that an operation was undone, or redone."""
         await self._database.write(lambda c: acts.set_undone(c, session, number, undone))
 
     # Calls, drafts, recovery
 
     async def start_call(self, session: str, node: int, call: str, name: str) -> None:
-        """Note that a call of an assistant node begins to run."""
+        """Record that a call of an assistant node begins to run."""
         await self._database.write(lambda c: recovery.start(c, session, node, call, name))
 
     async def finish_call(
@@ -380,36 +385,36 @@ class Store:
     ) -> Node:
         """Append the result and close the call, in one transaction.
 
-        `data["outcome"]` says how it ended; `call` and `tool` are filled in. The
-        call must be one of the last assistant message and have no result yet.
+        `data["outcome"]` says how it ended; `call` and `tool` are filled in. The call must belong to the last
+        assistant message and have no result yet.
         """
         return await self._database.write(
             lambda c: recovery.finish(c, session, call, content, data, head, expected)
         )
 
     async def save_draft(self, session: str, head: str, text: str, reasoning: str = "") -> None:
-        """Keep the message that is being streamed. Each save costs a sync: once a second is plenty."""
+        """Save the message that is being streamed. Each save costs a disk sync: once a second is enough."""
         await self._database.write(lambda c: recovery.save_draft(c, session, head, text, reasoning))
 
     async def unfinished_branches(self, session: str) -> tuple[Unfinished, ...]:
-        """The branches a killed process left open."""
+        """Return the branches a killed process left open."""
         return await self._database.read(lambda c: recovery.unfinished_branches(c, session))
 
     async def recover(
         self, session: str, head: str = MAIN, known: Mapping[str, str] | None = None
     ) -> Recovery:
-        """Close what a killed process left open on a branch. Hold the session's lock meanwhile.
+        """Close what a killed process left open on a branch. The caller must hold the session's lock.
 
-        `known` tells more of single calls, by their id.
+        `known` holds further details on single calls, by id.
         """
         return await self._database.write(lambda c: recovery.recover(c, session, head, known))
 
     async def import_sessions(
         self, sessions: Sequence[SessionRecord], *, copied: bool = False
     ) -> list[ImportedSession]:
-        """Take in sessions of a file, each as a whole. With `copied` they get ids of their own.
+        """Import sessions from a file, each in full. With `copied` they get new ids.
 
-        Raises `StoreError` if one is here already, and then nothing was imported.
+        Raises `StoreError` if one exists already, and then nothing is imported.
         """
         if not copied and (known := await self._database.read(lambda c: importing.known_names(c, sessions))):
             more = f" and {len(known) - 1} others are" if len(known) > 1 else " is"
@@ -428,7 +433,7 @@ class Store:
 
     @property
     def lineages(self) -> Lineages:
-        """The paths that searches came to know."""
+        """The cache of paths known from searches."""
         return self._lineages
 
     async def search(
@@ -441,9 +446,10 @@ class Store:
         order: Order = "rank",
         patience: float = PATIENCE,
     ) -> SearchHits:
-        """What people, model and tools said. Any text is a valid query; the last word may be unfinished.
+        """Search the messages of people, model and tools.
 
-        `patience` (seconds) bounds the search of older messages for parts of words.
+        Any text is a valid query; the last word may be unfinished. `patience` (seconds) limits the search of
+        older messages for parts of words.
         """
         return await finding.search(
             self._database,
@@ -458,13 +464,13 @@ class Store:
         )
 
     async def around(self, node: int, window: int) -> list[Node]:
-        """A node with up to `window` messages before and after it, on one path."""
+        """Return a node with up to `window` messages before and after it, on one path."""
         return await self._database.read(lambda c: finding.around(c, node, window))
 
     async def branch_with(self, session: str, node: int) -> str:
-        """The branch a message lies on, of several the one used last.
+        """Return the branch with a message, the most recently used of several.
 
-        One that no branch names any more (its branch was dropped) gets one: `found-<node>`.
+        A message without a branch (it was dropped) gets a new one: `found-<node>`.
         """
         name = await self._database.read(lambda c: branches.head_with(c, session, node))
         if name is not None:

@@ -1,1 +1,1 @@
-"""Tool calls as models write them: put together, read out of text, repaired."""
+"""Tool calls as models write them: assembled from pieces, extracted from text, repaired."""

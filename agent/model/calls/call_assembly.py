@@ -1,7 +1,7 @@
-"""Putting tool calls together from the pieces a provider streams.
+"""Assembly of tool calls from the pieces a provider streams.
 
-Providers number the pieces, or not, or all with 0; they send the id once, in
-every piece, or never; they repeat the name, split it, or send it grown.
+Providers number the pieces, or not, or all with 0; they send the id once, in every piece, or never; they
+repeat the name, split it, or send it grown.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNNAMED = "unnamed"
 
 
 class JsonShape:
-    """Whether a JSON text that comes in pieces is open or complete, without parsing it again and again."""
+    """Tracks whether a JSON text that arrives in pieces is complete, without parsing it repeatedly."""
 
     _TOKEN = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
 
@@ -53,7 +53,7 @@ class JsonShape:
 
     @property
     def open(self) -> bool:
-        """Whether more has to come."""
+        """True if more has to come."""
         return self._quoted or self._depth > 0
 
     @property
@@ -63,7 +63,7 @@ class JsonShape:
 
 @dataclass(slots=True)
 class _Slot:
-    """One call while it comes in."""
+    """One call while it arrives."""
 
     number: int
     id: str = ""
@@ -74,7 +74,7 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """Finished calls, the sentences for those that must not run (by id), and what was repaired."""
+    """Finished calls, the sentences for those that must not run (by id), and the repairs made."""
 
     calls: tuple[ToolCall, ...]
     broken: dict[str, str]
@@ -94,7 +94,7 @@ class CallAssembler:
         return any(slot.name or slot.shape.begun for slot in self._slots)
 
     def add(self, fragment: CallFragment) -> CallFragment:
-        """Take a piece. Returns it under the number and the name of its call, for display."""
+        """Add a piece. Returns it with the number and the name of its call, for display."""
         arguments = _as_text(fragment.arguments)
         slot = self._slot(fragment, arguments)
         slot.id = slot.id or fragment.id
@@ -105,7 +105,7 @@ class CallAssembler:
         return CallFragment(slot.number, slot.id, slot.name, arguments)
 
     def finish(self) -> Assembled:
-        """The calls in the order in which they began, with unique ids and arguments that are JSON objects."""
+        """Return the calls in the order of their beginning, with unique ids and JSON objects as arguments."""
         calls: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []
@@ -136,7 +136,7 @@ class CallAssembler:
         return slot
 
     def _slot_of(self, fragment: CallFragment) -> _Slot | None:
-        """The call a piece seems to continue: by number, else by id, else the newest one."""
+        """Return the call a piece seems to continue: by number, else by id, else the newest one."""
         if fragment.index >= 0:
             return self._by_index.get(fragment.index)
         if fragment.id:
@@ -146,7 +146,7 @@ class CallAssembler:
         return self._slots[-1] if self._slots else None
 
     def _begins_another(self, slot: _Slot, fragment: CallFragment, arguments: str) -> bool:
-        """Whether a piece that seems to continue `slot` in truth begins another call."""
+        """Return whether a piece that seems to continue `slot` actually begins another call."""
         if not fragment.name or not slot.name or slot.shape.open:
             return False
         if fragment.id and slot.id:
@@ -156,7 +156,7 @@ class CallAssembler:
         return slot.shape.complete or {fragment.name, slot.name} <= set(self._offered)
 
     def _joined_name(self, slot: _Slot, piece: str) -> str:
-        """The name of a call after one more piece: repeated, grown, or continued."""
+        """Return the name of a call after one more piece: repeated, grown, or continued."""
         if not piece or piece == slot.name:
             return slot.name
         if not slot.name or piece.startswith(slot.name):
@@ -166,7 +166,7 @@ class CallAssembler:
 
 
 def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
-    """`given`, or a new id if it is empty or taken."""
+    """Return `given`, or a new id if it is empty or taken."""
     call_id = without_surrogates(given).strip()
     while not call_id or call_id in taken:
         call_id = new_id()
@@ -175,7 +175,7 @@ def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
 
 
 def mended_arguments(raw: str) -> tuple[str, str, str]:
-    """Arguments as the text of a JSON object, the sentence why the call must not run, and what was fixed."""
+    """Return arguments as the text of a JSON object, the reason if the call must not run, and the repairs."""
     arguments, reason = repair_arguments(raw)
     if arguments is None:
         return "{}", f"{reason} Nothing was run.", ""
@@ -185,7 +185,7 @@ def mended_arguments(raw: str) -> tuple[str, str, str]:
 
 
 def _as_text(arguments: Any) -> str:
-    """Arguments as text; some servers send them as an object."""
+    """Return arguments as text; some servers send them as an object."""
     if isinstance(arguments, str):
         return arguments
     return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, default=str)

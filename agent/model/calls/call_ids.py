@@ -1,4 +1,4 @@
-"""Ids of calls in the form that a model takes, the same in every request of one conversation."""
+"""Call ids in the form that a model accepts, stable in all requests of one conversation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PART = re.compile(r"(\[(?:[^\]\\]|\\.)+\]|\\.|[^\\])(?:\{(\d+)(?:,(\d*))?\}|([+
 
 
 class CallIds:
-    """Gives each call of a conversation an id of its own in one form, at most `longest` characters long.
+    """Gives each call of a conversation a unique id in one form, at most `longest` characters long.
 
-    Models use ids that another provider refuses, and some use the same ones in every turn. What an
-    id becomes follows from the calls before it alone.
+    Models use ids that another provider refuses, and some use the same ones in every turn. A new id depends
+    only on the calls before it.
     """
 
     def __init__(self, longest: int = LONGEST, form: str = "plain") -> None:
@@ -36,13 +36,13 @@ class CallIds:
         self._newest: dict[str, str] = {}
 
     def add(self, calls: Sequence[ToolCall]) -> list[str]:
-        """The ids of the calls of the next message, in their order."""
+        """Return the ids of the calls of the next message, in order."""
         made = [self._unique(call.id) for call in calls]
         self._newest = {call.id: given for call, given in zip(calls, made, strict=True)}
         return made
 
     def result_id(self, call_id: str) -> str | None:
-        """The id of a call of the newest message, for its result; None if it made no such call."""
+        """Return the id of a call of the newest message, for its result; None if it made no such call."""
         return self._newest.get(call_id)
 
     def _unique(self, call_id: str) -> str:
@@ -66,7 +66,7 @@ class CallIds:
 
 
 def id_in_form(form: str, seed: str) -> str:
-    """An id of a form that follows from `seed`."""
+    """Return an id of a form, derived from `seed`."""
     numbers = _numbers(seed)
     made: list[str] = []
     for what, least, most, sign in _PART.findall(form):
@@ -79,7 +79,7 @@ def id_in_form(form: str, seed: str) -> str:
 
 
 def is_form(form: str) -> bool:
-    """Whether ids can be made in a form."""
+    """Return whether ids can be made in a form."""
     try:
         return re.fullmatch(FORMS.get(form, form), id_in_form(FORMS.get(form, form), "call_1")) is not None
     except (re.error, ValueError, IndexError, ZeroDivisionError):
@@ -95,7 +95,7 @@ def _numbers(seed: str) -> Iterator[int]:
 
 @cache
 def _characters(what: str) -> str:
-    """The characters that a class or a single character of a pattern stands for."""
+    """Return the characters that a class or a single character of a pattern matches."""
     letters = "".join(map(chr, range(33, 127)))
     if what.startswith("[") or what[0] == "\\":
         return "".join(char for char in letters if re.fullmatch(what, char))

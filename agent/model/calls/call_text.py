@@ -1,4 +1,4 @@
-"""The forms in which models write tool calls as text, read without judging them.
+"""Parsing of tool calls that models write as text, without judging them.
 
 Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the tags of Hermes and Qwen,
 `<function=…>` with JSON or XML parameters, elements named as the tool, Python calls, and the marks of
@@ -35,7 +35,7 @@ _QUOTE = '<|"|>'
 
 
 def read_gemma(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
-    """The arguments that stand at `at`, and where the call ends; None if they are cut off or no object."""
+    """Parse the arguments at `at`; return them and their end. None if they are cut off or no object."""
     parts = text[at:].split(_QUOTE)
     stop = None
     # Every second part is text between quotes, in which no mark counts.
@@ -68,7 +68,7 @@ _RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.:-]+)")
 
 @dataclass(frozen=True, slots=True)
 class HarmonyReply:
-    """What one reply says on its channels; `calls` are names and the texts of their arguments."""
+    """The contents of one reply by channel; `calls` are names and the texts of their arguments."""
 
     reasoning: str
     text: str
@@ -76,7 +76,7 @@ class HarmonyReply:
 
 
 def read_harmony(text: str) -> HarmonyReply | None:
-    """The reply that the whole of `text` is, or None if something in it is not a Harmony message."""
+    """Parse all of `text` as Harmony messages; None if any part of it is not one."""
     reasoning: list[str] = []
     said: list[str] = []
     calls: list[tuple[str, str]] = []
@@ -110,7 +110,7 @@ _STRANGE_ESCAPE = re.compile(r"\\[^\n\\'\"abfnrtvxuUN0-7]")
 
 
 def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | None, int]:
-    """The calls that stand at `at`, each with its arguments, and where they end; None if they are not calls.
+    """Parse the calls at `at`; return them with their arguments, and their end. None if they are not calls.
 
     Nothing is evaluated: arguments are keywords with literal values.
     """
@@ -305,7 +305,7 @@ Names = tuple[str, ...] | None
 
 @dataclass(frozen=True, slots=True)
 class DraftedCall:
-    """A call as it was written. `flat` means that the arguments stood beside the name."""
+    """A call as it was written. `flat` means that the arguments were next to the name, not nested."""
 
     name: str
     arguments: Any
@@ -313,7 +313,7 @@ class DraftedCall:
 
 
 def read_calls(text: str) -> list[DraftedCall] | None:
-    """The calls that the whole of `text` consists of, or None. Linear; never raises."""
+    """Return the calls if `text` consists of calls only, else None. Linear; never raises."""
     try:
         return _read_calls(text)
     except RecursionError:
@@ -360,12 +360,14 @@ def _read_calls(text: str) -> list[DraftedCall] | None:
 
 
 def _is_tag(text: str, at: int) -> bool:
-    """Whether what stands at `at` announces a call; a fence of Gemma does so only where a message begins."""
+    """Return whether the text at `at` announces a call; a Gemma fence does so only at the start of a
+    message.
+    """
     return TAG.match(text, at) is not None or text.startswith("```tool_code", at)
 
 
 def skip_wrapping(text: str) -> tuple[int, bool]:
-    """The length of the wrapping that `text` begins with, and whether a tag is part of it."""
+    """Return the length of the wrapping at the start of `text`, and whether it contains a tag."""
     at, tagged = 0, False
     while wrapping := WRAPPING.match(text, at):
         tagged = tagged or _is_tag(text, at)
@@ -376,10 +378,10 @@ def skip_wrapping(text: str) -> tuple[int, bool]:
 def may_be_call(
     head: str, tools: Sequence[ToolSpec], *, any_name: bool = False
 ) -> Literal["yes", "no", "open"]:
-    """Whether a message that begins with `head` may turn out to be a call.
+    """Return whether a message that begins with `head` may turn out to be a call.
 
-    `yes`: wait for its end; `open`: wait for some more characters, of which it takes few.
-    With `any_name` a tagged call may name a tool that is not on offer.
+    `yes`: wait for its end; `open`: a few more characters will decide. With `any_name` a tagged call may name
+    a tool that is not on offer.
     """
     at, tagged = skip_wrapping(head)
     rest = head[at:]
@@ -444,7 +446,7 @@ def _element_begun(rest: str, names: Names) -> bool:
 
 
 def _begins(word: str, names: tuple[str, ...]) -> bool:
-    """Whether a word may be the beginning of the name of a tool."""
+    """Return whether a word may be the beginning of the name of a tool."""
     return any(name.startswith(word) for name in names)
 
 
@@ -460,7 +462,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 
 
 def _json_value(text: str, at: int) -> tuple[Any, int]:
-    """The JSON value at `at`, repaired if needed, and where it ends; None if there is none."""
+    """Return the JSON value at `at`, repaired if needed, and its end; None if there is none."""
     if text.startswith("{{", at):
         # As templates write the braces of an example.
         value, end = _json_value(text, at + 1)
@@ -477,7 +479,7 @@ def _json_value(text: str, at: int) -> tuple[Any, int]:
 
 
 def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
-    """An object that lacks nothing but its last braces before a tag that ends the call."""
+    """Return an object that lacks only its last braces before a tag that ends the call."""
     if tag := _CALL_END.search(text, at):
         for braces in ("}", "}}"):
             try:
@@ -488,7 +490,7 @@ def _read_unclosed(text: str, at: int) -> tuple[Any, int]:
 
 
 def _drafts(value: Any, tagged: bool) -> list[DraftedCall] | None:
-    """The calls that a JSON value means."""
+    """Return the calls in a JSON value."""
     if isinstance(value, list):
         found: list[DraftedCall] = []
         for item in value:
@@ -525,7 +527,7 @@ def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Drafted
 
 
 def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
-    """A call whose name is known: its arguments as JSON or as tagged parameters, and its end."""
+    """Parse a call with a known name: its arguments as JSON or as tagged parameters, and its end."""
     start = re.compile(r"\s*").match(text, at)
     if start is not None and text[start.end() : start.end() + 1] == "{":
         value, at = _json_value(text, start.end())
@@ -544,7 +546,7 @@ def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, 
 
 
 def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
-    """A call as an element named after the tool, with its arguments as JSON or as elements inside."""
+    """Parse a call as an element named after the tool, with its arguments as JSON or as elements inside."""
     closing = f"</{name}>"
     if text[at] == "{":
         value, at = _json_value(text, at)
@@ -575,14 +577,14 @@ _LONGEST_END = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Rescued:
-    """Calls found in a text, and the prose that came before them."""
+    """Calls found in a text, and the text before them."""
 
     lead: str
     calls: tuple[ToolCall, ...]
 
 
 def rescue(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
-    """The calls that `text` consists of, or None if it is an ordinary answer.
+    """Return the calls if `text` consists of calls, or None if it is an ordinary answer.
 
     Linear in the length of `text`; never raises. Ids depend on `text` alone.
     """
@@ -591,7 +593,7 @@ def rescue(text: str, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
 
 
 def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """Like `rescue`, with the short lead-in that may come before a tagged call."""
+    """Find calls as `rescue` does, but allow a short lead-in before a tagged call."""
     if not tools:
         return None
     offered = {tool.name: tool for tool in tools}
@@ -602,7 +604,7 @@ def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
-    """The tagged calls that reasoning ends with, each tag on a line of its own; `lead` is what came before.
+    """Find the tagged calls at the end of reasoning, each tag on its own line; `lead` is the text before.
 
     Models that do not close their reasoning call tools from within it.
     """
@@ -618,7 +620,7 @@ def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 
 
 def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
-    """The calls of a reply in Harmony's channels, possibly none; None if one of them is not a real call."""
+    """Return the calls of a Harmony reply, possibly none; None if one of them is not a real call."""
     offered = {tool.name: tool for tool in tools}
     drafts = [DraftedCall(name, arguments) for name, arguments in reply.calls]
     return _all_valid(drafts, offered, reply.text) if drafts else ()
@@ -634,7 +636,9 @@ def _all_valid(
 
 
 def split_lead(text: str) -> tuple[str, str]:
-    """Prose before the first tag of a call, and the rest. Fences, JSON and quoted tags are not prose."""
+    """Return the prose before the first tag of a call, and the rest. Fences, JSON and quoted tags are not
+    prose.
+    """
     body = text.strip()
     tag = TAG.search(body, 0, LONGEST_LEAD + 64)
     if tag is None or tag.start() == 0 or body[0] in "{[`":
@@ -648,7 +652,7 @@ def split_lead(text: str) -> tuple[str, str]:
 def _real_calls(
     drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
 ) -> Iterator[ToolCall]:
-    """The drafts that are real calls of offered tools."""
+    """Yield the drafts that are valid calls of offered tools."""
     seed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     for number, draft in enumerate(drafts):
         name = repair_name(draft.name, offered)
@@ -660,7 +664,7 @@ def _real_calls(
 
 
 def _arguments_text(value: Any) -> str | None:
-    """The arguments as JSON text; a text inside may hold them once more."""
+    """Return the arguments as JSON text; a text inside may contain them a second time."""
     if value is None:
         return "{}"
     if not isinstance(value, (dict, str)):

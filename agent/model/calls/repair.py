@@ -1,7 +1,7 @@
-"""Mending what models get wrong about a tool call: its arguments and its name.
+"""Repair of a model's mistakes in a tool call: its arguments and its name.
 
-Only what has one plain reading is repaired. Everything else is refused with a
-sentence the model can act on, because a wrong guess would run a wrong command.
+Only unambiguous mistakes are repaired. Everything else is refused with a sentence the model can act on,
+because a wrong guess would run a wrong command.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _PLAIN = {ends: re.compile(rf"[^\\{ends}]*") for ends in set(_CLOSING.values())}
 
 
 class LenientError(ValueError):
-    """The text has no plain reading. `str()` is a clause such as `a colon is missing at character 12`."""
+    """The text is ambiguous. `str()` is a clause such as `a colon is missing at character 12`."""
 
     def __init__(self, cause: str, at: int) -> None:
         super().__init__(f"{cause} at character {at + 1}")
 
 
 class LenientReader:
-    """Reads values of `text`. `notes` says what was repaired, `truncated` whether an end was missing.
+    """Parses values of `text`. `notes` lists the repairs, `truncated` is true if an end was missing.
 
-    Every method takes a position and returns a value with the position behind it.
+    Every method takes a position and returns a value with the position after it.
     """
 
     def __init__(self, text: str) -> None:
@@ -50,7 +50,7 @@ class LenientReader:
         self.truncated = False
 
     def read(self, at: int = 0) -> tuple[Any, int]:
-        """The value that begins at `at`, and where it ends. Linear in the length. Raises `LenientError`."""
+        """Return the value that begins at `at`, and its end. Linear in the length. Raises `LenientError`."""
         value, end = self._value(self._skip(at), 0)
         if value is _MISSING:
             raise LenientError("a value is missing", end)
@@ -60,7 +60,7 @@ class LenientReader:
         self.notes[mended] = None
 
     def _at_end(self, at: int) -> bool:
-        """Whether the text is over; called only where more had to come."""
+        """Return whether the text has ended; called only where more is expected."""
         if at < len(self.text):
             return False
         self.truncated = True
@@ -126,7 +126,7 @@ class LenientReader:
             items.append(value)
 
     def _separator(self, end: int, expected: bool, closing: str) -> int:
-        """The position behind the comma that follows a value ending at `end`, or of `closing`."""
+        """Return the position after the comma that follows a value ending at `end`, or of `closing`."""
         at = self._skip(end)
         if at >= len(self.text) or self.text[at] == closing:
             return at
@@ -175,7 +175,7 @@ class LenientReader:
             pieces.append(piece)
 
     def _escape(self, at: int) -> tuple[str, int]:
-        """The meaning of the escape whose backslash is before `at`; an unknown one means itself."""
+        """Return the meaning of the escape whose backslash is before `at`; an unknown one means itself."""
         if self._at_end(at):
             return "", at
         char = self.text[at]
@@ -248,11 +248,11 @@ _LONGEST_NAME = 100
 
 
 def repair_arguments(raw: str) -> tuple[str | None, str]:
-    """`raw` as the text of one JSON object, and what was repaired (empty if nothing was).
+    """Return `raw` as the text of one JSON object, and the repairs (empty without any).
 
-    An object that is valid JSON comes back as it is. `TRUNCATED` as the reason
-    means that the end was missing and was closed. If there is no plain reading,
-    the result is None with a sentence for the model. Linear time; never raises.
+    A valid JSON object is returned unchanged. `TRUNCATED` as the reason means that the end was missing and
+    was closed. If the text is ambiguous, the result is None with a sentence for the model. Linear time; never
+    raises.
     """
     text = raw.strip(_EDGE)
     if text in _BLANK:
@@ -263,10 +263,10 @@ def repair_arguments(raw: str) -> tuple[str | None, str]:
 
 
 def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = ALIASES) -> str | None:
-    """The offered tool that `name` plainly means, or None.
+    """Return the offered tool that `name` unambiguously means, or None.
 
-    Tried in order: the very name, an alias, other case or separators, prefixes
-    such as `functions.`, a `_tool` at the end, and last one or two wrong letters.
+    Tried in order: the exact name, an alias, other case or separators, prefixes such as `functions.`, a
+    `_tool` at the end, and finally one or two wrong letters.
     """
     names = tuple(dict.fromkeys(offered))
     if name in names:
@@ -285,7 +285,7 @@ def repair_name(name: str, offered: Iterable[str], aliases: Mapping[str, str] = 
 
 
 def without_surrogates(text: str) -> str:
-    """`text` with halves of surrogate pairs joined where they meet and replaced where they stand alone."""
+    """Return `text` with surrogate pairs joined and lone surrogates replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -294,7 +294,7 @@ def without_surrogates(text: str) -> str:
 
 
 def _strict(text: str) -> Any:
-    """The value of `text` if it is JSON that can stand as it is, else None."""
+    """Return the value of `text` if it is valid JSON that needs no repair, else None."""
     flaws: list[object] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -311,7 +311,7 @@ def _strict(text: str) -> Any:
 
 
 def _has_half_pair(text: str, value: Any) -> bool:
-    """Whether a text in `value` cannot be encoded."""
+    """Return whether a text in `value` cannot be encoded."""
     if text.isascii() and "\\ud" not in text and "\\uD" not in text:
         return False
     plain = json.dumps(value, ensure_ascii=False)
@@ -355,7 +355,7 @@ def _repair_text(text: str, notes: tuple[str, ...], wrappings: int) -> tuple[str
 
 
 def _choose(reader: LenientReader, value: Any, end: int) -> tuple[Any, str]:
-    """The value that counts and what follows it. Raises `LenientError` when that leaves a doubt.
+    """Return the value to use and the text after it. Raises `LenientError` if that is ambiguous.
 
     Some servers send `{}` before the arguments, or the arguments twice.
     """
@@ -382,7 +382,7 @@ def _fold_name(name: str) -> str:
 
 
 def _forms(name: str) -> tuple[str, ...]:
-    """Readings of a name, likeliest first: whole, without its prefixes, without `_tool`."""
+    """Return variants of a name, likeliest first: whole, without its prefixes, without `_tool`."""
     bare = name.split("<|", 1)[0].strip(" \t\r\n`'\"()")
     last = re.split(r"::|[.:/]", re.sub(r":\d+$", "", bare))[-1]
     folded = [_fold_name(bare), _fold_name(last)]
@@ -391,7 +391,7 @@ def _forms(name: str) -> tuple[str, ...]:
 
 
 def _nearest(forms: tuple[str, ...], folded: Mapping[str, set[str]]) -> str | None:
-    """The only tool within one wrong letter (two in longer names) of a form."""
+    """Return the only tool within one wrong letter (two in longer names) of a form."""
     best: dict[str, int] = {}
     for form in forms:
         reach = 0 if len(form) < 5 or len(form) > _LONGEST_NAME else 1 if len(form) < 8 else 2
@@ -408,7 +408,7 @@ def _nearest(forms: tuple[str, ...], folded: Mapping[str, set[str]]) -> str | No
 
 
 def _distance(one: str, other: str, reach: int) -> int:
-    """Letters to insert, delete or change to get from `one` to `other`; anything above `reach` if further."""
+    """Return the edit distance between `one` and `other`; any number above `reach` if it is larger."""
     if abs(len(one) - len(other)) > reach:
         return reach + 1
     row = list(range(len(other) + 1))

@@ -1,4 +1,4 @@
-"""One codec per tool mode: how a conversation and its tools travel."""
+"""One codec per tool mode: the form of a conversation and its tools in requests and replies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from agent.model.protocol import ToolMode
 
 
 def codec_for(mode: ToolMode) -> Codec:
-    """The codec of a tool mode."""
+    """Return the codec of a tool mode."""
     match mode:
         case "native":
             from agent.model.codecs.native import NativeCodec

@@ -1,7 +1,7 @@
-"""The codec of one tool mode: how calls and results travel, whatever the wire format.
+"""The codec of one tool mode: the form of calls and results, independent of the wire format.
 
-A codec rewrites messages into what the mode has words for and turns a stream of
-deltas back into text and calls. Bytes are the business of `agent.model.wire_format`.
+A codec rewrites messages into a form the mode supports and turns a stream of deltas back into text and calls.
+`agent.model.wire_format` handles bytes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from agent.model.protocol import Delta, ToolMode, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class DecodedReply:
-    """What a reply means once it is complete. Calls have unique ids and arguments that are JSON objects.
+    """The meaning of a complete reply. Calls have unique ids and arguments that are JSON objects.
 
-    `repairs` are short sentences about what was repaired (shown on demand, never to the model).
+    `repairs` are short sentences about repairs (shown on demand, never to the model).
     """
 
     text: str
@@ -33,14 +33,14 @@ class DecodedReply:
 
 
 class Decoder(Protocol):
-    """Reads one reply. One decoder serves one attempt; a retry takes a new one."""
+    """Decodes one reply. One decoder serves one attempt; a retry takes a new one."""
 
     def feed(self, delta: Delta) -> list[Delta]:
-        """The deltas to show now. Text that may turn out to be a call is held back."""
+        """Return the deltas to show now. Text that may turn out to be a call is held back."""
         ...
 
     def finish(self) -> tuple[list[Delta], DecodedReply]:
-        """What was held back and must be shown after all, and the whole reply."""
+        """Return the held-back deltas that must be shown after all, and the whole reply."""
         ...
 
 
@@ -51,19 +51,19 @@ class Codec(Protocol):
     def mode(self) -> ToolMode: ...
 
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
-        """The system prompt with whatever the mode must say about calling tools."""
+        """Return the system prompt with the mode's instructions on calling tools."""
         ...
 
     def rewritten(self, message: Message) -> Message:
-        """The message in the words of the mode. Pure: the same message gives the same one."""
+        """Return the message in the form of the mode. Pure: equal messages give equal results."""
         ...
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """The tools for the format's own field; none if the mode does not use it."""
+        """Return the tools for the format's tools field; empty if the mode does not use it."""
         ...
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
-        """The JSON schema that binds the whole reply, or None."""
+        """Return the JSON schema of the whole reply, or None."""
         ...
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder: ...
@@ -74,10 +74,10 @@ _SLICE = 4096
 
 
 class HoldBack:
-    """Passes text on and holds back what begins like a call, as long as it may become one.
+    """Passes text on and holds back text that begins like a call, as long as it may become one.
 
-    `longest_lead` is the number of characters after which a tag is no longer taken for the beginning of a
-    call; None means that it always is, whatever tool it names.
+    `longest_lead` is the number of characters after which a tag no longer counts as the beginning of a call;
+    None means that it always counts, whatever tool it names.
     """
 
     def __init__(self, tools: Sequence[ToolSpec], longest_lead: int | None) -> None:
@@ -94,16 +94,16 @@ class HoldBack:
 
     @property
     def holding(self) -> bool:
-        """Whether text is taken for a call; it is then not looked into any more."""
+        """True if the text is taken for a call; it is not examined any further."""
         return bool(self._held)
 
     @property
     def text(self) -> str:
-        """What is being held back."""
+        """The text being held back."""
         return "".join(self._held) or (self._head or "") + self._tail
 
     def feed(self, text: str) -> str:
-        """The part of the text that can be shown now."""
+        """Return the part of the text that can be shown now."""
         shown: list[str] = []
         for at in range(0, len(text), _SLICE):
             if self._held:
@@ -117,7 +117,7 @@ class HoldBack:
             text = self._decide(text, shown) if self._head is not None else self._stream(text, shown)
 
     def _decide(self, text: str, shown: list[str]) -> str:
-        """Add to the head and judge it. Returns text that is still to be looked at."""
+        """Add text to the head and decide on it. Returns text that is still to be examined."""
         self._head = (self._head or "") + text
         verdict = may_be_call(self._head, self._tools, any_name=self._any_name)
         if verdict == "yes":

@@ -1,4 +1,4 @@
-"""The tool mode `native`: calls travel in the fields that the wire format has for them."""
+"""The tool mode `native`: calls are sent in the fields that the wire format has for them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class NativeCodec:
     mode: ToolMode = "native"
 
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
-        """`prompt` as it is: the tools have a field of their own."""
+        """Return `prompt` unchanged: the tools have a separate field."""
         return prompt
 
     def rewritten(self, message: Message) -> Message:
-        """The message as it is."""
+        """Return the message unchanged."""
         return message
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
@@ -50,14 +50,14 @@ class NativeCodec:
 
 
 def new_call_id() -> str:
-    """An id of the usual form, for a call that came without one."""
+    """Return an id of the usual form, for a call that came without one."""
     return f"call_{secrets.token_hex(4)}"
 
 
 class NativeDecoder:
-    """Reads one reply: calls from their field, reasoning from `<think>`, and calls written as text.
+    """Decodes one reply: calls from their field, reasoning from `<think>`, and calls written as text.
 
-    Counts and the end of the stream are not for display: `feed` gives nothing back for them.
+    Counts and the end of the stream are not for display: `feed` returns nothing for them.
     """
 
     longest_lead: int | None = LONGEST_LEAD
@@ -75,7 +75,7 @@ class NativeDecoder:
         """The tag of the newest thought in the text, and where it begins in the reasoning."""
 
     def feed(self, delta: Delta) -> list[Delta]:
-        """The deltas to show now."""
+        """Return the deltas to show now."""
         match delta:
             case TextDelta(text):
                 return [shown for part in self._think.feed(text) for shown in self._part(*part)]
@@ -87,7 +87,7 @@ class NativeDecoder:
                 return []
 
     def finish(self) -> tuple[list[Delta], DecodedReply]:
-        """What was held back and must be shown after all, and the whole reply."""
+        """Return the held-back deltas that must be shown after all, and the whole reply."""
         shown = [delta for part in self._think.finish() for delta in self._part(*part)]
         shown += self._unfinished_thought()
         done = self._calls.finish()
@@ -110,7 +110,7 @@ class NativeDecoder:
         )
 
     def _settle(self, held: str, done: Assembled) -> tuple[str, Assembled]:
-        """What must be shown of the held text, and the calls of the reply."""
+        """Return the part of the held text to show, and the calls of the reply."""
         if (reply := read_harmony(held)) and (calls := find_in_harmony(reply, self._tools)) is not None:
             self._reasoning.append(reply.reasoning)
             return reply.text, done if done.calls else self._assemble(calls)
@@ -133,14 +133,14 @@ class NativeDecoder:
         return find_in_thought("".join(self._reasoning), self._tools) if self._tools else None
 
     def _read(self, held: str) -> tuple[str, Assembled] | None:
-        """The text and the calls that held text means, if it is calls."""
+        """Return the text and the calls in held text, or None if it holds no calls."""
         found = find_calls(held, self._tools)
         if found is None:
             return None
         return found.lead, self._assemble(found.calls)
 
     def _assemble(self, found: Sequence[ToolCall]) -> Assembled:
-        """Calls read from text, with ids of their own."""
+        """Give new ids to calls read from text."""
         calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found)
         repairs = ("A tool call written as text was read as a call.",) if calls else ()
         return Assembled(calls, {}, repairs)
@@ -159,7 +159,7 @@ class NativeDecoder:
         return self._say(shown)
 
     def _unfinished_thought(self) -> list[Delta]:
-        """A tag in the middle of an answer that is never closed was only spoken of."""
+        """Return the text after a think tag that was never closed, as the answer only mentioned the tag."""
         tag, begin = self._thought
         if not self._think.inside or not (self._text or self._hold.text.strip()):
             return []
@@ -168,7 +168,7 @@ class NativeDecoder:
         return self._say(self._hold.feed(text))
 
     def _take_as_reasoning(self) -> None:
-        """All text so far turns out to be reasoning, unless the provider sent reasoning apart from it."""
+        """Turn all text so far into reasoning, unless the provider sent reasoning separately."""
         before = "".join(self._text) + self._hold.text
         if not before.strip() or not self._reasoning:
             self._reasoning.append(before.strip())
@@ -198,13 +198,15 @@ _STEP = 3 * 65_536
 
 
 def without_images(message: Message, reason: str = NOT_READ) -> Message:
-    """The message with a sentence in place of each image."""
+    """Return the message with a sentence in place of each image."""
     return _with_images(message, [(image, reason) for image in message.images]) if message.images else message
 
 
 def with_fitting(message: Message, images: ImageRules, left_out: Container[str]) -> Message:
-    """The message with a sentence in place of each image that the model does not take: none, one that is
-    too large, or one whose SHA-256 is among `left_out`."""
+    """Return the message with a sentence in place of each image that the model does not accept.
+
+    It may accept none, refuse large ones, or those whose SHA-256 is among `left_out`.
+    """
     if not images.taken:
         return without_images(message)
     refused: list[tuple[Image, str]] = []
@@ -222,7 +224,7 @@ def with_fitting(message: Message, images: ImageRules, left_out: Container[str])
 
 
 def without_lost(message: Message) -> Message:
-    """The message with a sentence in place of each image whose bytes are not there."""
+    """Return the message with a sentence in place of each image whose file is missing."""
     lost = [(image, GONE) for image in message.images if not image.data]
     if not lost:
         return message
@@ -230,9 +232,9 @@ def without_lost(message: Message) -> Message:
 
 
 def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
-    """The `content` of a message with images. `text` is a JSON string, or empty for none.
+    """Return the `content` of a message with images. `text` is a JSON string, or empty for none.
 
-    Put together by hand: base64 needs no escaping, and an encoder would hold up everything else.
+    Joined without an encoder: base64 needs no escaping, and an encoder would block other work.
     """
     parts = [b'{"type":"text","text":' + text + b"}"] if text else []
     for image in images:
@@ -242,7 +244,7 @@ def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
 
 
 def surplus(message: Message) -> int:
-    """By how many bytes the images of a message are larger on the wire than what they count for."""
+    """Return by how many bytes a message's images are larger on the wire than their counted size."""
     return sum((len(image.data) + 2) // 3 * 4 - COUNTED for image in message.images if image.data)
 
 
@@ -253,5 +255,5 @@ def _with_images(message: Message, images: list[tuple[Image, str]]) -> Message:
 
 
 def base64_of(data: bytes) -> bytes:
-    """`data` as base64, in pieces that give other threads their turn."""
+    """Return `data` as base64, encoded in pieces so that other threads can run."""
     return b"".join(b64encode(data[at : at + _STEP]) for at in range(0, len(data), _STEP))

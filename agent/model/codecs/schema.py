@@ -1,9 +1,8 @@
-"""Tool calls for models that cannot call tools: every reply is one JSON object bound by a schema.
+"""Tool calls for models that cannot call tools: every reply is one JSON object constrained by a schema.
 
-`response_format` with a JSON schema is understood by llama.cpp, LM Studio, vLLM
-and Ollama alike. The object is either `{"name": <tool>, "arguments": {…}}` or
-`{"name": "final_answer", "arguments": {"text": …}}`. History is flat text: what
-small models follow best is their own JSON and a plain user message with the result.
+`response_format` with a JSON schema is supported by llama.cpp, LM Studio, vLLM and Ollama. The object is
+either `{"name": <tool>, "arguments": {…}}` or `{"name": "final_answer", "arguments": {"text": …}}`. History
+is flat text: small models follow best their own JSON and a plain user message with the result.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", '"': '"', "\\
 
 
 class JsonStringReader:
-    """The content of one JSON string that arrives in pieces, after its opening quote.
+    """Decodes one JSON string that arrives in pieces, after its opening quote.
 
-    Halves of surrogate pairs that stand alone become U+FFFD; an unknown escape is kept as written.
+    Lone surrogates become U+FFFD; an unknown escape is kept as written.
     """
 
     _PLAIN = re.compile(r'[^"\\]+')
@@ -51,7 +50,7 @@ class JsonStringReader:
         """The first half of a surrogate pair, waiting for the second."""
 
     def feed(self, text: str) -> str:
-        """The characters that are certain now. What follows the closing quote is dropped."""
+        """Return the characters that are certain now. Text after the closing quote is dropped."""
         out: list[str] = []
         at = 0
         while at < len(text) and not self.closed:
@@ -71,7 +70,7 @@ class JsonStringReader:
         return "".join(out)
 
     def finish(self) -> str:
-        """What is left of a string that was cut off."""
+        """Return the rest of a string that was cut off."""
         return self._lone()
 
     def _read_escape(self, char: str) -> str:
@@ -108,7 +107,7 @@ class _State(Enum):
 
 
 class SchemaDecoder:
-    """Reads one reply: streams the text of `final_answer`, drafts of calls, and plain text.
+    """Decodes one reply: streams the text of `final_answer`, drafts of calls, and plain text.
 
     Call fragments only report progress; the calls themselves are in the finished reply.
     """
@@ -125,7 +124,7 @@ class SchemaDecoder:
         self._name = ""
 
     def feed(self, delta: Delta) -> list[Delta]:
-        """The deltas to show now."""
+        """Return the deltas to show now."""
         if isinstance(delta, ReasoningDelta):
             self._reasoning.append(delta.text)
             return [delta]
@@ -147,7 +146,7 @@ class SchemaDecoder:
                 return []
 
     def finish(self) -> tuple[list[Delta], DecodedReply]:
-        """What was held back, and the reply."""
+        """Return the held-back deltas, and the reply."""
         whole = "".join(self._pieces)
         match self._state:
             case _State.PLAIN:
@@ -190,7 +189,7 @@ class SchemaDecoder:
         return [TextDelta(text)]
 
     def _read_call(self, whole: str) -> DecodedReply:
-        """The call whose name and arguments came in the agreed order."""
+        """Return the call whose name and arguments came in the required order."""
         raw = whole[self._arguments_at :].strip()
         try:
             _, end = json.JSONDecoder().raw_decode(raw)
@@ -201,7 +200,7 @@ class SchemaDecoder:
             return self._call(self._name, raw) if inner.broken else inner
 
     def _call(self, name: str, raw: str) -> DecodedReply:
-        """A call with `raw` as its arguments: kept as written if possible, repaired, or marked as broken."""
+        """Return a call with `raw` as its arguments: kept as written, repaired, or marked as broken."""
         name = repair_name(name, (tool.name for tool in self._tools)) or without_surrogates(name)
         arguments, why = repair_arguments(raw) if raw else (None, _CUT)
         call_id = self._new_id()
@@ -212,7 +211,7 @@ class SchemaDecoder:
         return self._reply("", (ToolCall(call_id, name, arguments),), repairs)
 
     def _parse(self, whole: str) -> DecodedReply | None:
-        """The reply if it is the agreed object in another order or notation."""
+        """Return the reply if it is the required object in another order or notation."""
         try:
             reply = json.loads(whole, strict=False)
         except (ValueError, RecursionError):
@@ -229,7 +228,7 @@ class SchemaDecoder:
         return self._call(name, json.dumps(arguments, ensure_ascii=False))
 
     def _rescue_calls(self, whole: str) -> DecodedReply | None:
-        """Calls in one of the other forms models use when a server ignores the schema."""
+        """Find calls in one of the other forms models use when a server ignores the schema."""
         found = find_calls(whole, self._tools)
         if found is None:
             return None
@@ -237,7 +236,7 @@ class SchemaDecoder:
         return self._reply(found.lead, calls, (_OTHER_FORM,))
 
     def _leftover(self, whole: str) -> DecodedReply:
-        """Text, or nothing where a reply was cut off before it said which tool it calls."""
+        """Return the text, or nothing for a reply that was cut off before the name of its tool."""
         if self._state is _State.HEAD and _is_cut_head(whole):
             return self._reply("", repairs=(_CUT,))
         return self._reply(without_surrogates(whole.strip()), repairs=(_OTHER_FORM,) if whole.strip() else ())
@@ -253,7 +252,7 @@ class SchemaDecoder:
 
 
 def _is_cut_head(whole: str) -> bool:
-    """Whether `whole` is the agreed object, broken off before anything of use."""
+    """Return whether `whole` is the required object, cut off before any useful part."""
     text = whole.strip()
     inside = text.removeprefix("{").lstrip()
     if inside == text or not ('"name"'.startswith(inside) or inside.startswith('"name"')):
@@ -279,7 +278,7 @@ class SchemaCodec:
     mode: ToolMode = "schema"
 
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
-        """`prompt`, then the form of a reply and the tools on offer."""
+        """Return `prompt`, followed by the form of a reply and the tools on offer."""
         forms = 'To answer me: {"name": "final_answer", "arguments": {"text": "…"}}'
         if tools:
             forms = f'To use a tool: {{"name": "<tool>", "arguments": {{…}}}}\n{forms}\nTools:'
@@ -288,7 +287,7 @@ class SchemaCodec:
         return "\n".join(lines).strip()
 
     def rewritten(self, message: Message) -> Message:
-        """Flat text: calls as the JSON the model wrote, results as user messages."""
+        """Return the message as flat text: calls as the model's JSON, results as user messages."""
         message = without_images(message)
         role, content = message.role, message.content
         if role == "assistant":
@@ -298,11 +297,11 @@ class SchemaCodec:
         return Message(role, content, model=message.model)
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """None: the tools are part of the system prompt."""
+        """Return no tools, as they are part of the system prompt."""
         return ()
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
-        """The schema that binds the reply."""
+        """Return the schema of the reply."""
         return reply_schema(tools)
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
@@ -310,7 +309,7 @@ class SchemaCodec:
 
 
 def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
-    """The schema of a reply: one alternative per tool, and the final answer."""
+    """Return the schema of a reply: one alternative per tool, and the final answer."""
     answer = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
     choices = [(tool.name, simple_schema(tool.parameters)) for tool in tools] + [(ANSWER, answer)]
     alternatives = [
@@ -326,10 +325,10 @@ def reply_schema(tools: Sequence[ToolSpec]) -> dict[str, Any]:
 
 
 def simple_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a tool as an object schema that grammar converters accept.
+    """Return the parameters of a tool as an object schema that grammar converters accept.
 
-    Descriptions, limits, defaults and patterns go: they are checked again when the
-    call is dispatched. References are written out, recursive ones become "anything".
+    Descriptions, limits, defaults and patterns are removed: they are checked when the call is dispatched.
+    References are expanded, recursive ones become "anything".
     """
     simple = _simple(parameters, parameters, 0)
     simple["type"] = "object"
@@ -370,7 +369,7 @@ def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
 
 
 def _describe(tool: ToolSpec) -> str:
-    """One tool as a signature, its description, and what is said about its parameters."""
+    """Return one tool as a signature, its description, and the descriptions of its parameters."""
     properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
     required = tool.parameters.get("required") or ()
     names = [name if name in required else f"{name}?" for name in properties]
@@ -386,7 +385,7 @@ def _describe(tool: ToolSpec) -> str:
 
 
 def _assistant_text(message: Message) -> str:
-    """A reply of the model as it would have written it under the schema."""
+    """Return a reply of the model in the form required by the schema."""
     calls = [_reply(call.name, call.arguments) for call in message.tool_calls]
     if not calls:
         return _reply(ANSWER, json.dumps({"text": message.content}, ensure_ascii=False))
@@ -398,9 +397,9 @@ def _reply(name: str, arguments: str) -> str:
 
 
 def flat_result(content: str) -> str:
-    """A tool's JSON result as lines a small model can read: `name: value`, long texts unescaped.
+    """Return a tool's JSON result as lines a small model can read: `name: value`, long texts unescaped.
 
-    Content that is not a JSON object stays as it is.
+    Content that is not a JSON object is returned unchanged.
     """
     try:
         fields = json.loads(content)

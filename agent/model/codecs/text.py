@@ -1,7 +1,7 @@
-"""The tool mode `text`: calls and results travel as plain text between tags.
+"""The tool mode `text`: calls and results are plain text between tags.
 
-For models and servers without tool calling. The system prompt explains the form
-(the one of Hermes and Qwen models); everything else is ordinary conversation.
+For models and servers without tool calling. The system prompt explains the form (the one of Hermes and Qwen
+models); everything else is ordinary conversation.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ _WRITTEN_NAME = re.compile(r"""["']name["']\s*:\s*["']([\w.:-]{1,64})["']""")
 
 
 class TextCodec:
-    """Tool calls as text. Results are user messages in which nothing can pose as a tag."""
+    """Tool calls as text. Results are user messages in which tags are escaped."""
 
     mode: ToolMode = "text"
 
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
-        """`prompt`, then the form of a call and the tools on offer."""
+        """Return `prompt`, followed by the form of a call and the tools on offer."""
         if not tools:
             return prompt
         lines = "\n".join(_describe_tool(tool) for tool in tools)
         return f"{prompt}\n\n{INSTRUCTIONS}{lines}\n</tools>".lstrip()
 
     def rewritten(self, message: Message) -> Message:
-        """The message as plain text."""
+        """Return the message as plain text."""
         message = without_images(message)
         role, content = message.role, message.content
         if role == "tool":
@@ -70,7 +70,7 @@ class TextCodec:
         return Message(role, content, model=message.model)
 
     def native_tools(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        """None: the tools are part of the system prompt."""
+        """Return no tools, as they are part of the system prompt."""
         return ()
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
@@ -81,10 +81,10 @@ class TextCodec:
 
 
 class TextDecoder(NativeDecoder):
-    """Reads one reply whose calls stand between tags; they are hidden from the text that is shown.
+    """Decodes one reply whose calls are between tags; they are removed from the shown text.
 
-    A block that names an unknown tool or is not valid JSON still is a call: the
-    model gets the reason as its result and can try again.
+    A block that names an unknown tool or is not valid JSON still is a call: the model gets the reason as its
+    result and can try again.
     """
 
     longest_lead = None
@@ -99,7 +99,7 @@ class TextDecoder(NativeDecoder):
         return self._tolerant(_Blocks(held))
 
     def _tolerant(self, blocks: _Blocks) -> tuple[str, Assembled]:
-        """Every block as a call; those at fault are answered with the reason."""
+        """Return every block as a call; invalid ones are answered with the reason."""
         made: list[ToolCall] = []
         broken: dict[str, str] = {}
         repairs: list[str] = []
@@ -118,7 +118,7 @@ class TextDecoder(NativeDecoder):
 class _Blocks:
     """The blocks of calls in a text, and the prose around them.
 
-    A block is its name, its arguments as JSON text, and why it must not run (empty if it may).
+    A block is its name, its arguments as JSON text, and the reason if it must not run (else empty).
     """
 
     def __init__(self, text: str) -> None:
@@ -135,7 +135,7 @@ class _Blocks:
         self.prose = _INVENTED_RESULT.split("\n".join(part.strip() for part in prose), maxsplit=1)[0].strip()
 
     def _block(self, text: str, at: int) -> int:
-        """Read the block whose content begins at `at`; its end."""
+        """Read the block whose content begins at `at`; return its end."""
         if text[at : at + 1] != "{":
             return self._other_form(text, at)
         reader = LenientReader(text)
@@ -178,12 +178,12 @@ def _describe_tool(tool: ToolSpec) -> str:
 
 
 def _written_call(call: ToolCall) -> str:
-    """A call as the model would have written it; a closing tag inside its texts is escaped."""
+    """Return a call as the model would write it; a closing tag inside its texts is escaped."""
     text = f'{{"name": "{wire_name(call.name)}", "arguments": {object_text(call.arguments)}}}'
     escaped = _CLOSING_IN_JSON.sub(r"<\\/", text)
     return f"<tool_call>\n{escaped}\n</tool_call>"
 
 
 def _without_tags(text: str) -> str:
-    """`text` with the tags of this mode spelled so that they cannot pose as tags (and stay right in JSON)."""
+    """Return `text` with the tags of this mode escaped, so that it remains valid JSON."""
     return _RESERVED.sub(r"\\u003c", text)

@@ -1,4 +1,4 @@
-"""Reasoning that models write into their answer between `<think>` and `</think>`, or tags of their family."""
+"""Reasoning that models write into their answer between `<think>` and `</think>`, or similar tags."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _ANY = _either(OPENING + CLOSING)
 
 
 def behind_thought(text: str) -> tuple[str, str] | None:
-    """`text` before and behind the last tag that ends a thought; None without one."""
+    """Return `text` before and after the last tag that ends a thought; None without one."""
     ends = list(_ANY_CLOSE.finditer(text))
     return (text[: ends[-1].start()], text[ends[-1].end() :]) if ends else None
 
 
 class ThinkFilter:
-    """Splits text that comes in pieces cut anywhere into answer and reasoning.
+    """Splits text that arrives in arbitrary pieces into answer and reasoning.
 
-    Tags inside code are quotations and stay. `pass_through` may be set at any
-    time, also between two parts of one piece: from then on all is text.
+    Tags inside code are quotations and are kept. `pass_through` may be set at any time, also between two
+    parts of one piece: from then on everything is text.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class ThinkFilter:
         """Blank text at the very beginning, which goes if reasoning follows; None once there was more."""
 
     def feed(self, text: str) -> Iterator[tuple[Kind, str]]:
-        """The parts of `text` that are certain now."""
+        """Yield the parts of `text` that are certain now."""
         text, self._held = self._held + text, ""
         at = 0
         while at < len(text):
@@ -83,11 +83,11 @@ class ThinkFilter:
 
     @property
     def inside(self) -> bool:
-        """Whether a thought has begun and not ended."""
+        """True if a thought has begun and not ended."""
         return bool(self._inside)
 
     def finish(self) -> Iterator[tuple[Kind, str]]:
-        """What was held back because it might have become a tag."""
+        """Yield the text held back because it might have become a tag."""
         held, self._held = self._held, ""
         yield from self._part(held)
         if self._blank:
@@ -123,7 +123,7 @@ class ThinkFilter:
 
 
 class CodeState:
-    """Whether the end of a text, fed in pieces, lies in code: a fence, or single backticks on its line."""
+    """Tracks whether the end of a text, fed in pieces, is in code: a fence, or backticks on its line."""
 
     def __init__(self) -> None:
         self._fenced = False
@@ -155,7 +155,7 @@ class CodeState:
 
 
 def partial_suffix(text: str, tags: tuple[str, ...]) -> int:
-    """How many characters at the end of `text` may be the beginning of one of `tags`."""
+    """Return how many characters at the end of `text` may be the beginning of one of `tags`."""
     longest = max(map(len, tags)) - 1
     firsts = {tag[0] for tag in tags}
     end = text[-longest:]

@@ -1,12 +1,12 @@
 """The wire format `anthropic`: the Messages API.
 
-A frame is one content block. Blocks of one speaker that follow each other become one message
-when a body is put together, so roles alternate, all results of a turn stand in one message,
-and what was sent stays a prefix of what is sent next. Cache marks are added to blocks then.
+A frame is one content block. Consecutive blocks of one speaker are joined into one message when a body is
+built, so that roles alternate, all results of a turn are in one message, and a sent request stays a prefix of
+the next. Cache marks are added to blocks at that time.
 
-Signed thinking is sent back where it is valid: to the model that wrote it, and where the model
-insists on that, behind exactly what it had read. Elsewhere it is left out; a turn whose calls
-began without it goes on without.
+Signed thinking is sent back where it is valid: to the model that wrote it, and if the model requires that,
+only after exactly the content it had read. Otherwise it is left out; a turn whose calls began without it
+continues without it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OWN_FIELDS = frozenset({"model", "messages", "system", "tools", "stream", "max_
 
 
 class AnthropicFormat:
-    """See the module's text."""
+    """The Messages API as a wire format; see the module."""
 
     name = "anthropic"
     title = "Anthropic Messages"
@@ -50,7 +50,7 @@ class AnthropicFormat:
     marks_cache = True
 
     def system(self, prompt: str) -> bytes:
-        """The system prompt as a block; nothing for an empty one."""
+        """Return the system prompt as a block; nothing for an empty one."""
         return compact({"type": "text", "text": prompt}) if prompt.strip() else b""
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
@@ -60,7 +60,7 @@ class AnthropicFormat:
         return AnthropicFramer(owner, head, dialect)
 
     def body(self, request: ModelRequest, dialect: Dialect = ANY) -> bytes:
-        """The body of a request; blocks, system prompt and tools go in as the bytes they are."""
+        """Return the body of a request; blocks, system prompt and tools are inserted as bytes."""
         limit = _limit(request, dialect)
         thinking = thinking_fields(request.model, request.thinking, limit, dialect)
         head: dict[str, Any] = {"model": request.model, "max_tokens": limit, "stream": True, **thinking}
@@ -94,7 +94,7 @@ class AnthropicFormat:
 
 
 class AnthropicFramer:
-    """Content blocks of one conversation."""
+    """Builds the content blocks of one conversation."""
 
     def __init__(self, owner: str, head: bytes, dialect: Dialect = ANY) -> None:
         self._owner = owner
@@ -114,7 +114,7 @@ class AnthropicFramer:
         return self._hash.copy().hexdigest()
 
     def frames(self, message: Message) -> list[Frame]:
-        """The blocks of the next message."""
+        """Return the blocks of the next message."""
         match message.role:
             case "assistant":
                 frames = self._answer(message)
@@ -131,7 +131,7 @@ class AnthropicFramer:
         return frames
 
     def may_think(self, wanted: Thinking | None) -> bool:
-        """Not if it is off, and not in a turn that went on without the thoughts it began with."""
+        """Return whether thinking is allowed: not if off, and not in a turn whose first thoughts are lost."""
         if wanted == "off" or (wanted is None and not self._thinks.unasked):
             return False
         return self._loop_thinks is not False or self._thinks.always
@@ -160,7 +160,7 @@ class AnthropicFramer:
         return frames
 
     def _valid(self, sealed: Sealed | None) -> tuple[SealedPart, ...]:
-        """The parts that may be sent: thoughts of some models only behind what they had read."""
+        """Return the parts that may be sent: thoughts of some models only after what they had read."""
         if sealed is None or sealed.format != FORMAT.name:
             return ()
         if not self._thinks.binds or sealed.prefix == self.digest:
@@ -168,7 +168,7 @@ class AnthropicFramer:
         return tuple(part for part in sealed.parts if not _is_thought(part))
 
     def _blocks(self, message: Message, parts: Sequence[SealedPart], own: bool) -> Iterator[Frame]:
-        """Texts, calls and sealed parts in the order in which the model wrote them."""
+        """Yield texts, calls and sealed parts in the order in which the model wrote them."""
         ids = self._ids.add(message.tool_calls)
         calls = list(zip(message.tool_calls, ids, strict=True))
         end = SealedPart("", len(message.content), len(calls))
@@ -188,7 +188,7 @@ class AnthropicFramer:
 
 
 def _user_frames(message: Message) -> Iterator[Frame]:
-    """A message of the person's side."""
+    """Yield the blocks of a user message."""
     message = without_lost(message)
     if message.content.strip() or not message.images:
         yield _frame({"type": "text", "text": never_blank(message.content, "user")}, "user")
@@ -197,7 +197,9 @@ def _user_frames(message: Message) -> Iterator[Frame]:
 
 
 def _image(image: Image) -> bytes:
-    """Put together by hand: base64 needs no escaping, and an encoder would hold up everything else."""
+    """Build an image block without an encoder: base64 needs no escaping, and an encoder would block other
+    work.
+    """
     kind = json.dumps(image.attachment.media_type).encode()
     head = b'{"type":"image","source":{"type":"base64","media_type":' + kind
     return head + b',"data":"' + base64_of(image.data) + b'"}}'
@@ -208,7 +210,7 @@ def _frame(block: dict[str, Any], role: str, *, own: bool = False) -> Frame:
 
 
 def _call(call_id: str, name: str, arguments: str, own: bool) -> Frame:
-    """A call; its arguments are put in as the JSON they are."""
+    """Return a call; its arguments are inserted as JSON."""
     head = compact({"type": "tool_use", "id": call_id, "name": wire_name(name)})
     return Frame(head[:-1] + b',"input":' + object_text(arguments).encode() + b"}", "assistant", own=own)
 
@@ -224,7 +226,7 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _limit(request: ModelRequest, dialect: Dialect) -> int:
-    """Tokens of the reply at most, thoughts included."""
+    """Return the maximum tokens of the reply, thoughts included."""
     usual = min(request.usual_output, USUAL_OUTPUT) if request.usual_output else UNKNOWN_OUTPUT
     limit = request.max_output or max(usual, least_output(request.model, request.thinking, dialect))
     most = dialect.limits.output_max
@@ -232,7 +234,7 @@ def _limit(request: ModelRequest, dialect: Dialect) -> int:
 
 
 def _messages(request: ModelRequest, *, marks: bool, thoughts: bool) -> list[bytes]:
-    """The messages, in pieces. Marked blocks say that the cache ends there."""
+    """Return the messages in pieces. Marked blocks set the end of the cached part."""
     marked = frozenset(request.marks) if marks else frozenset[int]()
     pieces, role, newest = list[bytes](), "", ""
     for at, frame in enumerate(request.frames):

@@ -1,4 +1,4 @@
-"""The wire format `chat`: OpenAI's chat completions, kept to what every compatible provider takes.
+"""The wire format `chat`: OpenAI's chat completions, limited to what every compatible provider accepts.
 
 A frame is one message. The system prompt is a message too, the first one.
 """
@@ -31,7 +31,7 @@ NO_THOUGHT = "(none)"
 
 
 class ChatFormat:
-    """See the module's text."""
+    """Chat completions as a wire format; see the module."""
 
     name = "chat"
     title = "chat completions"
@@ -39,18 +39,18 @@ class ChatFormat:
     marks_cache = False
 
     def system(self, prompt: str) -> bytes:
-        """The system prompt as a message; an empty one too, as some templates need it."""
+        """Return the system prompt as a message, even if empty, as some templates need it."""
         return compact({"role": "system", "content": never_blank(prompt, "system")})
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
-        """The `tools` field, or nothing if no tool is on offer."""
+        """Return the `tools` field, or nothing if no tool is on offer."""
         return compact([_wire_tool(tool) for tool in tools]) if tools else b""
 
     def framer(self, owner: str, head: bytes, dialect: Dialect = ANY) -> ChatFramer:
         return ChatFramer(owner, dialect)
 
     def body(self, request: ModelRequest, dialect: Dialect = ANY) -> bytes:
-        """The body of a request. Messages and tools go in as the bytes they are."""
+        """Return the body of a request. Messages and tools are inserted as bytes."""
         settings = _settings(request, dialect)
         settings |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
         settings = {name: value for name, value in settings.items() if not dialect.lacks(name)}
@@ -76,8 +76,11 @@ class ChatFormat:
 
 
 class ChatFramer:
-    """Messages one by one. What was signed or encrypted of a model's thoughts goes back to it alone, plain
-    thoughts in the field and under the rules of the dialect."""
+    """Builds messages one by one.
+
+    Signed or encrypted thoughts are sent only to the model that wrote them, plain thoughts in the field and
+    by the rules of the dialect.
+    """
 
     digest = ""
 
@@ -89,7 +92,7 @@ class ChatFramer:
         self._names: dict[str, str] = {}
 
     def frames(self, message: Message) -> list[Frame]:
-        """The message. Arguments of calls are always the text of a JSON object."""
+        """Return the message. Arguments of calls are always the text of a JSON object."""
         own = message.role == "assistant" and message.model == self._owner
         if message.images:
             message = without_lost(message)
@@ -122,7 +125,7 @@ class ChatFramer:
         return compact(wire)
 
     def _think(self, wire: dict[str, Any], message: Message, own: bool) -> None:
-        """Put thoughts back where the provider wants them."""
+        """Insert thoughts at the place the provider expects."""
         rules = self._dialect.thinking
         if rules.sent_back == "never":
             return
@@ -165,7 +168,7 @@ def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 
 def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
-    """Put a sealed part where the provider had it."""
+    """Insert a sealed part at its original place."""
     calls = wire.get("tool_calls", ())
     if part["type"] in (DETAILS, BLOCKS):
         wire[part["type"]] = part[part["type"]]
@@ -174,7 +177,7 @@ def _put_back(wire: dict[str, Any], part: dict[str, Any]) -> None:
 
 
 def _wire_id(call_id: str) -> str:
-    """A call's id as providers take it: not empty, not long, no blanks or control characters."""
+    """Return a call's id in a form providers accept: not empty, not long, no blanks or control characters."""
     if len(call_id) > LONGEST_ID:
         return f"call_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:24]}"
     return "".join(char if char.isprintable() and not char.isspace() else "_" for char in call_id) or "call_0"

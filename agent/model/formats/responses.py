@@ -1,7 +1,7 @@
-"""The wire format `responses`: OpenAI's Responses API, without anything kept by the provider.
+"""The wire format `responses`: OpenAI's Responses API, without any state kept by the provider.
 
-A frame is one item. Reasoning comes encrypted and goes back as it came, to the model that wrote
-it and in front of what followed it; elsewhere it is left out. The provider's cache needs no marks.
+A frame is one item. Reasoning comes encrypted and is sent back unchanged to the model that wrote it, before
+the items that followed it; otherwise it is left out. The provider's cache needs no marks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN_FIELDS = frozenset({"model", "input", "instructions", "tools", "stream", "s
 
 
 class ResponsesFormat:
-    """See the module's text."""
+    """The Responses API as a wire format; see the module."""
 
     name = "responses"
     title = "Responses"
@@ -35,7 +35,7 @@ class ResponsesFormat:
     marks_cache = False
 
     def system(self, prompt: str) -> bytes:
-        """The system prompt as a JSON string; nothing for an empty one."""
+        """Return the system prompt as a JSON string; nothing for an empty one."""
         return compact(prompt) if prompt.strip() else b""
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
@@ -45,7 +45,7 @@ class ResponsesFormat:
         return ResponsesFramer(owner, dialect)
 
     def body(self, request: ModelRequest, dialect: Dialect = ANY) -> bytes:
-        """The body of a request; items, instructions and tools go in as the bytes they are."""
+        """Return the body of a request; items, instructions and tools are inserted as bytes."""
         settings = _settings(request, dialect)
         settings |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
         settings = {name: value for name, value in settings.items() if not dialect.lacks(name)}
@@ -68,7 +68,7 @@ class ResponsesFormat:
 
 
 class ResponsesFramer:
-    """Items of one conversation."""
+    """Builds the items of one conversation."""
 
     digest = ""
 
@@ -79,7 +79,7 @@ class ResponsesFramer:
         self._ids = CallIds(LONGEST_ID, "plain" if form == "any" else form)
 
     def frames(self, message: Message) -> list[Frame]:
-        """The items of the next message."""
+        """Return the items of the next message."""
         match message.role:
             case "assistant":
                 return self._answer(message)
@@ -110,7 +110,7 @@ class ResponsesFramer:
         return frames or [Frame(compact(empty), "assistant", own=own)]
 
     def _items(self, message: Message, parts: Sequence[SealedPart], own: bool) -> Iterator[Frame]:
-        """Texts, calls and reasoning in the order in which the model wrote them."""
+        """Yield texts, calls and reasoning in the order in which the model wrote them."""
         ids = self._ids.add(message.tool_calls)
         calls = list(zip(message.tool_calls, ids, strict=True))
         text_at = calls_at = 0
@@ -134,7 +134,7 @@ class ResponsesFramer:
 
 
 def _one_by_one(items: Sequence[bytes]) -> Iterator[bytes]:
-    """Items in which each call is followed by its result."""
+    """Yield the items so that each call is followed by its result."""
     results = {json.loads(item)["call_id"]: item for item in items if item.startswith(_RESULT)}
     for item in items:
         if not item.startswith(_RESULT):
@@ -144,7 +144,7 @@ def _one_by_one(items: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _keeps_thoughts(model: str, dialect: Dialect) -> bool:
-    """Whether reasoning comes encrypted and goes back."""
+    """Return whether reasoning comes encrypted and is sent back."""
     if dialect.lacks("encrypted_content") or dialect.lacks("reasoning"):
         return False
     return dialect.thinking.sent_back != "never" and dialect.thinks(model).reasons
@@ -175,7 +175,7 @@ def _settings(request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
 
 
 def _lowest(model: str, dialect: Dialect) -> str:
-    """The effort that stands for `off`; empty where none does."""
+    """Return the effort used for `off`; empty if there is none."""
     words = ("none", "minimal", "low")
     left = words[words.index(dialect.thinks(model).lowest) :]
     return next((word for word in left if not dialect.lacks(f"effort {word}")), "")
@@ -186,7 +186,7 @@ def _message_item(role: str, kind: str, text: str) -> dict[str, Any]:
 
 
 def _user_item(message: Message) -> Frame:
-    """A message of the person's side."""
+    """Return the item of a user message."""
     message = without_lost(message)
     parts: list[bytes] = []
     if message.content.strip() or not message.images:
@@ -197,7 +197,9 @@ def _user_item(message: Message) -> Frame:
 
 
 def _image(image: Image) -> bytes:
-    """Put together by hand: base64 needs no escaping, and an encoder would hold up everything else."""
+    """Build an image part without an encoder: base64 needs no escaping, and an encoder would block other
+    work.
+    """
     kind = json.dumps(f"data:{image.attachment.media_type};base64,").encode()
     return b'{"type":"input_image","image_url":' + kind[:-1] + base64_of(image.data) + b'"}'
 

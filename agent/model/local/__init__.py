@@ -1,1 +1,1 @@
-"""The model that runs on this machine: fetching its weights, serving them, speaking to it."""
+"""The model that runs on this machine: fetching its weights, serving them, and its client."""

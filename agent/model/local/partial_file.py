@@ -1,4 +1,4 @@
-"""A file that is being fetched: kept beside its destination, resumable, nobody else's, proven before use."""
+"""A file that is being fetched: next to its destination, resumable, private, verified before use."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class PartialFile:
 
     @property
     def size(self) -> int:
-        """Bytes in place."""
+        """The number of bytes fetched."""
         return os.fstat(self._fd).st_size
 
     def truncate(self, size: int) -> None:
-        """Drop what follows the first `size` bytes."""
+        """Drop everything after the first `size` bytes."""
         if size < self.size:
             os.ftruncate(self._fd, size)
 
     def append(self, data: bytes) -> None:
-        """Add to the end. Raises `HermesError` when the disk does not take it."""
+        """Append data. Raises `HermesError` if the disk refuses it."""
         view, at = memoryview(data), self.size
         try:
             while view:
@@ -65,7 +65,7 @@ class PartialFile:
             raise _unwritable(self.path, error) from error
 
     def digest(self, advance: Advance) -> str:
-        """SHA-256 of what is in place, in hexadecimal."""
+        """Return the SHA-256 of the bytes fetched, in hexadecimal."""
         digest, at = hashlib.sha256(), 0
         while piece := os.pread(self._fd, CHUNK, at):
             digest.update(piece)
@@ -78,7 +78,7 @@ class PartialFile:
         self.path.unlink(missing_ok=True)
 
     def publish(self) -> None:
-        """Make the bytes durable and give the file its real name."""
+        """Sync the bytes to disk and give the file its final name."""
         try:
             os.fsync(self._fd)
             self.path.replace(self._target)

@@ -1,7 +1,7 @@
 """The profile of small models: few tools, few words, worked examples, a guard against guessing.
 
-The wording was chosen by trial (docs/local-model.md); change it only together with the figures there. The
-whole prompt stays under 600 tokens, so that the first step on two cores does not take minutes.
+The wording was chosen by experiment (docs/local-model.md); change it only together with the figures there.
+The whole prompt stays under 600 tokens, so that the first step on two cores does not take minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Greetings, thanks, arithmetic and general knowledge need no tool: use final_answ
 
 
 def _parameters(**properties: str) -> dict[str, Any]:
-    """A flat schema; all parameters are texts and required."""
+    """Return a flat schema; all parameters are texts and required."""
     return {
         "type": "object",
         "properties": {name: {"type": kind} for name, kind in properties.items()},
@@ -85,9 +85,9 @@ _ASKS_FOR_KNOWLEDGE = re.compile(
 
 
 def guard(user_text: str, calls_made: int, _answer: str) -> str | None:
-    """A nudge when the request is about the user's own files or machine and the model looked at nothing.
+    """Return a nudge if the request is about the user's files or machine and the model looked at nothing.
 
-    Questions of general knowledge ("what is a class?") pass, unless they name a file or point at one.
+    Questions of general knowledge ("what is a class?") pass, unless they name a file or refer to one.
     """
     text = user_text[:_REQUEST_LIMIT]
     if calls_made or not _about_the_machine(text):
@@ -132,9 +132,9 @@ _MEMORY = Path("/proc/meminfo")
 
 
 def physical_cores(cpus: Path = _CPUS, quota: Path = _QUOTA) -> int:
-    """Cores this process may use, counting hyper-threads once; at least 1.
+    """Return the cores this process may use, counting hyper-threads once; at least 1.
 
-    Threads beyond this slow llama.cpp down. A container's CPU quota counts too.
+    More threads slow llama.cpp down. A container's CPU quota counts too.
     """
     if sys.platform != "linux":
         return max(1, os.cpu_count() or 1)
@@ -148,10 +148,10 @@ def physical_cores(cpus: Path = _CPUS, quota: Path = _QUOTA) -> int:
 
 
 def free_cores(cores: int, load: float | None = None) -> int:
-    """Of `cores`, those that are not kept busy by other programs; at least 1.
+    """Return how many of `cores` are not kept busy by other programs; at least 1.
 
-    Two threads on two shared cores wait for each other at every layer: measured four
-    times slower than one thread (docs/local-model.md). `load` is the load average.
+    Two threads on two shared cores wait for each other at every layer: measured four times slower than one
+    thread (docs/local-model.md). `load` is the load average.
     """
     if load is None:
         try:
@@ -162,7 +162,7 @@ def free_cores(cores: int, load: float | None = None) -> int:
 
 
 def free_memory(table: Path = _MEMORY) -> int | None:
-    """Bytes that can be used without swapping, or None where the system does not say."""
+    """Return the bytes that can be used without swapping, or None if unknown."""
     for line in _read(table).splitlines():
         name, _, rest = line.partition(":")
         number = rest.split()[:1]

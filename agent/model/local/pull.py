@@ -1,4 +1,4 @@
-"""Fetch weights: check the room, resume, fall back from hub to index, verify, and only then give the name."""
+"""Fetching of weights: check the disk space, resume, fall back from hub to index, verify, then rename."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AGAIN = "Run the same command again to go on where it stopped."
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a pull is. `stage` changes from `fetch` to `verify`; bytes count within the stage."""
+    """The progress of a pull. `stage` changes from `fetch` to `verify`; bytes count within the stage."""
 
     stage: Literal["fetch", "verify"]
     done: int
@@ -32,7 +32,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """Who is told about a pull."""
+    """Callbacks for the progress of a pull."""
 
     progress: Callable[[Progress], None]
     note: Callable[[str], None]
@@ -48,10 +48,10 @@ def pull(
     stop: Event | None = None,
     again: str = AGAIN,
 ) -> Path:
-    """Fetch `weights` into `folder` and return the verified file. Blocks; meant for a thread of its own.
+    """Fetch `weights` into `folder` and return the verified file. Blocks; meant for a separate thread.
 
-    Interrupted in whatever way, the next call goes on where this one stopped; `again` tells the person how.
-    Raises `HermesError` naming cause and fix; `StoppedError` once `stop` is set.
+    After any interruption, the next call continues from there; `again` tells the person how. Raises
+    `HermesError` naming cause and fix; `StoppedError` once `stop` is set.
     """
     stop = stop or Event()
     private_folder(folder)

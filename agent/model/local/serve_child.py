@@ -1,11 +1,11 @@
-"""The process that holds the weights: llama.cpp's server, started from a line of JSON on standard input.
+"""The process that holds the weights: llama.cpp's server, started with a line of JSON on standard input.
 
 Run as a script, never imported: it must start without any of our packages. The first input line holds
 `library` (xllamacpp) and `folder` (where to import it from), `model`, `threads`, `context`, `token` and
 `parent` (a process id). One line of JSON comes back on standard output: `{"address": "http://127.0.0.1:…"}`
-once the model answers, or `{"missing": "…"}` when the library cannot be imported. Everything else the library
-says goes to standard error. The process ends when standard input ends, and on Linux also when its parent dies
-for any reason.
+once the model answers, or `{"missing": "…"}` when the library cannot be imported. All other output of the
+library goes to standard error. The process ends when standard input ends, and on Linux also when its parent
+dies for any reason.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> None:
-    """Ask the kernel to end this process with its parent; standard input is the fallback elsewhere."""
+    """Ask the kernel to end this process with its parent; other systems rely on standard input."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died before the kernel was asked
@@ -34,14 +34,14 @@ def end_with_input() -> None:
 
 
 def reserve_output() -> int:
-    """A private copy of standard output; the library's own prints go to standard error from now on."""
+    """Return a private copy of standard output, and redirect the library's prints to standard error."""
     channel = os.dup(1)
     os.dup2(2, 1)
     return channel
 
 
 def read_line() -> bytes:
-    """The first line of standard input, unbuffered so that the watcher sees the rest."""
+    """Return the first line of standard input, unbuffered so that the watcher sees the rest."""
     line = b""
     while not line.endswith(b"\n"):
         piece = os.read(0, 65536)
@@ -52,7 +52,7 @@ def read_line() -> bytes:
 
 
 def parameters(library, order):
-    """llama.cpp's settings for one quiet user on a machine that has other things to do."""
+    """Return llama.cpp's settings for one user on a machine with other work to do."""
     params = library.CommonParams()
     params.model.path = order["model"]
     params.n_ctx = order["context"]

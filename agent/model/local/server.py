@@ -1,4 +1,4 @@
-"""llama.cpp's server as a child process: loopback only, guarded by a token, gone when we are gone."""
+"""llama.cpp's server as a child process: loopback only, guarded by a token, ended with this process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the model answers: the address of a chat-completions API, and the key it wants."""
+    """The address of the model's chat-completions API, and its key."""
 
     base_url: str
     token: str
@@ -50,9 +50,9 @@ def _silent(_line: str) -> None:
 class LocalServer:
     """One model in one child process.
 
-    `threads` 0 means one per physical core that is free now; `context` is in tokens. `progress`
-    receives sentences while the weights load. `child` is the script to run, `library`
-    the module it serves the model with.
+    `threads` 0 means one per physical core that is free now; `context` is in tokens. `progress` receives
+    sentences while the weights load. `child` is the script to run, `library` the module that serves the
+    model.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LocalServer:
 
     @property
     def running(self) -> bool:
-        """Whether the child is there; it may have died by itself."""
+        """True if the child is running; it may have died unexpectedly."""
         return self._process is not None and self._process.returncode is None
 
     async def start(self) -> Endpoint:
@@ -123,7 +123,7 @@ class LocalServer:
             await drain
 
     def _check(self) -> str:
-        """The folder to import the library from. Raises `ConfigError` for what can be known beforehand."""
+        """Return the folder from which to import the library. Raises `ConfigError` for known problems."""
         try:
             with self._model.open("rb") as file:
                 magic = file.read(len(_MAGIC))
@@ -196,7 +196,7 @@ class LocalServer:
 
 
 def _child_environment() -> dict[str, str]:
-    """What the child may see: nothing of ours but where programs and temporary files are."""
+    """Return the child's environment: only the paths of programs and temporary files."""
     return {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LANG") if name in os.environ}
 
 
@@ -209,7 +209,7 @@ def _report(line: bytes) -> dict[str, Any]:
 
 
 def _reason(code: int, said: str) -> str:
-    """Why the child ended, from its exit code and its last words."""
+    """Return why the child ended, from its exit code and its last output."""
     lowered = said.lower()
     if "unable to allocate" in lowered or "failed to allocate" in lowered or "bad_alloc" in lowered:
         return "there is not enough memory; lower local.context or take a smaller model"

