@@ -1,7 +1,10 @@
-"""The verdict on a shell command by its effects: each program and file of it judged, the strictest decides.
+"""The verdict on a shell command by its effects: the strictest verdict on its programs and files.
 
-The boundary decides: inside a closed one everything passes but what it cannot stop and undo cannot
-bring back. Without one a small list of effects passes, and what is not understood asks.
+Inside a closed boundary everything passes except what it cannot stop and undo cannot restore. Without one a
+short list of effects passes, and what is not understood asks.
+
+The boundary decides: inside a closed one everything passes but what it cannot stop and undo cannot bring
+back. Without one a small list of effects passes, and what is not understood asks.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ LONGEST_PART = 400
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What holds for one class of effects."""
+    """The rule for one class of effects."""
 
     passes_by: Literal["always", "boundary", "undo", "never"]
     """What lets it pass unasked: nothing is needed; a closed boundary; undo of `.git`; nothing does."""
@@ -76,7 +79,7 @@ _GIT_KEY = re.compile(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What is said of a command."""
+    """The verdict on a command."""
 
     verdict: Verdict
     only_looks: bool
@@ -88,8 +91,11 @@ class Assessment:
 class Assessor:
     """Judges commands of one session.
 
-    `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in
-    the home folder). `coverage` is what the boundary holds, `undo` what checkpoints bring back.
+    `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in the
+    home folder). `coverage` is what the boundary protects, `undo` what checkpoints restore.
+
+    `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in the
+    home folder). `coverage` is what the boundary holds, `undo` what checkpoints bring back.
     """
 
     def __init__(
@@ -109,7 +115,9 @@ class Assessor:
         self._own = None if own is None else own / "programs"
 
     def assess(self, command: str, cwd: Path) -> Assessment:
-        """The reasons for and against running `command` in `cwd`. Never raises; its work is bounded."""
+        """Return the reasons for and against running `command` in `cwd`. Never raises; its work
+        is bounded.
+        """
         with cached_paths():
             reading = read(command, str(cwd), self._places.home)
             judge = _Judge(self._scope, self._closed, self._undo, programs(self._own))
@@ -122,7 +130,7 @@ class Assessor:
 
 
 class _Judge:
-    """Collects what is said of every program and file."""
+    """Collects the findings about every program and file."""
 
     def __init__(self, scope: Scope, closed: bool, undo: UndoCoverage, table: Table) -> None:
         self._scope = scope
@@ -202,7 +210,7 @@ class _Judge:
             self.add(text, "allow", POLICIES[found.effect].reason if found.known else "", network=wants)
 
     def _reasons(self, command: Command, found: Deed, cwd: str) -> list[str]:
-        """Why a command asks in one of the folders it may run in."""
+        """Return why a command asks in one of the folders it may run in."""
         reasons = [*self._by_effect(command, found, cwd), *self._of_files(command, found, cwd)]
         foreign = [host for host in found.hosts if not verdict.is_known(host)]
         if UNKNOWN in foreign and self._closed:
@@ -256,7 +264,7 @@ class _Judge:
         return []
 
     def _is_quiet(self, text: str) -> bool:
-        """Whether a command line surely tells nobody anything."""
+        """Return whether a command line certainly sends nothing to anybody."""
         deeds = [deed(each, self._table) for each in read(text, "/", self._scope.places.home).commands]
         return bool(deeds) and all(
             each.known and each.effect not in ("network", "publishes") for each in deeds
@@ -343,7 +351,7 @@ def _is_new(path: str) -> bool:
 
 
 def _readable_files(command: Command, found: Deed) -> list[str]:
-    """Files that a program may read, whatever it is."""
+    """Return files that any program may read."""
     if command.name == "git":
         shows = {
             "show",
@@ -379,7 +387,7 @@ _GIT_READS = words("fetch pull ls-remote apply am")
 
 
 def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
-    """Words that look like paths and are only read: a remote's place, or a patch."""
+    """Return words that look like paths and are only read: a remote's place, or a patch."""
     verb = arguments[:2]
     if verb in (("remote", "add"), ("remote", "set-url")) or _GIT_READS.intersection(verb[:1]):
         return arguments
@@ -391,7 +399,7 @@ def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def _git_folder(command: Command) -> str:
-    """The folder that `git -C` goes to; empty without it."""
+    """Return the folder of `git -C`; empty without it."""
     arguments = command.arguments
     return next((after for option, after in pairwise(arguments) if option == "-C"), "")
 
@@ -400,7 +408,7 @@ _ENDLESS = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
 
 
 def _fills_disk(reading: Reading) -> str | None:
-    """Whether what has no end is written to a file."""
+    """Return a reason if an endless source is written to a file."""
     given = [*(word for c in reading.commands for word in c.arguments), *(path for path, _ in reading.reads)]
     endless = _ENDLESS & {word.rpartition("=")[2] for word in given} or any(
         c.name == "yes" or (c.name == "seq" and "inf" in c.arguments) for c in reading.commands
@@ -415,7 +423,7 @@ def _fills_disk(reading: Reading) -> str | None:
 
 
 def _files(arguments: Sequence[str]) -> list[str]:
-    """Words that may be files a program reads: operands, and what follows `=` or `@`."""
+    """Return words that may be files a program reads: operands, and text after `=` or `@`."""
     found: list[str] = []
     for word in arguments:
         if len(word) > 4_096 or "\n" in word:
@@ -432,7 +440,7 @@ def _files(arguments: Sequence[str]) -> list[str]:
 
 
 def _poisons(assigned: str) -> bool:
-    """Whether a variable may change what programs do."""
+    """Return whether a variable may change what programs do."""
     name = assigned.removeprefix("export ")
     if name != assigned:
         return _PLAIN_VARIABLES.fullmatch(name) is None

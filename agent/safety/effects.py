@@ -1,4 +1,4 @@
-"""The effects of one program of a command: its class, the files it touches, the hosts it names."""
+"""The effects of one program of a command: its class, files, and hosts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _BY_EFFECT: dict[EffectName, Operands] = {"looks": "read", "edits": "write", "lo
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """What a program does, as far as the table tells. Paths are marked and as they are written."""
+    """What a program does according to the table. Paths are marked text, as written."""
 
     effect: EffectName
     reads: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class Deed:
 
 @dataclass(slots=True)
 class _Words:
-    """Arguments told apart. There are many of them, so they are not frozen."""
+    """The arguments by kind. There are many of these objects, so they are not frozen."""
 
     operands: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class _Words:
 
 
 def deed(command: Command, table: Table) -> Deed:
-    """What `command` does."""
+    """Return what `command` does."""
     program = find(command, table)
     if program is None:
         return Deed(
@@ -122,14 +122,14 @@ def deed(command: Command, table: Table) -> Deed:
 
 
 def _own_files(arguments: Sequence[str]) -> tuple[str, ...]:
-    """The files of this machine that curl only prints; empty where it may do anything else."""
+    """Return the local files that curl only prints; empty if it may do anything else."""
     named = [word for word in arguments if not _PLAIN_OPTION.fullmatch(word)]
     found = [match[1] for word in named if (match := _OWN_FILE.fullmatch(literal(word)))]
     return tuple(found) if len(found) == len(named) else ()
 
 
 def find(command: Command, table: Table) -> Program | None:
-    """The program of the table that a command means; one of another folder is not the one of its name."""
+    """Return the table's program for a command; a path to another folder does not match by name."""
     folder, _, _ = command.word.rpartition("/")
     if folder and folder not in _SYSTEM_FOLDERS and not _PROJECT_FOLDER.fullmatch(folder):
         return None
@@ -167,7 +167,7 @@ def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
 
 
 def _option_value(word: str, program: Program) -> tuple[str, str] | None:
-    """The option in a word that takes a value, and the value where it is joined to it."""
+    """Return the option in a word that takes a value, and a value joined to it."""
     if word in program.valued or word in program.outputs:
         return word, ""
     if word.startswith("--") or len(word) < 3:
@@ -203,7 +203,7 @@ def _is_asked(quiet: str, said: str, options: Sequence[str]) -> bool:
 
 
 def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[EffectName, bool]:
-    """The effect with what options add to it, and whether one of them sends something."""
+    """Return the effect raised by options, and whether one of them sends data."""
     sends = False
     said = told.operands[0] if told.operands else ""
     for key, other in program.options.items():
@@ -217,7 +217,7 @@ def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[E
 
 
 def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
-    """Whether one of the options is given, by itself or among others of one letter."""
+    """Return whether one of the options is given, alone or among combined letters."""
     for option in told.options:
         if option in wanted or option.partition("=")[0] in wanted or (option[0] == "+" and "+" in wanted):
             return True
@@ -269,7 +269,7 @@ def _is_output(option: str, program: Program) -> bool:
 
 
 def _archive(arguments: Sequence[str]) -> list[str]:
-    """The archive that `tar` makes or adds to."""
+    """Return the archive that `tar` creates or extends."""
     letters = arguments[0].lstrip("-")
     if arguments[0].startswith("--"):
         return []
@@ -290,7 +290,7 @@ _PLAIN_HEADER = re.compile(
 
 
 def _tells(program: Program, told: _Words) -> bool:
-    """Whether an address or a header may carry out something that is not written there."""
+    """Return whether an address or header may send data that is not written there."""
     if not program.hosts:
         return False
     if program.first and (

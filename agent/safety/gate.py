@@ -1,4 +1,11 @@
-"""The gate: every effect on the world passes here first, no matter who causes it.
+"""The gate: every effect on the world passes here first, whatever its cause.
+
+A tool describes its intention as an `Action`; the gate decides, asks the user if necessary, and raises
+`DeniedError` unless the answer is yes. In doubt, or if nobody is there, the answer is no.
+
+The order is, and the first no is final: the hardline, rules that deny, self-protection, rules that ask,
+grants of the session, rules that allow, the mode. An adviser, if there is one, can only make the result
+stricter.
 
 A tool describes what it wants as an `Action`; the gate decides, asks a person where need be, and raises
 `DeniedError` unless the answer is yes. When in doubt, or when nobody is there, the answer is no.
@@ -40,7 +47,7 @@ Outcome = Literal["allowed", "denied", "expired", "cancelled", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """One decided action, for the audit log: who decided, and how it ended."""
+    """One decided action, for the audit log: who decided, and the outcome."""
 
     action: Action
     verdict: Verdict
@@ -58,13 +65,13 @@ Audit = Callable[[Ruling], Awaitable[None] | None]
 
 
 class Approver(Protocol):
-    """The way to a person who can say yes or no."""
+    """The connection to a person who can say yes or no."""
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision: ...
 
 
 class Advising(Protocol):
-    """A second opinion on what would pass or be asked about."""
+    """A second opinion on actions that would pass or be asked about."""
 
     async def advise(self, action: Action, verdict: Verdict) -> Advice | None: ...
 
@@ -72,8 +79,21 @@ class Advising(Protocol):
 class Gate:
     """Decides about actions of one session.
 
-    `mode` is the one from the settings; `permissions` are the person's rules, and
-    `chosen` is a mode for this session that goes before both.
+    `mode` is the one from the settings; `permissions` are the user's rules, and `chosen` is a mode for this
+    session that overrides both.
+
+    `protected` are files and folders that tools never change (Hermes' own settings and store), `secret` those
+    they never read either; by default the protected files named `.env` and `state.db`. Without `approver`
+    nobody is there: what needs a yes is denied. `grants` hold lasting permissions; by default for the session
+    only.
+
+    `coverage` is what the boundary protects, `undo` what checkpoints restore.
+
+    `audit` receives every decision and is awaited; if it raises, the action does not happen. `adviser` is
+    asked about what would pass or be asked about, but not about what the user allowed.
+
+    `mode` is the one from the settings; `permissions` are the person's rules, and `chosen` is a mode for this
+    session that goes before both.
 
     `protected` are files and folders that tools never change (Hermes' own settings and store), `secret` those
     they never read either; by default the protected files named `.env` and `state.db`. Without `approver`
@@ -82,8 +102,8 @@ class Gate:
 
     `coverage` is what the boundary keeps commands from, `undo` what checkpoints bring back.
 
-    `audit` receives every ruling and is waited for; if it raises, the action does not happen.
-    `adviser` is asked about what would pass or be asked about, but not about what a person allowed.
+    `audit` receives every ruling and is waited for; if it raises, the action does not happen. `adviser` is
+    asked about what would pass or be asked about, but not about what a person allowed.
     """
 
     def __init__(
@@ -154,7 +174,7 @@ class Gate:
         coverage: BoundaryCoverage = NO_COVERAGE,
         undo: UndoCoverage | None = None,
     ) -> Gate:
-        """A gate that guards the files of `home`."""
+        """Return a gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
         roots = dict.fromkeys((home.root, home.root.resolve()))
         guarded = (home.config, home.permissions, home.grants, home.env, home.database, home.trust)
@@ -178,7 +198,9 @@ class Gate:
         )
 
     def for_agent(self, approver: Approver | None, audit: Audit | None, agent: str) -> Gate:
-        """The same gate, rules and grants for another agent, who asks through `approver`.
+        """Return a gate with the same rules and grants for another agent, which asks through `approver`.
+
+        `audit` records the decisions about that agent; `agent` is the user's name for it.
 
         `audit` takes down what is ruled about that agent; `agent` is what a person calls it.
         """
@@ -189,13 +211,15 @@ class Gate:
         return other
 
     def within(self, limit: Callable[[Action], str]) -> Gate:
-        """The same gate, which also denies what `limit` gives a reason against, as a clause."""
+        """Return a gate that also denies actions for which `limit` returns a reason, as a clause."""
         other = copy.copy(self)
         other._limit = limit
         return other
 
     def for_agreed(self) -> Gate:
-        """The same gate for actions a person has just said yes to: what would be asked about passes.
+        """Return a gate for actions the user just agreed to: what would be asked about passes.
+
+        The adviser's objections are new to the user, so they are asked about anyway.
 
         What the adviser says of it is new to the person, so that is asked about anyway.
         """
@@ -204,7 +228,7 @@ class Gate:
         return self.for_agent(_Agreed(self._approver), self._audit, self._agent)
 
     def follow(self, other: Gate) -> None:
-        """From now on the mode that is chosen for `other` counts here."""
+        """Follow the mode chosen for `other` from now on."""
         self._decider.follow(other._decider)
 
     @property
@@ -222,15 +246,16 @@ class Gate:
         return self._decider.policy
 
     def opens(self, action: Fetch) -> bool:
-        """Whether the person's own rules open an address that requests never reach otherwise."""
+        """Return whether the user's rules open an address that requests otherwise never reach."""
         return self.policy.opens(action)
 
     def decide(self, action: Action) -> Verdict:
-        """What would happen to `action` now. Asks nobody; looks at files of rules and at links."""
+        """Return the verdict on `action` now. Asks nobody; reads rule files and links."""
         return self._decide(action)[0]
 
     async def permit(self, action: Action) -> tuple[Path, ...]:
-        """Return if the action may happen, with the guarded places a person said yes to; else `DeniedError`.
+        """Return if the action may happen, with the guarded places the user allowed; else raise
+        `DeniedError`.
 
         The error's `extra` is `{"status": "blocked", "reasons": […], "outcome": …}`.
         """
@@ -271,7 +296,7 @@ class Gate:
         return self._decider.decide(action, self._grant_for)
 
     async def _advise(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
-        """The verdict with what the adviser has against it, and who gives it then."""
+        """Return the verdict with the adviser's objections, and who gives it."""
         is_open = verdict.kind == "allow" or (verdict.kind == "ask" and self._approver is not None)
         if self._adviser is None or judge == "grant" or not is_open:
             return verdict, judge
@@ -290,7 +315,7 @@ class Gate:
         return None if grant is None else grant.reason
 
     def _tell(self) -> None:
-        """Pass on that the permissions were read again, once for each time."""
+        """Report once each time that the permissions were read again."""
         permissions = self._decider.permissions
         policy = None if permissions is None else permissions.last
         if self.changed is not None and policy is not None and policy is not self._told:
@@ -298,7 +323,7 @@ class Gate:
             self.changed(policy)
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:
-        """Ask a person, once for several equal actions that wait at the same time."""
+        """Ask the user, once for equal actions that wait at the same time."""
         # What guards the guard is asked each time.
         key = None if self._decider.guards(action) else subject(action)
         if key is None:
@@ -367,7 +392,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class _Agreed:
-    """Says yes for a person who already has."""
+    """An approver that says yes, because the user already has."""
 
     person: Approver
 
@@ -376,7 +401,7 @@ class _Agreed:
 
 
 def _unlimited(_action: Action) -> str:
-    """Nothing limits what the gate lets pass."""
+    """Return no limit."""
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Tells whether a repository names programs that git runs while it only reads, without running git."""
+"""Detection of programs that git would run in a repository even when reading, without running git."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _RUNNING = {
 
 
 def names_programs(folder: str) -> bool:
-    """Whether git, started in `folder` to read, would run what the repository around it names.
+    """Return whether git, reading in `folder`, would run programs named by the repository.
+
+    Blocking, never waits; in doubt True, outside of a repository False. Computed once per decision.
 
     Blocking, never waits; in doubt it is True, outside of a repository False. Found out once for a decision.
     """
@@ -56,7 +58,7 @@ def _names_programs(folder: str) -> bool:
 
 
 def _leads_elsewhere(git: Path) -> bool:
-    """Whether git would read other settings than those beside the repository."""
+    """Return whether git would read settings outside of the repository."""
     try:
         line = os.fsdecode(read_bytes(git / "commondir", _MAX_BYTES)[0]).strip()
         return (git / line).resolve() != git.resolve()
@@ -76,12 +78,12 @@ def _repository(folder: Path) -> Path | None:
 
 
 def _modules(common: Path) -> Iterator[Path]:
-    """The settings of submodules, which git reads too when it asks for their state."""
+    """Yield the settings of submodules, which git also reads when it asks for their state."""
     return islice((common / "modules").rglob("config"), _MAX_MODULES)
 
 
 def file_names_programs(file: Path) -> bool:
-    """Whether settings of git name programs that it runs while it only reads; in doubt True. Blocking."""
+    """Return whether git settings name programs run when only reading; in doubt True. Blocking."""
     try:
         text = read_bytes(file.resolve(), _MAX_BYTES)[0].decode("utf-8", "replace").lstrip("\ufeff")
     except FileNotFoundError:
@@ -116,7 +118,7 @@ _OFF = frozenset({"0", "off", "no", "false", "pullonly"})
 
 @dataclass(frozen=True, slots=True)
 class CommitReach:
-    """What a commit reaches."""
+    """What a commit affects."""
 
     stays: bool
     """Whether no other machine is told of it."""
@@ -126,14 +128,14 @@ class CommitReach:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """What a repository's settings say: places it sends to, and hooks."""
+    """The places a repository sends to and its hooks, from its settings."""
 
     sends: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
 
 
 class _DoubtError(Exception):
-    """Something that decides could not be read."""
+    """Something needed for the decision could not be read."""
 
 
 def commit_reach(
@@ -144,7 +146,9 @@ def commit_reach(
     inside: Callable[[str], bool],
     is_quiet: Callable[[str], bool],
 ) -> CommitReach:
-    """What a commit of `program` in `folder` reaches; in doubt other machines. Blocking, never waits.
+    """Return what a commit of `program` in `folder` affects; in doubt other machines. Blocking, never waits.
+
+    `inside` tells whether a path is in the workspace, `is_quiet` whether a command line sends nothing.
 
     `inside` tells whether a path lies in the workspace, `is_quiet` whether a command line tells nobody.
     """
@@ -166,7 +170,7 @@ def _is_here(place: str, inside: Callable[[str], bool]) -> bool:
 
 
 def _above(folder: Path, *names: str) -> Path:
-    """The nearest of these entries in a folder or above it."""
+    """Return the nearest of these entries in a folder or above it."""
     for place in (folder, *folder.parents):
         for name in names:
             if os.path.lexists(place / name):
@@ -175,7 +179,7 @@ def _above(folder: Path, *names: str) -> Path:
 
 
 def _text(path: Path) -> str:
-    """What a file holds; nothing where there is none."""
+    """Return the content of a file; empty if it is missing."""
     try:
         return read_bytes(path, _BYTES)[0].decode("utf-8", "replace")
     except FileNotFoundError:
@@ -189,7 +193,7 @@ def _mercurial(folder: Path, home: Path, _: Sequence[str]) -> _Facts:
 
 
 def hooks_of_mercurial(file: Path) -> bool:
-    """Whether settings of Mercurial say more than where other repositories are; in doubt True. Blocking."""
+    """Return whether Mercurial settings hold more than paths of repositories; in doubt True. Blocking."""
     try:
         return any(
             (section, key) != ("ui", "username") and section != "paths"
@@ -200,7 +204,7 @@ def hooks_of_mercurial(file: Path) -> bool:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, str]]:
-    """Section, key and value of settings; continued values as one."""
+    """Yield section, key and value of settings, with continued values joined."""
     section = ""
     for line in re.sub(r"\n[ \t]+(?=\S)", " ", text).splitlines():
         if line.startswith("%include"):
@@ -229,7 +233,7 @@ def _subversion(folder: Path, _: Path, arguments: Sequence[str]) -> _Facts:
 
 
 def _scripts(root: str) -> Iterator[str]:
-    """The scripts that a repository of Subversion at an address, or above it, runs."""
+    """Yield the scripts that a Subversion repository at an address, or above it, runs."""
     place = Path(unquote(root.partition("://")[2]))
     hooks = next((each / "hooks" for each in (place, *place.parents) if (each / "db").is_dir()), None)
     for script in sorted(hooks.iterdir()) if hooks is not None and hooks.is_dir() else ():
@@ -281,7 +285,7 @@ def _pairs(file: Path, question: str) -> dict[str, str]:
 
 
 def _rows(file: Path, question: str) -> list[tuple[str, ...]]:
-    """What a database says, as texts. Raises `sqlite3.Error`."""
+    """Return rows of a database as texts. Raises `sqlite3.Error`."""
     if not file.is_file():
         raise _DoubtError
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as database:

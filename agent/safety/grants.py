@@ -1,9 +1,13 @@
-"""Grants: a yes that holds for more than once, as a capability that is listed and can be taken back.
+"""Grants: lasting permissions that are listed and can be revoked.
 
-A grant covers exactly the action it was given for, nothing wider: the same text
-in the same folder run in the same way, the same file, the same address. Those for
-the session live in memory; permanent ones in `~/.hermes/grants.json`, each bound
-to the workspace it was given in. Grants never lift a denial or the hardline.
+A grant covers exactly the action it was given for: the same text in the same folder run in the same way, the
+same file, the same address. Session grants are kept in memory; permanent ones in `~/.hermes/grants.json`,
+each bound to its workspace. Grants never override a denial or the hardline.
+
+A grant covers exactly the action it was given for, nothing wider: the same text in the same folder run in the
+same way, the same file, the same address. Those for the session live in memory; permanent ones in
+`~/.hermes/grants.json`, each bound to the workspace it was given in. Grants never lift a denial or the
+hardline.
 """
 
 from __future__ import annotations
@@ -47,12 +51,12 @@ _SET_BACK = 60.0
 
 
 class GrantsError(HermesError):
-    """The file of permanent grants cannot be used. The message is a sentence for the person."""
+    """The file of permanent grants cannot be used. The message is a sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """One lasting yes."""
+    """One lasting permission."""
 
     id: str
     scope: Scope
@@ -77,11 +81,13 @@ class Grant:
 
     @property
     def reason(self) -> str:
-        """Why it lets an action pass, as a clause for a person."""
+        """Return why it lets an action pass, as a clause for the user."""
         return "allowed for this session" if self.scope == "session" else "always allowed in this workspace"
 
     def holds(self, now: float) -> bool:
-        """Whether it is in force at `now`, in seconds since the epoch.
+        """Return whether it is in force at `now`, in seconds since the epoch.
+
+        One with an end does not hold before it was given, because setting back a clock must not prolong it.
 
         One that ends does not hold before it was given: a clock that is set back must not prolong it.
         """
@@ -89,7 +95,7 @@ class Grant:
 
 
 def subject(action: Action) -> Subject | None:
-    """What a lasting yes to `action` covers; None when a yes is only ever given once."""
+    """Return what a lasting permission for `action` covers; None if only single permission is possible."""
     match action:
         case RunCommand():
             ways = tuple(name for name in _WAYS if getattr(action, name))
@@ -108,7 +114,7 @@ def subject(action: Action) -> Subject | None:
 
 
 def rule_words(action: Action) -> str:
-    """The rule of a lasting yes in words; empty when there is none. Outside text."""
+    """Return the rule of a lasting permission in words; empty if there is none. Outside text."""
     match action:
         case RunCommand():
             how = "".join(f", {words}" for name, words in _WAYS.items() if getattr(action, name))
@@ -128,7 +134,9 @@ def rule_words(action: Action) -> str:
 
 
 class Grants:
-    """The grants of one session, with the permanent ones of its workspace. Thread-safe to ask.
+    """The grants of one session, with the permanent ones of its workspace. Thread-safe to query.
+
+    Without `path` there are no permanent ones: a permanent permission only holds for the session.
 
     Without `path` there are no permanent ones: a yes for always holds for the session.
     """
@@ -150,7 +158,7 @@ class Grants:
         self._kept: dict[Subject, Grant] = {}
 
     def find(self, action: Action) -> Grant | None:
-        """The grant that covers exactly this action, if there is one. Looks at the file when it changed."""
+        """Return the grant for exactly this action. Reads the file if it changed."""
         wanted = subject(action)
         if wanted is None:
             return None
@@ -158,7 +166,7 @@ class Grants:
         return grant if grant is not None and grant.holds(self._clock()) else None
 
     def all(self) -> tuple[Grant, ...]:
-        """What holds here now, oldest first."""
+        """Return the grants in force here, oldest first."""
         now = self._clock()
         found = {**self._permanent(), **self._mine}.values()
         return tuple(sorted((each for each in found if each.holds(now)), key=lambda each: each.given))
@@ -166,7 +174,7 @@ class Grants:
     def prepare(
         self, action: Action, scope: Scope, *, by: str = "person", agent: str = "main"
     ) -> Grant | None:
-        """The grant of a yes, not yet in force; None if it is of a kind that is never remembered."""
+        """Return the grant for a yes, not yet in force; None if its kind is never remembered."""
         covers = subject(action)
         if covers is None:
             return None
@@ -187,7 +195,9 @@ class Grants:
         )
 
     async def give(self, grant: Grant) -> Grant:
-        """Put a grant in force and return it as it holds.
+        """Put a grant in force and return the result.
+
+        A permanent one that cannot be written holds for the session; the log says why.
 
         A permanent one that cannot be written holds for the session; the log says why.
         """
@@ -202,7 +212,7 @@ class Grants:
         return grant
 
     async def revoke(self, grant: Grant) -> bool:
-        """Take a grant back: from now on it is asked again. False if it was gone. Raises `GrantsError`."""
+        """Revoke a grant; False if it was gone. Raises `GrantsError`."""
         known = self._mine.get(grant.covers)
         if known is not None and known.id == grant.id:
             del self._mine[grant.covers]
@@ -222,7 +232,7 @@ class Grants:
                 del grants[id]
 
     def _permanent(self) -> Mapping[Subject, Grant]:
-        """The permanent grants of this workspace. A file that cannot be believed grants nothing."""
+        """Return the permanent grants of this workspace. An untrusted file grants nothing."""
         if self._path is None:
             return {}
         stamp = _stamp(self._path)
@@ -238,7 +248,7 @@ class Grants:
 
 
 def load(path: Path) -> dict[str, Grant]:
-    """All permanent grants by id, oldest first. Blocking. Raises `GrantsError`."""
+    """Load all permanent grants by id, oldest first. Blocking. Raises `GrantsError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
@@ -259,14 +269,14 @@ def load(path: Path) -> dict[str, Grant]:
 
 
 def revoke(path: Path, id: str) -> bool:
-    """Take one permanent grant back; False if there is none of that id. Blocking. Raises `GrantsError`."""
+    """Revoke one permanent grant; False if the id is unknown. Blocking. Raises `GrantsError`."""
     with _changing(path) as grants:
         return grants.pop(id, None) is not None
 
 
 @contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Grant]]:
-    """The permanent grants, to be changed while no other process does; then written at once."""
+    """Yield the permanent grants for a change under a lock; they are written afterwards."""
     try:
         private_folder(path.parent)
         with file_lock(path.with_name(f"{path.name}.lock")):
@@ -285,7 +295,7 @@ def _changing(path: Path) -> Iterator[dict[str, Grant]]:
 
 
 def _grant(data: Mapping[str, Any]) -> Grant:
-    """A grant of the file. Raises `TypeError` or `ValueError` for anything else."""
+    """Parse a grant of the file. Raises `TypeError` or `ValueError` for invalid data."""
     grant = Grant(**{**data, "covers": tuple(data["covers"])})
     texts = (
         grant.id,

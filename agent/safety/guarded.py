@@ -1,12 +1,18 @@
-"""Places that run something later: changing them needs a yes in every mode.
+"""Places that run something later: changing them needs permission in every mode.
 
-Who can write a start-up file, a Git hook or a CI workflow has run a program
-without being asked for it. So these places, and Hermes' own guard rails, are
-told from others by their names, whether they exist yet or not. Names count in
-any case, as file systems may read them: `.GIT`, `.git.`, `.g\u200cit`, `GIT~1`.
+Writing a start-up file, a Git hook or a CI workflow lets a program run later without a question. So these
+places, and Hermes' own protections, are recognised by name, whether they exist yet or not. Names count in any
+form in which file systems may read them: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
 
-The tables are in `agent.safety.guarded_names`. Paths may be marked text of the
-shell reader (see `agent.safety.reader.tree`); links are followed on the disk.
+The tables are in `agent.safety.guarded_names`. Paths may be marked text of the shell reader (see
+`agent.safety.reader.tree`); links are followed on the disk.
+
+Who can write a start-up file, a Git hook or a CI workflow has run a program without being asked for it. So
+these places, and Hermes' own guard rails, are told from others by their names, whether they exist yet or not.
+Names count in any case, as file systems may read them: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
+
+The tables are in `agent.safety.guarded_names`. Paths may be marked text of the shell reader (see
+`agent.safety.reader.tree`); links are followed on the disk.
 """
 
 from __future__ import annotations
@@ -59,10 +65,13 @@ _LINKED = "another name of a start-up file"
 def guarded_reason(
     action: Action, workspace: Path, home: Path | None = None, *, own: Path | None = None
 ) -> str | None:
-    """Why `action` needs a yes in every mode, as a clause for a person; None if it does not.
+    """Return why `action` needs permission in every mode, as a clause for the user; None if it does not.
 
-    Judges writing and deleting of files and changes of settings. `home` is the
-    person's home folder, `own` that of Hermes (default: `.hermes` in `home`).
+    Judges writing and deleting of files and changes of settings. `home` is the user's home folder, `own` that
+    of Hermes (default: `.hermes` in `home`).
+
+    Judges writing and deleting of files and changes of settings. `home` is the person's home folder, `own`
+    that of Hermes (default: `.hermes` in `home`).
     """
     home = home or Path.home()
     match action:
@@ -81,7 +90,11 @@ def guarded_reason(
 def guarded_place(
     path: str, workspace: Path, home: Path, *, own: Path | None = None, whole: bool = False
 ) -> str | None:
-    """What a marked absolute path leads to, if that needs a yes in every mode; None otherwise.
+    """Return what a marked absolute path leads to if that needs permission in every mode; otherwise None.
+
+    `whole` means that everything inside is affected too: for what is deleted, moved, or copied as a tree. The
+    answer is a noun phrase such as `a start-up file of the shell`. Pass the final path, not the target
+    folder: `cp -r autostart ~/.config` writes `~/.config/autostart`.
 
     `whole` means that everything inside goes or comes too: what is deleted, moved, or copied as a tree. The
     answer is a noun phrase such as `a start-up file of the shell`. Give the path something lands at, not the
@@ -91,7 +104,10 @@ def guarded_place(
 
 
 def known_name(path: str, *, whole: bool = False) -> str | None:
-    """What a plain path leads to by its names alone, in whichever folder it stands; None if nothing guarded.
+    """Return what a relative path names that is guarded in any folder; None if nothing.
+
+    `path` (`.vscode/tasks.json`, `lib/.envrc`) is judged without names above it and without reading the disk.
+    `whole` as in `guarded_place`.
 
     `path` is relative (`.vscode/tasks.json`, `lib/.envrc`): names above it do not count. Looks at no disk.
     `whole` as in `guarded_place`.
@@ -101,7 +117,9 @@ def known_name(path: str, *, whole: bool = False) -> str | None:
 
 
 def led_to(root: Path) -> dict[str, str]:
-    """Where guarded names of a folder lead that are links (`.envrc -> x`), with what these places are.
+    """Return the targets of guarded names of a folder that are links (`.envrc -> x`), with their kinds.
+
+    Checks the names of the folder, and those in `.git`, `.github` and the like in it.
 
     Looks at the names of the folder itself, and at those in `.git`, `.github` and the like in it.
     """
@@ -122,7 +140,7 @@ def led_to(root: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
-    """Guarded names in a folder that may be links, with their places; they are the same while its time is."""
+    """Return guarded names in a folder that may be links, with their kinds; cached by the folder's time."""
     with os.scandir(folder) as entries:
         names = {each.name: each.is_symlink() for each in entries}
     if names.get(".git"):
@@ -134,12 +152,12 @@ def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=32)
 def guard(workspace: Path, home: Path, own: Path | None = None) -> GuardedPlaces:
-    """The guarded places of one person and workspace, for a caller that asks about many paths."""
+    """Return the guarded places of one user and workspace, for a caller that asks about many paths."""
     return GuardedPlaces(workspace, home, own or home / ".hermes")
 
 
 class _Answers:
-    """What one decision has asked already."""
+    """The cached answers of one decision."""
 
     def __init__(self) -> None:
         self.paths: dict[tuple[str, bool], str | None] = {}
@@ -148,7 +166,7 @@ class _Answers:
 
 
 class GuardedPlaces:
-    """The tables with the folders of one person filled in."""
+    """The tables with the folders of one user filled in."""
 
     def __init__(self, workspace: Path, home: Path, own: Path) -> None:
         self._home = home
@@ -162,7 +180,7 @@ class GuardedPlaces:
         """Whether nothing is known of a name: below one folder, paths that end so all get one answer."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
-        """What a marked absolute path leads to; see `guarded_place`."""
+        """Return what a marked absolute path leads to; see `guarded_place`."""
         look = current()
         answers = look.once(self, _Answers)
         key = (path, whole)
@@ -185,7 +203,7 @@ class GuardedPlaces:
         return look.once((self, told, whole), lambda: self._find(path, look, whole))
 
     def _telling_part(self, path: str) -> str | None:
-        """A path up to the last name that says something; None if that is all of it."""
+        """Return a path up to the last significant name; None if that is all of it."""
         names = path.split("/")
         known = len(names)
         while known > 1 and self.says_nothing(names[known - 1]):
@@ -204,7 +222,7 @@ class GuardedPlaces:
         return place or (None if whole else _other_name(path, self._home, look))
 
     def _led_to(self, path: str, whole: bool, look: PathCache) -> str | None:
-        """What a guarded name of the workspace that is a link leads to."""
+        """Return what a guarded link of the workspace leads to."""
         found = look.once((self, "led to"), lambda: led_to(self._workspace))
         if not found or is_open(path):
             return None
@@ -241,7 +259,7 @@ class GuardedPlaces:
         return None
 
     def _in_copy(self, names: tuple[str, ...], own: tuple[str, ...]) -> bool:
-        """Whether the workspace is a copy that Hermes made, and the path lies in it."""
+        """Return whether the path is in a workspace copy made by Hermes."""
         copies = (*own, "copies")
         # Names that stand for others too do not surely lie in it.
         return any(
@@ -249,7 +267,7 @@ class GuardedPlaces:
         )
 
     def _in_home(self, names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
-        """Hidden entries of the home folder, unless they hold data, caches or the workspace itself."""
+        """Judge hidden entries of the home folder, unless they hold data, caches or the workspace."""
         for home in self._homes:
             rest = _below(names, home)
             if rest is None or not rest:
@@ -264,7 +282,7 @@ class GuardedPlaces:
         return None
 
     def _is_free(self, names: tuple[str, ...], below: tuple[str, ...], entry: tuple[str, ...]) -> bool:
-        """Whether a hidden entry of the home holds data or caches, or the path is in a workspace there."""
+        """Return whether a hidden entry of the home holds data or caches, or a workspace with the path."""
         if any(_starts(below, free, False) for free in HOME_FREE):
             return True
         if any(_below(own, entry) is not None for own in self._owns):
@@ -281,7 +299,7 @@ class GuardedPlaces:
 
 
 def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
-    """Places that are known by their name in any folder."""
+    """Return a place known by name in any folder."""
     if _KNOWN.isdisjoint(plain) and not _any_open(plain):
         return _by_ending(plain) if plain else None
     for at, name in enumerate(plain):
@@ -299,7 +317,7 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
 
 
 def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
-    """Places known by how their name ends or begins; with `anywhere` the folder does not count."""
+    """Return a place known by prefix or suffix; with `anywhere` the folder does not count."""
     last = plain[-1]
     if last.endswith(".code-workspace"):
         return "settings of an editor, which can run programs"
@@ -311,7 +329,7 @@ def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
 
 
 def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
-    """Places known by several names in a row, such as `.github/workflows`; one of them may be unknown."""
+    """Return a place known by several names, such as `.github/workflows`; one may be unknown."""
     if _NESTED_NAMES.isdisjoint(plain[:2]):
         return None
     for start, place in NESTED:
@@ -326,7 +344,9 @@ def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
 
 
 def _guess_name(name: str, above: Sequence[str]) -> str | None:
-    """A name with marks in it that can be one of the guarded ones, and says so with more than marks.
+    """Return a guarded name that a name with marks can stand for, beyond the marks alone.
+
+    `*.py` only names a file type, so it counts only in a folder with a guarded file.
 
     `*.py` says no more than what a file is for: it counts where a guarded file is in that folder.
     """
@@ -342,7 +362,7 @@ def _guess_name(name: str, above: Sequence[str]) -> str | None:
 
 
 def _may_be(name: str, known: str) -> bool:
-    """Whether a name is the known one, or has marks and can be; the wholly unknown counts as neither."""
+    """Return whether a name is or can be the known one; a wholly unknown one counts as neither."""
     if name == known:
         return True
     if name == UNKNOWN or not is_open(name):
@@ -351,13 +371,13 @@ def _may_be(name: str, known: str) -> bool:
 
 
 def _is_simple(name: str) -> bool:
-    """Whether file systems can only differ in the case they give a name."""
+    """Return whether file systems can only differ in the case of a name."""
     return name.isascii() and "~" not in name and name[-1:] not in (".", " ") and ":" not in name
 
 
 @lru_cache(maxsize=2_048)
 def _plain(name: str) -> str:
-    """A name as the most forgiving file system reads it."""
+    """Return a name as the most tolerant file system reads it."""
     if _is_simple(name):
         return name.casefold()
     visible = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
@@ -366,7 +386,7 @@ def _plain(name: str) -> str:
 
 
 def _on_disk(path: str, look: PathCache) -> str:
-    """The path as the disk has it: links are followed up to the first mark."""
+    """Return the path on disk, with links followed up to the first mark."""
     known, rest = path, ""
     if not path.isascii() and (mark := _MARK.search(path)) is not None:
         at = path.rfind("/", 0, mark.start())
@@ -379,7 +399,9 @@ def _on_disk(path: str, look: PathCache) -> str:
 
 
 def _bare_repository(names: tuple[str, ...]) -> str | None:
-    """`config`, `HEAD` and `hooks` beside the objects of a repository: Git takes such a folder for one.
+    """Return a guarded file of a bare repository: `config`, `HEAD` or `hooks` next to its objects.
+
+    Also `hooks` next to the parts of a Subversion repository.
 
     `hooks` beside the parts of a repository of Subversion, too.
     """
@@ -399,7 +421,7 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
 
 
 def _other_name(path: str, home: Path, look: PathCache) -> str | None:
-    """Whether the file is a start-up file of the home folder under another name (a hard link)."""
+    """Return the start-up file of the home folder that is a hard link to this file."""
     if is_open(path) or look.missing(path):
         return None
     try:
@@ -418,12 +440,12 @@ def _other_name(path: str, home: Path, look: PathCache) -> str | None:
 
 
 def _both(path: Path) -> tuple[tuple[str, ...], ...]:
-    """A folder as it is written and as it is on the disk."""
+    """Return a folder as written and as on disk."""
     return tuple(dict.fromkeys((parts(str(path)), parts(os.path.realpath(path)))))
 
 
 def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | None:
-    """What comes after `folder` in `names`; None if they lead elsewhere."""
+    """Return the names after `folder`; None if they lead elsewhere."""
     if len(names) < len(folder):
         return None
     start = tuple(names[: len(folder)])
@@ -433,12 +455,12 @@ def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _any_open(names: Sequence[str]) -> bool:
-    """Whether any of the names may stand for others; marks are not ASCII characters."""
+    """Return whether any of the names may stand for others; marks are not ASCII characters."""
     return not "".join(names).isascii() and any(map(is_open, names))
 
 
 def _starts(names: Sequence[str], start: Sequence[str], whole: bool) -> bool:
-    """Whether `names` lie at or below `start`, or above it when everything inside counts."""
+    """Return whether `names` lie at or below `start`, or above it if everything inside counts."""
     shared = min(len(names), len(start))
     if len(names) < len(start) and not whole:
         return False

@@ -1,4 +1,4 @@
-"""The tables of `agent.safety.guarded`: names in lower case, and what they stand for."""
+"""The tables of `agent.safety.guarded`: names in lower case, and their meaning."""
 
 from __future__ import annotations
 

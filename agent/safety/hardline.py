@@ -1,4 +1,8 @@
-"""The hardline: commands that no mode and no yes lets through.
+"""The hardline: commands that no mode and no permission allows.
+
+The list is deliberately short: only what destroys the machine, the home folder or Hermes' protections. It is
+applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so text
+that only mentions such a command does not match.
 
 The list is short on purpose: only what destroys the machine, the home folder or the guard rails themselves.
 It is applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so
@@ -17,19 +21,19 @@ from agent.safety.reader.state import Reading
 
 
 class Hardline:
-    """Reads commands for one set of places that must not be lost."""
+    """Checks commands against one set of places that must not be lost."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
 
     def check(self, command: str, cwd: Path) -> tuple[str, ...]:
-        """Why the command may never run, as clauses; empty when it may. Its work is bounded."""
+        """Return why the command may never run, as clauses; empty if it may. Its work is bounded."""
         found = next(forbidden(read(command, str(cwd), self._places.home), self._places), None)
         return () if found is None else (found[1],)
 
 
 def forbidden(reading: Reading, places: Places) -> Iterator[tuple[str, str]]:
-    """The parts of a command that the hardline forbids, each with its reason as a clause."""
+    """Yield the parts of a command that the hardline forbids, each with its reason as a clause."""
     if reading.bomb:
         yield reading.bomb, f"it is a fork bomb: {reading.bomb} starts itself without end"
     for command in reading.commands:

@@ -1,4 +1,6 @@
-"""The impact of an action for the person who is asked: files, network, and what keeps it in.
+"""The impact of an action, shown to the user with the question: files, network, and limits.
+
+It only helps understanding. The gate has already judged, and the boundary holds regardless.
 
 A help for reading. The gate has judged already, and the boundary holds whatever is said here.
 """
@@ -38,7 +40,7 @@ _ONTO = words("cp install ln rsync scp")
 
 @dataclass(frozen=True, slots=True)
 class ActionEnvironment:
-    """Where actions of a session happen."""
+    """The environment in which actions of a session happen."""
 
     workspace: Path
     home: Path
@@ -50,7 +52,7 @@ class ActionEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What one action would reach. `touches` are paths, relative ones below the workspace."""
+    """The impact of one action. `touches` are paths, relative ones below the workspace."""
 
     touches: tuple[str, ...] = ()
     network: NetworkImpact = ""
@@ -58,7 +60,7 @@ class Impact:
 
 
 def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impact:
-    """What `action` would reach. Looks at the disk; belongs into a thread."""
+    """Return the impact of `action`. Reads the disk; use a thread."""
     match action:
         case RunCommand() if around.commands_elsewhere:
             return Impact()
@@ -98,7 +100,7 @@ def _network(action: RunCommand, verdict: Verdict, around: ActionEnvironment) ->
 
 
 def _changed(reading: Reading) -> Iterator[str]:
-    """Marked absolute paths that the command would write or delete, as far as they can be read off it."""
+    """Yield marked absolute paths that the command would write or delete, as far as visible in it."""
     for each in reading.writes:
         yield from (joined(folder, each.path) for folder in each.cwds[:1])
     for command in reading.commands:

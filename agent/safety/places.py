@@ -1,7 +1,10 @@
-"""Places on the disk whose loss cannot be undone, and which of them a path pattern can reach.
+"""Places on the disk whose loss cannot be undone, and the path patterns that reach them.
 
-All of this is about names: paths are absolute and are compared part by part,
-with shell globs (`*`, `?`, `[…]`) as patterns. Nothing here looks at the disk.
+All of this is about names: paths are absolute and are compared part by part, with shell globs (`*`, `?`,
+`[…]`) as patterns. Nothing here reads the disk.
+
+All of this is about names: paths are absolute and are compared part by part, with shell globs (`*`, `?`,
+`[…]`) as patterns. Nothing here looks at the disk.
 """
 
 from __future__ import annotations
@@ -49,12 +52,12 @@ _PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """The names a marked absolute path goes through: `.`, `..`, doubled and closing slashes resolved."""
+    """Return the names in a marked absolute path, with `.`, `..`, doubled and closing slashes resolved."""
     return _known_parts(path) if len(path) <= _SHORT else _parts(path)
 
 
 def is_tidy(path: str) -> bool:
-    """Whether there is surely nothing to resolve in a path."""
+    """Return whether a path certainly needs no resolving."""
     return (
         path[:1] == "/" and path[-1:] != "/" and "/." not in path and "//" not in path and path[:5] != "/proc"
     )
@@ -83,7 +86,7 @@ _known_parts = lru_cache(maxsize=16_384)(_parts)
 
 
 def absolute(path: str) -> str:
-    """A marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
+    """Return a marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
     return _known_absolute(path) if len(path) <= _SHORT else _absolute(path)
 
 
@@ -95,16 +98,20 @@ _known_absolute = lru_cache(maxsize=16_384)(_absolute)
 
 
 def joined(cwd: str, path: str) -> str:
-    """A marked path made absolute: `cwd` before it unless it starts with a slash."""
+    """Return a marked path as absolute: prefixed by `cwd` unless it starts with a slash."""
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 
 class Places:
-    """What must not be lost: system and home folders, and what Hermes itself depends on.
+    """The places that must not be lost: system and home folders, and what Hermes depends on.
 
-    `guarded` files and folders may be read but never changed, `secret` ones
-    neither read nor changed; the folders they are in must not be lost either.
-    `other_homes` are further spellings of the home folder. All paths are absolute.
+    `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed; the
+    folders that hold them must not be lost either. `other_homes` are further spellings of the home folder.
+    All paths are absolute.
+
+    `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed; the
+    folders they are in must not be lost either. `other_homes` are further spellings of the home folder. All
+    paths are absolute.
     """
 
     def __init__(
@@ -126,7 +133,9 @@ class Places:
         self._secret_names = tuple(dict.fromkeys(names[-1] for names in self._secret.paths))
 
     def disaster(self, path: str) -> str | None:
-        """What would be lost if everything at the marked path were deleted or moved; None if nothing vital.
+        """Return what would be lost by deleting or moving the marked path; None if nothing vital.
+
+        The path may end in a glob: `/*` and `~/*` mean all content.
 
         The path may end in a glob: `/*` and `~/*` mean all that is inside.
         """
@@ -146,7 +155,7 @@ class Places:
         return _find(names, self._folders) or _somebodys_home(names, whole)
 
     def wreck(self, path: str) -> str | None:
-        """What would be destroyed if something were written to the marked path; None if nothing vital."""
+        """Return what would be destroyed by writing to the marked path; None if nothing vital."""
         if path.isascii() and not path.startswith(self._near_files) and absolute(path) == path:
             return None
         if _impossible(path):
@@ -159,11 +168,11 @@ class Places:
         return "Hermes' own files" if self._guarded.covers(names) else None
 
     def hides(self, path: str) -> bool:
-        """Whether the marked path holds keys or conversations that tools must not read."""
+        """Return whether the marked path holds keys or conversations that tools must not read."""
         return self.may_hide(path) and not _impossible(path) and self._secret.covers(parts(path))
 
     def may_hide(self, text: str) -> bool:
-        """Whether `hides` can be true of any marked path in a text."""
+        """Return whether `hides` can be true of any marked path in a text."""
         for name in self._secret_names:
             if name in text:
                 return True
@@ -180,7 +189,7 @@ class _Own:
         self._folders = frozenset(names[:-1] for names in self.paths)
 
     def covers(self, names: tuple[str, ...]) -> bool:
-        """Whether `names` is one of them, something inside one, or a journal beside one."""
+        """Return whether `names` is one of them, something inside one, or a journal next to one."""
         if not _plain(names) and any(map(_has_glob, names)):
             return any(_covers(own, names) for own in self.paths)
         for depth in self._depths:
@@ -194,7 +203,7 @@ Index = dict[tuple[str, ...], str]
 
 
 def _precious(homes: Sequence[str], own: Sequence[str]) -> Index:
-    """What must not be deleted: homes and Hermes' files with all folders above them, system folders."""
+    """Return what must not be deleted: homes and Hermes' files with all parents, system folders."""
     index: Index = {}
     for path in (*own, *homes):
         names = parts(path)
@@ -215,12 +224,12 @@ def _vital(own: Sequence[str]) -> Index:
 
 
 def _plain(names: tuple[str, ...]) -> bool:
-    """Whether there is surely no mark in the names: no mark is an ASCII character."""
+    """Return whether the names certainly have no mark; no mark is an ASCII character."""
     return "".join(names).isascii()
 
 
 def _find(names: tuple[str, ...], index: Index) -> str | None:
-    """What the index has for the names, which may be globs."""
+    """Return the index entry for the names, which may be globs."""
     if (found := index.get(names)) is not None:
         return found
     if _plain(names) or not any(map(_has_glob, names)):
@@ -237,12 +246,12 @@ def _somebodys_home(names: tuple[str, ...], whole: bool) -> str | None:
 
 
 def _impossible(path: str) -> bool:
-    """Whether a path is too long to exist."""
+    """Return whether a path is too long to exist."""
     return len(path) > LONGEST_PATH and not _has_glob(path)
 
 
 def is_disk(path: str) -> bool:
-    """Whether a marked absolute path names a raw disk or partition, or a glob that can match one."""
+    """Return whether a marked absolute path is a raw disk or partition, or a glob that can match one."""
     full = absolute(path)
     if _has_glob(full):
         names = parts(full)
@@ -253,7 +262,7 @@ def is_disk(path: str) -> bool:
 
 
 def _is_everything(name: str) -> bool:
-    """Whether a part of a path is a glob that matches nearly any name."""
+    """Return whether a part of a path is a glob that matches nearly any name."""
     if not _has_glob(name):
         return False
     expression = pattern(name)
@@ -270,7 +279,7 @@ def _matches(names: Sequence[str], folder: Sequence[str]) -> bool:
 
 
 def _covers(own: tuple[str, ...], names: tuple[str, ...]) -> bool:
-    """Whether `names` is the own file, something inside it, or a journal beside it."""
+    """Return whether `names` is the own file, something inside it, or a journal next to it."""
     if len(names) < len(own) or not own:
         return False
     if _matches(names[: len(own)], own):
@@ -293,7 +302,7 @@ Answer = TypeVar("Answer")
 
 
 class PathCache:
-    """What has been seen of the disk."""
+    """The cached results of reading the disk."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {"": "/"}
@@ -304,7 +313,9 @@ class PathCache:
         self._lists: dict[str, frozenset[str] | None] = {}
 
     def real(self, path: str) -> str:
-        """Where an absolute path leads when all links in it are followed; like `os.path.realpath`.
+        """Return an absolute path with all links followed, like `os.path.realpath`.
+
+        Raises `OSError` or `ValueError` for impossible paths.
 
         Raises `OSError` or `ValueError` for what no path can be.
         """
@@ -331,7 +342,7 @@ class PathCache:
         return real
 
     def _deep(self, path: str) -> str:
-        """The same for a path of very many folders; where the first ones are missing, no more are asked."""
+        """Resolve a path of very many folders; after the first missing ones, no more are read."""
         names = path.split("/")
         head = self.real("/".join(names[:_DEEPEST]))
         rest = names[_DEEPEST:]
@@ -342,21 +353,23 @@ class PathCache:
         return real
 
     def missing(self, path: str) -> bool:
-        """Whether nothing is at an absolute path. True only when that is certain."""
+        """Return whether nothing is at an absolute path. True only if that is certain."""
         try:
             return self.real(path) in self._missing
         except (OSError, ValueError):
             return False
 
     def is_free(self, path: str) -> bool:
-        """Whether nothing at all has this absolute path, not even a link. True only when that is certain."""
+        """Return whether an absolute path is unused, even by a link. True only if that is certain."""
         try:
             return self.real(path) == path and path in self._missing
         except (OSError, ValueError):
             return False
 
     def is_itself(self, path: str) -> bool:
-        """Whether no name in an absolute path is a link, and the last one no second name of a file.
+        """Return whether no name in an absolute path is a link, and the file has no second name.
+
+        It need not exist. True only if that is certain.
 
         Nothing need be there. True only when that is certain.
         """
@@ -366,7 +379,7 @@ class PathCache:
             return False
 
     def _step(self, folder: str, name: str) -> str:
-        """One name further from a folder in which no link is left."""
+        """Resolve one more name in a folder without links."""
         if name in ("", "."):
             return folder
         if name == "..":
@@ -394,7 +407,7 @@ class PathCache:
         return path
 
     def _is_unlisted(self, folder: str, name: str) -> bool:
-        """Whether a folder that was asked for many names surely has none like this one."""
+        """Return whether a folder already listed certainly has no name like this."""
         if folder not in self._lists:
             self._asked[folder] += 1
             if self._asked[folder] < _MANY:
@@ -406,14 +419,14 @@ class PathCache:
         return plain and listed is not None and name.casefold() not in listed
 
     def once(self, question: object, find: Callable[[], Answer]) -> Answer:
-        """What `find` says, asked only the first time for each question."""
+        """Return the result of `find`, computed once for each question."""
         if question not in self._answers:
             self._answers[question] = find()
         return self._answers[question]  # type: ignore[return-value]
 
 
 def _names_in(folder: str) -> frozenset[str] | None:
-    """The names in a folder whatever their case; None where a list does not tell, or tells too much."""
+    """Return the names in a folder in one case; None if a list is unavailable or too long."""
     if not _LISTS_ALL or _UNLISTED.match(folder):
         return None
     try:
@@ -428,13 +441,13 @@ _CURRENT: ContextVar[PathCache | None] = ContextVar("paths", default=None)
 
 
 def current() -> PathCache:
-    """The cache of the decision being made, or a fresh one."""
+    """Return the cache of the current decision, or a new one."""
     return _CURRENT.get() or PathCache()
 
 
 @contextmanager
 def cached_paths() -> Iterator[PathCache]:
-    """While it lasts, the disk is asked once about each path. Inside another one, that one goes on."""
+    """Cache disk reads within this block; an enclosing cache is reused."""
     if (look := _CURRENT.get()) is not None:
         yield look
         return

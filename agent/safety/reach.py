@@ -1,8 +1,12 @@
-"""Decides whether a connection of a command is let through: by hosts, by mode, then by the gate.
+"""The decision on a command's network connection: by hosts, by mode, then by the gate.
 
-Connections come from the proxy's thread, questions are put in the session's loop. One question is put for
-one host, however many connections wait for the answer. A yes that is given once, and a no, hold until
-the commands that ran then have ended.
+Connections come from the proxy's thread, questions are asked in the session's loop. One question is asked per
+host, however many connections wait for the answer. A single yes, and a no, hold until the commands that ran
+then have ended.
+
+Connections come from the proxy's thread, questions are put in the session's loop. One question is put for one
+host, however many connections wait for the answer. A yes that is given once, and a no, hold until the
+commands that ran then have ended.
 """
 
 from __future__ import annotations
@@ -46,7 +50,10 @@ class _Question:
 
 
 class HostDecider:
-    """Decides for one session. `loop` is that of `permit`; `mode` tells the mode, from any thread.
+    """Decides for one session. `loop` is that of `permit`; `mode` returns the mode, from any thread.
+
+    `running` are the running commands, `allows` tells whether a host was allowed with one of them, `asking`
+    asks in place of `permit` if it is known whose command it is.
 
     `running` are the commands that run, `allows` tells of hosts that were allowed with one of them, `asking`
     who asks in place of `permit`, where it is known whose command it is.
@@ -72,7 +79,7 @@ class HostDecider:
         self._questions: dict[tuple[str, int], _Question] = {}
 
     async def decide(self, host: str, port: int) -> str | None:
-        """None if the connection is let through, else a clause that says why not. For the proxy's loop."""
+        """Return None if the connection is allowed, else the reason as a clause. For the proxy's loop."""
         mode = self._mode()
         if mode in _SILENT:
             return f"is not let through, as nothing leaves in mode {mode}"
@@ -100,7 +107,7 @@ class HostDecider:
                 question.closing = closing
 
     def forget_ended(self, running: frozenset[int]) -> None:
-        """Forget answers that were given for commands none of which runs any more. Thread-safe."""
+        """Forget answers for commands that have all ended. Thread-safe."""
         for key, question in tuple(self._questions.items()):
             question.running &= running
             if not question.running:
@@ -127,7 +134,7 @@ class HostDecider:
 
 
 def let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
-    """Ask `gate`, in this loop, about hosts that are neither on the list nor among the person's `own`."""
+    """Ask `gate`, in this loop, about hosts neither on the list nor among the user's `own`."""
     decider = HostDecider(
         host_list(own),
         gate.permit,

@@ -1,7 +1,10 @@
 """The rules of the hardline, one function per kind of program.
 
-Each looks at one command line (marked text, wrappers already removed) and
-returns what would be lost, as the end of the sentence "it would …", or None.
+Each checks one command line (marked text, wrappers already removed) and returns what would be lost, as the
+end of the sentence "it would …", or None.
+
+Each looks at one command line (marked text, wrappers already removed) and returns what would be lost, as the
+end of the sentence "it would …", or None.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from agent.safety.reader.tree import UNKNOWN, words
 
 @dataclass(slots=True)
 class ProgramCall:
-    """A program with its arguments, in the folder it would run in.
+    """A program with its arguments and folder.
+
+    Nobody changes it. There are many of them, so they are not frozen.
 
     Nobody changes it. There are many of them, so they are not frozen.
     """
@@ -29,7 +34,7 @@ class ProgramCall:
     places: Places
 
     def operands(self, valued: str = "") -> list[str]:
-        """Arguments that are not options. `valued` are short options that take a separate value."""
+        """Return the arguments that are not options. `valued` are short options with a separate value."""
         for argument in self.arguments:
             if argument[:1] == "-":
                 break
@@ -49,7 +54,7 @@ class ProgramCall:
         return found
 
     def options(self) -> Iterator[str]:
-        """Arguments that start with a dash, up to `--`."""
+        """Yield the arguments that start with a dash, up to `--`."""
         for argument in self.arguments:
             if argument == "--":
                 return
@@ -57,7 +62,7 @@ class ProgramCall:
                 yield argument
 
     def has(self, letters: str, *long: str) -> bool:
-        """Whether a short option of `letters`, or a long one of `long` or its beginning, is given."""
+        """Return whether a short option of `letters`, or a long one or its prefix, is given."""
         for option in self.arguments:
             if option[:1] != "-":
                 continue
@@ -72,7 +77,9 @@ class ProgramCall:
         return False
 
     def value(self, short: str, *long: str) -> str | None:
-        """The value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`.
+        """Return the value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`.
+
+        A prefix of a long option counts as well, because many programs accept it.
 
         The beginning of a long option counts as well, as many programs take it.
         """
@@ -92,11 +99,11 @@ class ProgramCall:
         return None
 
     def path(self, argument: str) -> str:
-        """A marked argument as an absolute path."""
+        """Return a marked argument as an absolute path."""
         return joined(self.cwd, argument)
 
     def disks(self, arguments: Sequence[str]) -> str | None:
-        """The first raw disk among the arguments."""
+        """Return the first raw disk among the arguments."""
         return next((found for found in arguments if "dev" in found and is_disk(self.path(found))), None)
 
 
@@ -105,7 +112,7 @@ _FILE_SYSTEMS = ("mkfs", "mke2fs", "newfs")
 
 
 def forbidden(line: ProgramCall) -> str | None:
-    """What would be lost by a command line, as the end of "it would …"; None when it may be run."""
+    """Return what a command line would destroy, as the end of "it would …"; None if it may run."""
     rule = RULES.get(line.name)
     if rule is None and line.name.startswith(_FILE_SYSTEMS):
         rule = make_file_system
@@ -117,14 +124,14 @@ def forbidden(line: ProgramCall) -> str | None:
 
 
 def is_ruled(name: str, arguments: Sequence[str]) -> bool:
-    """Whether `forbidden` can say anything of a program that is not given what must not be read."""
+    """Return whether `forbidden` can match a program that is not given unreadable paths."""
     if name in RULES or name.startswith(_FILE_SYSTEMS):
         return True
     return any(argument[:1] in ("-", "o") for argument in arguments)
 
 
 def delete(line: ProgramCall) -> str | None:
-    """rm -r of what must not be lost, rm of single vital files."""
+    """Check rm -r of places that must not be lost, and rm of single vital files."""
     # An unknown argument may be `-rf`.
     recursive = line.has("rR", "recursive") or any(UNKNOWN in argument for argument in line.arguments)
     if line.name in ("trash", "del", "rmtrash", "wipe"):
@@ -139,7 +146,7 @@ def delete(line: ProgramCall) -> str | None:
 
 
 def own(line: ProgramCall) -> str | None:
-    """chmod -R, chown -R and their like on system or home folders."""
+    """Check chmod -R, chown -R and the like on system or home folders."""
     if not line.has("R", "recursive"):
         return None
     for operand in line.operands():
@@ -149,7 +156,7 @@ def own(line: ProgramCall) -> str | None:
 
 
 def move(line: ProgramCall) -> str | None:
-    """mv of what must not be lost, and onto what must not be overwritten."""
+    """Check mv of places that must not be lost, and onto places that must not be overwritten."""
     operands = line.operands("tSZ")
     target = line.value("t", "target-directory")
     sources = operands if target is not None else operands[:-1]
@@ -160,13 +167,13 @@ def move(line: ProgramCall) -> str | None:
 
 
 def copy(line: ProgramCall) -> str | None:
-    """cp, install, ln and scp onto what must not be overwritten."""
+    """Check cp, install, ln and scp onto places that must not be overwritten."""
     target = line.value("t", "target-directory")
     return _overwritten(line, [target] if target is not None else line.operands("tSmog")[-1:])
 
 
 def synchronise(line: ProgramCall) -> str | None:
-    """rsync --delete into what must not be lost."""
+    """Check rsync --delete into places that must not be lost."""
     target = line.operands("efBT")[-1:]
     deletes = line.has("", "delete", "delete-before", "delete-after", "delete-excluded", "del")
     if deletes and target and (loss := line.places.disaster(line.path(target[0]))):
@@ -175,12 +182,12 @@ def synchronise(line: ProgramCall) -> str | None:
 
 
 def write(line: ProgramCall) -> str | None:
-    """tee, truncate, sponge and shred of vital files and disks."""
+    """Check tee, truncate, sponge and shred of vital files and disks."""
     return _overwritten(line, line.operands("sn"))
 
 
 def edit(line: ProgramCall) -> str | None:
-    """sed -i and perl -i on vital files."""
+    """Check sed -i and perl -i on vital files."""
     if not line.has("i", "in-place"):
         return None
     return _overwritten(line, line.operands())
@@ -194,7 +201,7 @@ def _overwritten(line: ProgramCall, targets: Sequence[str | None]) -> str | None
 
 
 def any_program(line: ProgramCall) -> str | None:
-    """What counts whatever the program is: output options onto disks, reading of Hermes' keys."""
+    """Check any program for output options onto disks and for reading Hermes' keys."""
     reads = line.name not in _ONLY_NAMES
     for place, argument in enumerate(line.arguments):
         target = None
@@ -216,7 +223,7 @@ _ONLY_NAMES = words("echo printf ls stat test [ file : basename dirname realpath
 
 
 def make_file_system(line: ProgramCall) -> str | None:
-    """mkfs and its like on a raw disk."""
+    """Check mkfs and the like on a raw disk."""
     if line.has("hV", "help", "version"):
         return None
     disk = line.disks(line.operands())
@@ -228,7 +235,7 @@ def _erased(line: ProgramCall, disk: str | None) -> str | None:
 
 
 def partition(line: ProgramCall) -> str | None:
-    """fdisk, sfdisk, gdisk and their like, unless they only list."""
+    """Check fdisk, sfdisk, gdisk and the like, unless they only list."""
     if line.has(
         "lpdJVhsFgT", "list", "dump", "json", "version", "help", "show-size", "getsz", "list-free", "verify"
     ):
@@ -237,7 +244,7 @@ def partition(line: ProgramCall) -> str | None:
 
 
 def sgdisk(line: ProgramCall) -> str | None:
-    """sgdisk with an option that changes something."""
+    """Check sgdisk with an option that changes something."""
     if not line.has("zZondgtcmGueRl", "zap", "zap-all", "clear", "new", "delete", "load-backup", "mbrtogpt"):
         return None
     return _erased(line, line.disks(line.arguments))
@@ -247,37 +254,37 @@ _PARTED_CHANGES = words("mklabel mktable mkpart rm resizepart resize name set re
 
 
 def split_off(line: ProgramCall) -> str | None:
-    """parted with a command that changes something."""
+    """Check parted with a command that changes something."""
     operands = line.operands("a")
     changes = _PARTED_CHANGES & set(operands[1:])
     return _erased(line, line.disks(operands)) if changes else None
 
 
 def wipefs(line: ProgramCall) -> str | None:
-    """wipefs -a or -o; without them it lists."""
+    """Check wipefs -a or -o; without them it only lists."""
     if not line.has("ao", "all", "offset") or line.has("n", "no-act"):
         return None
     return _erased(line, line.disks(line.operands("ot")))
 
 
 def discard(line: ProgramCall) -> str | None:
-    """Programs that erase the disk they are given."""
+    """Check programs that erase the given disk."""
     return _erased(line, line.disks(line.operands()))
 
 
 def badblocks(line: ProgramCall) -> str | None:
-    """badblocks -w."""
+    """Check badblocks -w."""
     return _erased(line, line.disks(line.operands())) if line.has("w") else None
 
 
 def hdparm(line: ProgramCall) -> str | None:
-    """hdparm with the options that erase."""
+    """Check hdparm with the options that erase."""
     erases = any(re.match(r"--(?:security-erase|trim-sector|write-sector|format)", o) for o in line.options())
     return _erased(line, line.disks(line.arguments)) if erases else None
 
 
 def subcommand_disk(line: ProgramCall) -> str | None:
-    """nvme format, cryptsetup luksFormat, diskutil eraseDisk, zpool create."""
+    """Check nvme format, cryptsetup luksFormat, diskutil eraseDisk, zpool create."""
     operands = line.operands()
     erasing = re.compile(
         r"format|sanitize|write-zeroes|write|dsm|luksFormat|erase|create|labelclear|erase\w+|zeroDisk|randomDisk"
@@ -290,7 +297,7 @@ def subcommand_disk(line: ProgramCall) -> str | None:
 
 
 def volume(line: ProgramCall) -> str | None:
-    """lvremove, vgremove, zfs destroy, zpool destroy: everything in them is gone at once."""
+    """Check lvremove, vgremove, zfs destroy, zpool destroy, which delete everything at once."""
     operands = line.operands()
     named = line.name in ("lvremove", "vgremove") or operands[:1] == ["destroy"]
     if line.name == "lvm":
@@ -301,7 +308,7 @@ def volume(line: ProgramCall) -> str | None:
 
 
 def array(line: ProgramCall) -> str | None:
-    """mdadm --zero-superblock."""
+    """Check mdadm --zero-superblock."""
     return _erased(line, line.disks(line.arguments)) if line.has("", "zero-superblock") else None
 
 
@@ -310,7 +317,7 @@ def pool(line: ProgramCall) -> str | None:
 
 
 def copy_raw(line: ProgramCall) -> str | None:
-    """dd and its relatives onto a disk or vital file."""
+    """Check dd and the like onto a disk or vital file."""
     targets = [argument[3:] for argument in line.arguments if argument.startswith("of=")]
     if line.name == "ddrescue":
         targets += line.operands()[1:2]
@@ -323,7 +330,7 @@ _POWER_UNITS = re.compile(
 
 
 def power(line: ProgramCall) -> str | None:
-    """shutdown, reboot, halt, poweroff."""
+    """Check shutdown, reboot, halt, poweroff."""
     if line.has("", "help", "version") or any(
         option in ("-?", "-w", "--wtmp-only") for option in line.options()
     ):
@@ -334,12 +341,12 @@ def power(line: ProgramCall) -> str | None:
 
 
 def run_level(line: ProgramCall) -> str | None:
-    """init 0, init 6, telinit 0 and single-user mode."""
+    """Check init 0, init 6, telinit 0 and single-user mode."""
     return "switch the machine off" if any(o in ("0", "6", "1", "s", "S") for o in line.operands()) else None
 
 
 def service(line: ProgramCall) -> str | None:
-    """systemctl poweroff and its like."""
+    """Check systemctl poweroff and the like."""
     operands = line.operands("HMnopPst")
     if not operands:
         return None
@@ -356,7 +363,7 @@ def service(line: ProgramCall) -> str | None:
 
 
 def kill(line: ProgramCall) -> str | None:
-    """kill of process -1, which means all of them."""
+    """Check kill of process -1, which means all processes."""
     arguments = list(line.arguments)
     if any(option in ("-l", "-L", "--list", "--table", "--help") for option in arguments):
         return None
@@ -368,7 +375,7 @@ def kill(line: ProgramCall) -> str | None:
 
 
 def kill_by_name(line: ProgramCall) -> str | None:
-    """killall5, and pkill with a pattern that fits every name."""
+    """Check killall5, and pkill with a pattern that matches every name."""
     if line.name == "killall5":
         return "kill every process"
     if line.name != "pkill":
@@ -381,7 +388,7 @@ def kill_by_name(line: ProgramCall) -> str | None:
 
 
 def rescue_clock(line: ProgramCall) -> str | None:
-    """rtcwake and kexec, which stop the running system."""
+    """Check rtcwake and kexec, which stop the running system."""
     if line.name == "rtcwake" and (line.value("m", "mode") or "") in ("off", "disable", "no", "show"):
         return "switch the machine off" if line.value("m", "mode") == "off" else None
     if line.name == "kexec":
@@ -390,7 +397,7 @@ def rescue_clock(line: ProgramCall) -> str | None:
 
 
 def let_in(line: ProgramCall) -> str | None:
-    """hermes itself, where it would let in what is kept back from agents until a person has read it."""
+    """Check hermes commands that would release to agents what only the user may release."""
     arguments = list(line.arguments)
     if line.name != "hermes":
         start = next((at for at, each in enumerate(arguments) if _HERMES.search(each)), None)

@@ -1,4 +1,4 @@
-"""The place of paths: in the workspace, among temporary files, or elsewhere, and what speaks against it."""
+"""The location of paths: workspace, temporary files, or elsewhere, and objections to their use."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ _MEGABYTE = 1_000_000
 class Scope:
     """The folders of one session. Links are followed: one that leads outside counts as outside.
 
-    `own_tmp` tells whether commands have temporary folders of their own; those of the machine hold files
-    of other programs, which are outside like any other.
+    `own_tmp` tells whether commands have private temporary folders; those of the machine hold files of other
+    programs, which count as outside.
+
+    `own_tmp` tells whether commands have temporary folders of their own; those of the machine hold files of
+    other programs, which are outside like any other.
     """
 
     def __init__(
@@ -55,23 +58,23 @@ class Scope:
         self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(Path(places.home))))))
 
     def inside(self, path: str) -> bool:
-        """Whether a marked absolute path is the workspace or lies in it."""
+        """Return whether a marked absolute path is the workspace or inside it."""
         return UNKNOWN not in path and _within(_real(path), self._workspace)
 
     def keeps_git(self, path: str) -> bool:
-        """Whether undo keeps the repository around a marked absolute path, if there is one."""
+        """Return whether undo records the repository around a marked absolute path, if any."""
         if UNKNOWN in path:
             return False
         found = git_coverage(Path(self._workspace[-1]), Path(_real(path)), Coverage())
         return found.whole or found.reason == NO_REPOSITORY
 
     def holds_home(self, path: str) -> bool:
-        """Whether a marked absolute path is the person's home, or a folder above it, with the keys in it."""
+        """Return whether a marked absolute path is the user's home, or a folder above it."""
         full = absolute(path)
         return _within(self.places.home, (full,)) or full in ("/root", "/home", "/etc", "/Users", "/proc")
 
     def read(self, path: str) -> str | None:
-        """The reason against reading a marked absolute path, as a clause; None when there is none."""
+        """Return the reason against reading a marked absolute path, as a clause; None if there is none."""
         if path.startswith("/dev/") and is_disk(path):
             return f"reads a disk ({mark_text(path)})"
         full = absolute(path)
@@ -80,7 +83,7 @@ class Scope:
         return None
 
     def write(self, path: str) -> str | None:
-        """The reason against writing to a marked absolute path, as a clause; None when there is none."""
+        """Return the reason against writing to a marked absolute path, as a clause; None if there is none."""
         if path.startswith(("/dev/tcp/", "/dev/udp/")):
             return "opens a network connection"
         full = absolute(path)
@@ -89,7 +92,7 @@ class Scope:
         return self._changed(full, path, "changes", whole=False) or self._too_large(full, "changes")
 
     def delete(self, path: str, *, recursive: bool) -> str | None:
-        """The reason against deleting a marked absolute path, as a clause; None when there is none."""
+        """Return the reason against deleting a marked absolute path, as a clause; None if there is none."""
         full = absolute(path)
         if reason := self._changed(full, path, "deletes", whole=recursive):
             return reason
@@ -115,7 +118,7 @@ class Scope:
         return f"{does} {what} outside of the workspace ({mark_text(full)})"
 
     def _too_large(self, full: str, does: str) -> str | None:
-        """Whether undo keeps no copy of what would be lost, because a file is too large."""
+        """Return a reason if undo has no copy of a file because it is too large."""
         if UNKNOWN in full:
             return None
         for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
@@ -129,7 +132,7 @@ class Scope:
 
 
 def _sizes(path: str, *, folders: bool) -> Iterator[tuple[str, int]]:
-    """Files at a marked path, or below it, with their sizes in bytes. Looks at the disk."""
+    """Yield files at or below a marked path, with their sizes in bytes. Reads the disk."""
     found = iglob(literal(path)) if any(mark in path for mark in GLOBS) else (path,)  # noqa: PTH207 - of texts
     for each in found:
         try:
@@ -152,14 +155,14 @@ def _below(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def mark_text(path: str) -> str:
-    """A marked path for a person: nothing in it is hidden, very long ones are shortened in the middle."""
+    """Return a marked path for the user: nothing is hidden, very long ones are shortened in the middle."""
     text = reveal(literal(path))
     return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
 
 
 @lru_cache(maxsize=256)
 def _temporary(path: str) -> str | None:
-    """The entry of a folder for temporary files in which an absolute path lies."""
+    """Return the entry of a temporary folder that contains an absolute path."""
     for folder in TEMPORARY:
         if path.startswith(f"{folder}/"):
             return f"{folder}/{path[len(folder) + 1 :].partition('/')[0]}"
@@ -178,7 +181,7 @@ def _within(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _real(path: str) -> str:
-    """The path with links followed as far as it has no globs."""
+    """Return the path with links followed up to the first glob."""
     full = absolute(path)
     at = -1
     if not full.isascii():  # marks are not ASCII characters

@@ -1,4 +1,4 @@
-"""Names of files that hold keys, passwords and private history: `tools.secret_places` for the gate."""
+"""Names of files that hold keys, passwords and private history, for the gate."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _has_start = re.compile(r"/\.|/Library/|/snap/|/etc/|/run/|/var/|/proc/|/dev/", 
 
 
 def is_secret(path: str) -> bool:
-    """Whether a marked absolute path is likely to hold secrets, or is a pattern that reaches such a file."""
+    """Return whether a marked absolute path likely holds secrets, or is a pattern that reaches one."""
     name = path.rpartition("/")[2]
     if path.isascii() or not any(mark in path for mark in GLOBS):
         known = _by_name(name)
@@ -57,7 +57,7 @@ def is_secret(path: str) -> bool:
 
 
 def _in_a_home(path: str) -> bool:
-    """Whether a path is a store below the home of this person or of another."""
+    """Return whether a path is a secret store below any user's home."""
     own = os.environ.get("HOME", "").rstrip("/")
     if own and path.startswith(f"{own}/"):
         return _IN_HOME.match(path, len(own) + 1) is not None
@@ -67,7 +67,7 @@ def _in_a_home(path: str) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _by_name(name: str) -> bool | None:
-    """Whether a file is secret by its name alone; None when that depends on its folder."""
+    """Return whether a file is secret by its name alone; None if that depends on its folder."""
     if _PUBLIC.fullmatch(name):
         return False
     return True if _NAMES.fullmatch(name.replace(UNKNOWN, "")) else None
@@ -98,12 +98,12 @@ def _may_be_secret(path: str) -> bool:
 
 
 def _may_be(name: str, known: str) -> bool:
-    """Whether a name that may be a pattern can stand for a known one."""
+    """Return whether a name that may be a pattern can match a known one."""
     return name == known or (
         any(map(name.__contains__, GLOBS)) and pattern(name).fullmatch(known) is not None
     )
 
 
 def _is_wide(name: str) -> bool:
-    """Whether a pattern says nothing about the name, such as `*`; it does not match hidden files."""
+    """Return whether a pattern such as `*` says nothing about the name; it does not match hidden files."""
     return any(mark in name for mark in GLOBS) and pattern(name).fullmatch("main") is not None

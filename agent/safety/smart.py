@@ -1,4 +1,8 @@
-"""The smart mode: a side model looks at actions too, and may only make the gate stricter.
+"""The smart mode: a side model also judges actions, and can only make the gate stricter.
+
+Pure: the question to it, how its answer is read, and how both opinions are joined. An answer that allows, or
+one that cannot be read, changes nothing. So an order hidden in a command or a file can at most cause a
+question.
 
 Pure: the question it is asked, how its answer is read, and how both opinions are joined. What it says lowers
 nothing: an answer that allows changes nothing, and neither does one that cannot be read. So an order hidden
@@ -65,14 +69,14 @@ _OPINIONS: Mapping[str, Literal["allow", "ask", "deny"]] = {"allow": "allow", "a
 
 @dataclass(frozen=True, slots=True)
 class SideModelOpinion:
-    """What the side model thinks; `reasons` are one line each, and carry no control bytes."""
+    """The side model's opinion; `reasons` are one line each, without control bytes."""
 
     kind: Literal["allow", "ask", "deny"]
     reasons: tuple[str, ...] = ()
 
 
 def matter(action: Action, verdict: Verdict, workspace: str, secrets: Mapping[str, str]) -> str:
-    """What must be judged, as JSON text: masked, then bounded."""
+    """Return what must be judged, as JSON text: masked, then bounded."""
 
     def text(value: object, limit: int = LONGEST) -> str:
         return truncate(redact(str(value), secrets), limit)
@@ -90,12 +94,12 @@ def matter(action: Action, verdict: Verdict, workspace: str, secrets: Mapping[st
 
 
 def question(matter: str, mark: str) -> str:
-    """The message that asks for an opinion. `mark` is what nobody could have foreseen."""
+    """Return the message that asks for an opinion. `mark` is unpredictable."""
     return f"[begin {mark}]\n{matter}\n[end {mark}]"
 
 
 def read_answer(text: str) -> SideModelOpinion | None:
-    """The opinion in an answer; None when there is none in the form that was asked for."""
+    """Parse the opinion in an answer; None if it does not have the required form."""
     if len(text) > LONGEST_ANSWER:
         return None
     text = _THOUGHT.sub("", text.strip()).strip()
@@ -116,7 +120,9 @@ def read_answer(text: str) -> SideModelOpinion | None:
 
 
 def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
-    """The stricter of both, never milder than `verdict`, with the side model's reasons marked as such.
+    """Return the stricter of both, never milder than `verdict`, with the side model's reasons marked.
+
+    An opinion that allows adds no reasons either, because praise could influence the user.
 
     An opinion that allows adds no reasons either: praise could talk a person into a yes.
     """
@@ -141,17 +147,20 @@ REST = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What the side model thinks, None if it said nothing usable, and a note for the audit log."""
+    """The side model's opinion, None if unusable, and a note for the audit log."""
 
     opinion: SideModelOpinion | None
     note: str
 
 
 class Adviser:
-    """The side model of one session. It never raises for what the model does.
+    """The side model of one session. It never raises for the model's behaviour.
 
-    `name` is the model as a person knows it, `model` as the provider does. `count` takes the
-    tokens of each request, `tell` a sentence for the person when it stops answering.
+    `name` is the model as the user knows it, `model` as the provider does. `count` receives the tokens of
+    each request, `tell` a sentence for the user when it stops answering.
+
+    `name` is the model as a person knows it, `model` as the provider does. `count` takes the tokens of each
+    request, `tell` a sentence for the person when it stops answering.
     """
 
     def __init__(
@@ -185,7 +194,7 @@ class Adviser:
         self._resting_until = 0.0
 
     async def advise(self, action: Action, verdict: Verdict) -> Advice | None:
-        """What the side model thinks of an action; None when it is not one to ask about."""
+        """Return the side model's advice on an action; None if it is not asked about it."""
         if isinstance(action, ReadPath) and verdict.kind == "allow" and self._is_inside(action.path):
             return None
         # A long command takes a while to mask.
@@ -225,7 +234,7 @@ class Adviser:
         return self._advice_of(opinion)
 
     async def _ask(self, text: str) -> str:
-        """The answer as text. Raises `ModelError`, or `BudgetReachedError`."""
+        """Return the answer as text. Raises `ModelError`, or `BudgetReachedError`."""
         asked = Message("user", question(text, chance.token_hex(8)))
         request = ModelRequest(
             model=self._model,
@@ -274,6 +283,6 @@ class Adviser:
 
 
 def _key(action: Action, verdict: Verdict) -> str:
-    """What equal questions have in common: the whole action, of which only a part may be sent."""
+    """Return the key of equal questions: the whole action, of which only a part may be sent."""
     text = f"{verdict.kind}\0{verdict.reasons}\0{action!r}"
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

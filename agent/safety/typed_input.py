@@ -1,5 +1,9 @@
 """Text typed into a running program, as a shell text that can be judged.
 
+Text typed into a shell is a command. Text typed into an interpreter or a database client is a program in its
+language, which the rules know from command lines, so it is judged as one. Another program than the started
+one may now read the input: `follows` therefore holds both readings.
+
 What is typed into a shell is a command. What is typed into an interpreter or a database client is a program
 in its language, which the rules know when it is given on a command line, so it is put there. What the program
 was started as may not be what reads the keys by now: `follows` therefore holds both readings.
@@ -31,12 +35,12 @@ _SHELLS = re.compile(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|
 
 
 def line_of(action: SendInput) -> str:
-    """The text the program reads: what was typed on the line before, and what is typed now."""
+    """Return the line the program reads: what was typed on it before, and now."""
     return action.typed + action.data
 
 
 def as_command(action: SendInput, home: Path) -> str:
-    """The shell text that does what the program will do with it, as far as the program is known."""
+    """Return the equivalent shell text of the input, as far as the program is known."""
     line = line_of(action)
     names = _programs(action.program, home)
     if any(_SHELLS.fullmatch(name) for name in names):
@@ -46,13 +50,13 @@ def as_command(action: SendInput, home: Path) -> str:
 
 
 def follows(action: SendInput, home: Path) -> str:
-    """Everything it may do: as the program would read it, and as a shell would."""
+    """Return all readings of the input: by the program, and by a shell."""
     line, command = line_of(action), as_command(action, home)
     return line if command == line else f"{command}\n{line}"
 
 
 def _programs(command_line: str, home: Path) -> tuple[str, ...]:
-    """The programs a command line starts, the last one first: that one has the keyboard."""
+    """Return the programs a command line starts, the last first, because it reads the input."""
     if not command_line:
         return ()
     reading = read(command_line, str(home), str(home))

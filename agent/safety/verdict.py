@@ -21,7 +21,7 @@ SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the rules say about an action."""
+    """The verdict of the rules about an action."""
 
     kind: VerdictKind
     reasons: tuple[str, ...] = ()
@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def network(self) -> bool:
-        """Whether any part wants the network."""
+        """Return whether any part needs the network."""
         return any(part.network for part in self.parts)
 
 
@@ -45,7 +45,7 @@ WRITERS = words("tee cp mv install ln rsync truncate sed perl sponge scp")
 
 @dataclass(frozen=True, slots=True)
 class UndoCoverage:
-    """What checkpoints keep of a workspace."""
+    """The parts of a workspace that checkpoints record."""
 
     git: bool = True
     """Whether refs, HEAD, index, settings and hooks of `.git` are kept, and objects from being pruned."""
@@ -68,17 +68,19 @@ _LOCAL = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
 
 
 def is_known(host: str) -> bool:
-    """Whether a host is on the list, or is this machine."""
+    """Return whether a host is on the list, or is this machine."""
     return is_local(host) or host in _LOOKED_UP or any(host in names for names in _read_names().values())
 
 
 def is_local(host: str) -> bool:
-    """Whether a name or address is that of this machine."""
+    """Return whether a name or address is that of this machine."""
     return host.endswith(".localhost") or _LOCAL.fullmatch(host) is not None
 
 
 def is_listed(host: str) -> bool:
-    """Whether reading there tells nobody anything: pages of documentation and of packages.
+    """Return whether a host is a public documentation or package site, where reading reveals nothing.
+
+    This machine's own servers do not count, because they may act on any request.
 
     A server of this machine is none of them, as what its own projects run may act on any request.
     """

@@ -1,1 +1,1 @@
-"""The project folder: what changes in it, who changed it, and taking it back. It knows no model."""
+"""The project folder: detecting its changes and their authors, and undoing them, without any model."""

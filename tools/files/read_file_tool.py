@@ -79,7 +79,7 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 def _unchanged(
     ctx: ToolContext, path: Path, name: str, digest: str, offset: int, limit: int
 ) -> dict[str, Any] | None:
-    """A short answer when the model was shown this very region and the file is the same; notes the read."""
+    """Return a short answer if the model was shown this region of the unchanged file; record the read."""
     seen = ctx.files.seen_file(path)
     if seen is None or (seen.digest, seen.offset, seen.limit) != (digest, offset, limit):
         ctx.files.show(path, SeenFile(digest, offset, limit))
@@ -124,7 +124,7 @@ def _format_window(window: Window, name: str, offset: int, limit: int) -> dict[s
 
 
 def _numbered(lines: list[str], offset: int) -> list[str]:
-    """Numbered lines, as many as `MAX_CHARS` allows."""
+    """Return numbered lines, as many as `MAX_CHARS` allows."""
     shown: list[str] = []
     used = 0
     for number, line in enumerate(lines, offset):
@@ -149,7 +149,7 @@ def _is_folder(path: Path, name: str) -> ToolError:
 
 
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
-    """`read src/money.py 1–80 · 80 lines`."""
+    """Return a display such as `read src/money.py 1–80 · 80 lines`."""
     offset, limit = args.get("offset", 1), args.get("limit")
     subject = str(args.get("path", ""))
     offset = max(offset, 1) if isinstance(offset, int) else 1

@@ -1,1 +1,1 @@
-"""The log of what the gate ruled: written, checked, read."""
+"""The log of the gate's decisions: written, checked, read."""

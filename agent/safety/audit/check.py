@@ -1,4 +1,4 @@
-"""Checks whether an audit log is as it was written."""
+"""Verification that an audit log is unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LONGEST_LINE = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """Something about one line, as a sentence. `line` counts from 1; 0 means the file or the whole log."""
+    """A finding about one line, as a sentence. `line` counts from 1; 0 means the file or the whole log."""
 
     file: str
     line: int
@@ -39,7 +39,7 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What a check found out."""
+    """The result of a check."""
 
     records: int
     files: int
@@ -54,7 +54,7 @@ class AuditReport:
 
 
 def verify(folder: Path) -> AuditReport:
-    """Check every line of the log in `folder`. Blocking. Raises `AuditError` when it cannot be read."""
+    """Check every line of the log in `folder`. Blocking. Raises `AuditError` if it cannot be read."""
     try:
         if not folder.is_dir():
             return AuditReport(0, 0, (), ())
@@ -73,7 +73,7 @@ def verify(folder: Path) -> AuditReport:
 
 
 class _Check:
-    """Walks along the chain. After a fault it goes on from what the line says of itself."""
+    """Follows the chain. After a fault it continues from the line's own data."""
 
     def __init__(self, head: ChainMark | None) -> None:
         self._head = head
@@ -87,7 +87,7 @@ class _Check:
         self._at = ("", 0)
 
     def file(self, path: Path, size: int) -> None:
-        """The next file of the log."""
+        """Check the next file of the log."""
         place = number(path)
         self._at = (path.name, 0)
         if place != self._number + 1:
@@ -104,7 +104,7 @@ class _Check:
                 self._note(f"a crash tore the last line ({len(line):,} bytes); the next ruling will say so")
 
     def end(self, has_head: bool) -> None:
-        """All files were read."""
+        """Finish after all files were read."""
         self._torn_unexplained()
         head, last = self._head, self._last or ChainMark()
         self._at = ("head", 0)
@@ -136,7 +136,7 @@ class _Check:
             self._wrong("it is not the line that was written in this place")
 
     def _link(self, seq: int, previous: str) -> None:
-        """Whether a line follows the one before it."""
+        """Check that a line follows the previous one."""
         last = self._last or ChainMark()
         if seq == last.seq + 1 and previous == last.hash:
             return
@@ -165,7 +165,7 @@ class _Check:
 
 
 def _lines(path: Path, size: int) -> Iterator[tuple[bytes, bool]]:
-    """The lines of the first `size` bytes, without their breaks, and whether they have one."""
+    """Yield the lines of the first `size` bytes without line breaks, and whether each has one."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         left = size

@@ -1,16 +1,28 @@
-"""The audit log: one line for each ruling of the gate, each bound to the one before it.
+"""The audit log: one line for each decision of the gate, each bound to the previous one.
+
+`~/.hermes/audit/audit-000001.jsonl` and so on, 0600, append-only. Every line is canonical JSON with a number
+(`seq`), the SHA-256 of the previous line (`previous`) and of this one (`hash`), so that
+`agent.safety.audit.check` finds a changed, removed, inserted or moved line. `head` next to the files names
+the last line certainly on disk, so that missing lines at the end are noticed.
+
+Several processes may append at once: each append holds a lock that the system releases when the process dies.
+A line torn by a crash is closed and followed by a line that says so; the chain continues from the last
+complete one.
+
+The chain reveals accidents and careless edits. Anyone who may write these files and knows their format can
+rewrite all of them.
 
 `~/.hermes/audit/audit-000001.jsonl` and so on, 0600, only ever appended to. Every line is canonical JSON with
 a number (`seq`), the SHA-256 of the line before (`previous`) and its own (`hash`), so that a line that was
 changed, taken out, put in or moved is found by `agent.safety.audit.check`. `head` beside the files names the
 last line that surely is on the disk, so that lines cut off at the end are missed.
 
-Several processes may append at once: each append holds a lock that the system
-lets go of when the process dies. A line that a crash tore is closed and followed
-by a line that says so; the chain goes on from the last whole one.
+Several processes may append at once: each append holds a lock that the system lets go of when the process
+dies. A line that a crash tore is closed and followed by a line that says so; the chain goes on from the last
+whole one.
 
-The chain shows accidents and careless edits. Anyone who may write these files and
-knows how they are made can write all of them again.
+The chain shows accidents and careless edits. Anyone who may write these files and knows how they are made can
+write all of them again.
 """
 
 from __future__ import annotations
@@ -58,12 +70,12 @@ Record = dict[str, Any]
 
 
 class AuditError(HermesError):
-    """The audit log cannot be written or read; what should have been taken down does not happen."""
+    """The audit log cannot be written or read; the action to be recorded does not happen."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChainMark:
-    """Where the chain stands: number and hash of its last line."""
+    """The end of the chain: number and hash of its last line."""
 
     seq: int = 0
     hash: str = START
@@ -71,7 +83,7 @@ class ChainMark:
 
 @dataclass(slots=True)
 class _End:
-    """What is known of the end of the newest file since the last append."""
+    """The known end of the newest file since the last append."""
 
     path: Path
     inode: int
@@ -88,10 +100,13 @@ class AuditLog:
         self._end: _End | None = None
 
     def append(self, record: Mapping[str, Any], *, durable: bool = True) -> ChainMark:
-        """Add one line and return where the chain stands now.
+        """Append one line and return the new end of the chain.
 
-        `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the
-        disk has it. Raises `AuditError`; nothing of the line is in the log then.
+        `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the line is on disk.
+        Raises `AuditError`; then nothing of the line is in the log.
+
+        `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the disk has it. Raises
+        `AuditError`; nothing of the line is in the log then.
         """
         try:
             private_folder(self.folder)
@@ -134,7 +149,7 @@ class AuditLog:
         return mark
 
     def _own_end(self, path: Path) -> _End | None:
-        """The end as this process left it, if nobody wrote since."""
+        """Return the end left by this process, if nobody has written since."""
         end = self._end
         if end is None or end.path != path:
             return None
@@ -142,7 +157,9 @@ class AuditLog:
         return end if (status.st_ino, status.st_size) == (end.inode, end.size) else None
 
     def _disk_end(self, names: list[Path]) -> _End:
-        """The end as the disk has it, with an incomplete line closed.
+        """Return the end on disk, with an incomplete line closed.
+
+        If lines were cut off, the chain continues from the one named by `head`, so the gap stays visible.
 
         Where lines were cut off, the chain goes on from the one that `head` names: the gap stays visible.
         """
@@ -162,7 +179,7 @@ class AuditLog:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of the log, oldest first."""
+    """Return the files of the log, oldest first."""
     return sorted((path for path in folder.glob("audit-*.jsonl") if number(path)), key=number)
 
 
@@ -171,23 +188,23 @@ def file_name(place: int) -> str:
 
 
 def number(path: Path) -> int:
-    """The number in a file's name; 0 if it has none."""
+    """Return the number in a file's name; 0 if it has none."""
     digits = path.name.removeprefix("audit-").removesuffix(".jsonl")
     return int(digits) if digits.isascii() and digits.isdigit() else 0
 
 
 def canonical(record: Mapping[str, Any]) -> bytes:
-    """The one spelling of a record, without a line break."""
+    """Return the canonical form of a record, without a line break."""
     return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def digest(record: Mapping[str, Any]) -> str:
-    """The hash of a record, over everything but the hash itself."""
+    """Return the hash of a record, over everything but the hash."""
     return sha256(canonical({key: value for key, value in record.items() if key != "hash"})).hexdigest()
 
 
 def parse_record(line: bytes) -> Record | None:
-    """The record of a line; None if it is not a record. Says nothing about its place in the chain."""
+    """Parse a line; None if it is not a record. Does not check its place in the chain."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -199,7 +216,7 @@ def parse_record(line: bytes) -> Record | None:
 
 @contextmanager
 def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
-    """Hold the lock of a log. Raises `AuditError` when another process keeps it too long."""
+    """Hold the lock of a log. Raises `AuditError` if another process keeps it too long."""
     path = folder / "lock"
     if shared and not path.exists():
         yield  # nothing was ever appended here
@@ -214,7 +231,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
 
 def read_head(folder: Path) -> ChainMark | None:
-    """What `head` says about the last line; None if it says nothing that can be read."""
+    """Return the last line according to `head`; None if it cannot be read."""
     try:
         with os.fdopen(_open_plain(folder / "head", os.O_RDONLY), encoding="ascii") as file:
             seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
@@ -224,7 +241,7 @@ def read_head(folder: Path) -> ChainMark | None:
 
 
 def _note(folder: Path, mark: ChainMark) -> None:
-    """Name the last line beside the files. One short write of fixed length, so that it is never half."""
+    """Write the last line's mark to `head`, in one short write of fixed length, so it is never partial."""
     descriptor = _open_plain(folder / "head", os.O_WRONLY | os.O_CREAT)
     try:
         os.pwrite(descriptor, f"{mark.seq:020} {mark.hash}\n".encode(), 0)
@@ -233,7 +250,7 @@ def _note(folder: Path, mark: ChainMark) -> None:
 
 
 def _open_plain(path: Path, flags: int) -> int:
-    """A descriptor of a plain file. Never waits, as opening a pipe does. Raises `OSError`."""
+    """Open a plain file without waiting, as opening a pipe would. Raises `OSError`."""
     flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, PRIVATE_FILE)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -249,7 +266,7 @@ def _line(record: Record, after: ChainMark) -> tuple[bytes, ChainMark]:
 
 
 def _write(descriptor: int, line: bytes, size: int) -> None:
-    """Append a line or nothing: what a full disk cut short is taken back."""
+    """Append a line or nothing: a write cut short by a full disk is removed."""
     try:
         rest = memoryview(line)
         while rest:
@@ -260,7 +277,7 @@ def _write(descriptor: int, line: bytes, size: int) -> None:
 
 
 def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
-    """The last whole line as a mark, and what stands behind it. Reads from the end."""
+    """Return the mark of the last complete line, and what follows it. Reads from the end."""
     descriptor = _open_plain(path, os.O_RDONLY)
     try:
         at = os.fstat(descriptor).st_size
@@ -280,7 +297,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
 
 
 def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
-    """End an incomplete line, and say in the next one how long it is. Returns where the chain stands."""
+    """End an incomplete line, and record its length in the next one; return the end of the chain."""
     record = parse_record(torn)
     if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
         whole = canonical(record) == torn and digest(record) == record["hash"]
@@ -314,7 +331,7 @@ MAX_TEXT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder:
-    """Takes the rulings about one agent of one session down; give it to its gate as `audit`."""
+    """Records the decisions about one agent of one session; pass it to its gate as `audit`."""
 
     log: AuditLog
     session: str
@@ -329,7 +346,9 @@ class AuditRecorder:
     """What a person calls it, if it has a name."""
 
     async def __call__(self, ruling: Ruling) -> None:
-        """Write the line; it is on the disk before anything but reading happens.
+        """Write the line; it is on disk before anything but reading happens.
+
+        Raises `DeniedError` if that fails: an action that cannot be recorded is not done.
 
         Raises `DeniedError` when that fails: what cannot be taken down is not done.
         """
@@ -375,7 +394,7 @@ class AuditRecorder:
         }
 
     def _text(self, text: str) -> str:
-        """Without secrets, and never so long that the log could not be read."""
+        """Return the text without secrets, and short enough to be read again."""
         masked = redact(text, self.secrets)
         if len(masked) <= MAX_TEXT:
             return masked
@@ -409,17 +428,17 @@ class AuditEntry:
 
 
 def asker(entry: AuditEntry) -> str:
-    """What a person calls the agent of an entry; empty for the session's own. Outside text. Pure."""
+    """Return the user's name for the agent of an entry; empty for the main agent. Outside text. Pure."""
     return "" if entry.agent in ("", "main") else agent_label(entry.agent, entry.agent_name)
 
 
 def agent_label(agent: str, name: str) -> str:
-    """An agent by its name, if it has one, and its id. Pure."""
+    """Return an agent's name, if it has one, and id. Pure."""
     return f"{name} ({agent})" if name else agent
 
 
 def entry(record: Record) -> AuditEntry:
-    """What a parsed line says; missing or odd fields become empty."""
+    """Return the fields of a parsed line; missing or invalid ones become empty."""
 
     def text(name: str) -> str:
         value = record.get(name, "")
@@ -449,7 +468,7 @@ _TEXTS = (
 def newest(
     folder: Path, limit: int, wanted: Callable[[AuditEntry], bool] = lambda _entry: True
 ) -> list[AuditEntry]:
-    """The last `limit` entries that are wanted, oldest first. Blocking. Raises `AuditError`."""
+    """Return the last `limit` wanted entries, oldest first. Blocking. Raises `AuditError`."""
     found: deque[AuditEntry] = deque()
     for path in reversed(files(folder)):
         if len(found) >= limit:
@@ -485,7 +504,7 @@ class AuditTail:
         self._offset = 0
 
     def read(self) -> list[AuditEntry]:
-        """What came since the last time; the first time, the last `kept` entries. Raises `AuditError`."""
+        """Return entries since the last call; at first the last `kept` entries. Raises `AuditError`."""
         names = files(self._folder)
         if self._file is None:
             if not names:
@@ -514,5 +533,5 @@ class AuditTail:
 
 
 def _last_of(names: list[Path], limit: int) -> list[AuditEntry]:
-    """The last entries of the newest of `names`."""
+    """Return the last entries of the newest of `names`."""
     return list(deque(_entries(names[-1]), maxlen=limit)) if names else []

@@ -1,1 +1,1 @@
-"""Permissions of the person: rules by tool and pattern, modes, and the file that holds them."""
+"""The user's permissions: rules by tool and pattern, modes, and the file that holds them."""

@@ -1,4 +1,4 @@
-"""The certainty with which a pattern covers something."""
+"""How certainly a pattern covers something."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Certainty(IntEnum):
-    """An effect that a rule may cover is asked about, whether the rule asks or denies."""
+    """The degrees of certainty. An effect that a rule may cover is asked about, even if the rule denies."""
 
     NO = 0
     MAYBE = 1

@@ -1,4 +1,4 @@
-"""The verdict of a mode where no rule says anything: one policy by effect, whichever tool causes it."""
+"""The verdict of a mode if no rule applies: one policy by effect, whichever tool causes it."""
 
 from __future__ import annotations
 
@@ -48,6 +48,8 @@ _EDITS = ("changes files of the workspace, which undo brings back",)
 class Defaults:
     """The defaults of all modes for one workspace. `assessor` judges commands, `scope` files.
 
+    `guarded` tells whether guarded places are protected from scripts in the sandbox.
+
     `guarded` tells whether scripts in the sandbox leave guarded places alone.
     """
 
@@ -61,7 +63,9 @@ class Defaults:
         self._guarded = guarded
 
     def verdict(self, mode: Mode, action: Action) -> Verdict:
-        """What the mode says. `deny` asks about every effect; turning asks into denials is the decider's."""
+        """Return the mode's verdict. `deny` asks about every effect; the decider turns asking
+        into denying.
+        """
         if isinstance(action, ReadPath) and self._is_open(action.path) and not is_secret(str(action.path)):
             return Verdict("allow", ("reading inside the workspace",))
         if isinstance(action, RunCommand):
@@ -95,7 +99,7 @@ class Defaults:
         return verdict if verdict.reasons or verdict.kind == "allow" else Verdict("ask", self._why(action))
 
     def _by_effect(self, action: Action) -> Verdict:
-        """What `normal` says of anything but commands."""
+        """Return the verdict of `normal` for anything but commands."""
         if action.effect is not None:
             return Verdict(action.effect.default, (action.effect.why,))
         match action:
@@ -119,7 +123,7 @@ class Defaults:
                 return Verdict("ask", self._why(action))
 
     def _typed(self, action: SendInput) -> Verdict:
-        """Typing always needs a yes, as nobody knows where the program stands; the parts say what it does."""
+        """Judge typed input, which always needs permission because the program's state is unknown."""
         typed = self._assessor.assess(as_command(action, self._setting.home), self._setting.workspace).verdict
         if typed.kind == "hardline":
             return typed
@@ -127,7 +131,7 @@ class Defaults:
         return Verdict("ask", ("types into a running program", *reasons), typed.parts)
 
     def _why(self, action: Action) -> tuple[str, ...]:
-        """Why the action needs a yes, in words for the person who gives it."""
+        """Return why the action needs permission, in words for the user."""
         outside = "" if self._inside(action) else ", outside the workspace"
         if action.effect is not None:
             return (action.effect.why,)
@@ -158,7 +162,7 @@ class Defaults:
                 return (f"is an action of {action.tool} the gate does not know",)
 
     def _is_open(self, path: Path) -> bool:
-        """Whether reading there needs no yes."""
+        """Return whether reading there needs no permission."""
         folders = (self._setting.workspace, self._scratch)
         return any(folder is not None and path.is_relative_to(folder) for folder in folders)
 
@@ -168,7 +172,7 @@ class Defaults:
 
 
 def _is_listed(address: str) -> bool:
-    """Whether an address is that of a host on the list, by an encrypted connection."""
+    """Return whether an address is an encrypted connection to a listed host."""
     try:
         parts = urlsplit(address)
         return (
@@ -199,7 +203,9 @@ _GIT_BRINGS = words(
 
 
 def brings_files(reading: Reading) -> bool:
-    """Whether a command has git put other versions of files into the work tree.
+    """Return whether a command makes git put other file versions into the work tree.
+
+    Git stops half-way if it cannot write one of them, so guarded ones are allowed and checked afterwards.
 
     Git stops half-way where it cannot write one of them, so guarded ones are let in and looked at afterwards.
     """
@@ -210,7 +216,7 @@ def brings_files(reading: Reading) -> bool:
 
 
 def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
-    """Says for folders whether a command names them, itself or by a glob, to be deleted with all inside."""
+    """Return a test whether a command deletes a folder with its content, by name or glob."""
     found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
     named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
     places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]
@@ -234,14 +240,14 @@ class Protection:
         self._own = own
 
     def reason(self, action: Action) -> str | None:
-        """Why the action needs a yes in every mode, as a clause for a person; None if it does not."""
+        """Return why the action needs permission in every mode, as a clause for the user; None if not."""
         setting = self._setting
         if isinstance(action, (RunCommand, SendInput)):
             return next((reason for reason, _ in self._command(action)), None)
         return guarded_reason(action, setting.workspace, setting.home, own=self._own)
 
     def guarded_paths(self, action: Action) -> tuple[Path, ...]:
-        """Guarded places that the action changes, as far as they are known: a yes to it is one to them."""
+        """Return known guarded places that the action changes; permission for it covers them."""
         if isinstance(action, (RunCommand, SendInput)):
             return tuple(Path(literal(path)) for _, path in self._command(action))
         writes = action.writes() if isinstance(action, ChangeFiles) else (action,)
@@ -251,7 +257,7 @@ class Protection:
         return tuple(paths)
 
     def _command(self, action: RunCommand | SendInput) -> Iterator[tuple[str, str]]:
-        """Each guarded place the command changes: why that needs a yes, and its marked path."""
+        """Yield why a command needs permission for each guarded place it changes, and its marked path."""
         setting = self._setting
         text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
         cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
@@ -295,7 +301,7 @@ def _writes(commands: tuple[Command, ...]) -> Iterator[Written]:
 
 
 def _landings(command: Command) -> Iterator[str]:
-    """Where copies end up if the target is a folder."""
+    """Yield the paths of copies if the target is a folder."""
     line = ProgramCall(command.name, command.arguments, "/", _NOWHERE)
     operands = line.operands("tS")
     target = line.value("t", "target-directory")
@@ -312,7 +318,7 @@ def _landings(command: Command) -> Iterator[str]:
 
 
 def _known_settings(command: Command) -> tuple[str, ...]:
-    """Settings that run something and that a command, such as `git lfs install --local`, is known to make."""
+    """Return program settings that a command is known to make, such as `git lfs install --local`."""
     if not command.name.startswith("git"):
         return ()
     words = (*command.name.split("-", 1), *command.arguments)
@@ -332,7 +338,7 @@ def _in_place(command: Command) -> bool:
 
 
 def _sets(command: Command) -> bool:
-    """Whether `git config` changes something."""
+    """Return whether `git config` changes something."""
     arguments = [word for word in command.arguments if word]
     if "config" not in arguments:
         return False

@@ -1,4 +1,4 @@
-"""Reading `permissions.yaml`: the form of the file, and sentences about what is wrong with it.
+"""Reading `permissions.yaml`: the format of the file, and sentences about its mistakes.
 
     mode: normal
     profiles:
@@ -12,8 +12,23 @@
         match: [.env, app/.env]
         no_match: [.env.md]
 
-Rules may also be a list of such entries. A file with anything wrong in it is not
-sound: its rules that ask and deny count, those that allow do not.
+Rules may also be a list of such entries. In a file with any mistake the rules that ask and deny count, those
+that allow do not.
+
+    mode: normal
+    profiles:
+      oneshot:
+        mode: careful
+    rules:
+      terminal(git push *): ask
+      read_file(**/.env):
+        verdict: ask
+        reason: it may hold keys
+        match: [.env, app/.env]
+        no_match: [.env.md]
+
+Rules may also be a list of such entries. A file with anything wrong in it is not sound: its rules that ask
+and deny count, those that allow do not.
 """
 
 from __future__ import annotations
@@ -52,7 +67,7 @@ if TYPE_CHECKING:
 
 
 def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
-    """A sentence for every example of the rule that does not hold."""
+    """Yield a sentence for every failing example of the rule."""
     for name, examples, expected in (("match", rule.match, True), ("no_match", rule.no_match, False)):
         for example in examples:
             action = example_action(rule, example, setting)
@@ -67,14 +82,14 @@ def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
 
 
 def covers(rule: PermissionRule, action: Action, setting: Setting) -> bool:
-    """Whether the rule alone decides about the action."""
+    """Return whether the rule alone decides about the action."""
     if rule.verdict == "allow":
         return bool(RuleSet([rule], setting).allowed(action))
     return rule.subject.touches(action).certainty is Certainty.YES
 
 
 def example_action(rule: PermissionRule, example: str, setting: Setting) -> Action | None:
-    """The action an example stands for; None for tools whose actions have no one-line form."""
+    """Return the action of an example; None for tools whose actions have no one-line form."""
     tool = rule.subject.tool
     path = _path(example, setting)
     match tool:
@@ -118,7 +133,7 @@ _RULE = ("verdict", "reason", "match", "no_match")
 
 @dataclass(frozen=True, slots=True)
 class PermissionFile:
-    """One file as it was read."""
+    """One permissions file as read."""
 
     rules: tuple[PermissionRule, ...] = ()
     mode: Mode | None = None
@@ -130,12 +145,12 @@ class PermissionFile:
 
     @property
     def sound(self) -> bool:
-        """Whether it may widen what is allowed."""
+        """Return whether the file has no mistakes, so that it may allow."""
         return not self.problems
 
 
 def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFile:
-    """Read the bytes of a permissions file. Never raises: what is wrong becomes a `SettingProblem`."""
+    """Parse a permissions file. Never raises: mistakes become `SettingProblem`s."""
     from tools.kit.yaml_text import YamlError, YamlForm, compose_yaml
 
     document = parse(content, origin)  # counts depth, nodes and aliases before anything is built
@@ -151,7 +166,7 @@ def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFi
 
 
 class _Reader:
-    """Walks the nodes of one file. One use only."""
+    """Reads the nodes of one file. Can be used once."""
 
     def __init__(self, origin: Origin, setting: Setting) -> None:
         self._origin: Origin = origin
@@ -259,7 +274,7 @@ class _Reader:
         return tuple(text for item in items if (text := self._text(item, "an example")) is not None)
 
     def _checked(self) -> tuple[PermissionRule, ...]:
-        """The rules, each compared with its examples."""
+        """Return the rules, each checked against its examples."""
         for rule in self._rules:
             for message in failing(rule, self._setting):
                 self._problems.append(
@@ -268,7 +283,7 @@ class _Reader:
         return tuple(self._rules)
 
     def _entries(self, node: Node, known: tuple[str, ...], where: str) -> Iterator[tuple[ScalarNode, Node]]:
-        """The entries of a mapping whose keys are known; every other one is a problem."""
+        """Yield the known entries of a mapping; any other is a problem."""
         from tools.kit.yaml_text import MappingNode, ScalarNode
 
         if _is_empty(node):
@@ -312,7 +327,7 @@ def _is_empty(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A rule that will be added or changed, worked out but not yet written."""
+    """A prepared but unwritten addition or change of a rule."""
 
     home: Home
     before: bytes | None
@@ -323,7 +338,7 @@ class Edit:
     """Whether more would pass than before."""
 
     def write(self) -> None:
-        """Put it into the file. Raises `ConfigError` when someone else changed the file meanwhile."""
+        """Write the edit to the file. Raises `ConfigError` if the file was changed in the meantime."""
         private_folder(self.home.root)
         if _content(self.home) != self.before:
             raise ConfigError(f"{self.home.permissions} was changed by someone else just now; try again.")
@@ -335,7 +350,7 @@ class Edit:
 
 
 def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> Edit:
-    """The edit that gives the rule `text` a verdict.
+    """Return the edit that gives the rule `text` a verdict.
 
     Raises `ConfigError` when the rule is invalid, or the file is broken or cannot be changed safely.
     """

@@ -1,4 +1,4 @@
-"""Patterns of rules: addresses, paths and commands."""
+"""Rule patterns for addresses, paths and commands."""
 
 from __future__ import annotations
 
@@ -32,8 +32,11 @@ _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 class AddressPattern:
     """A URL glob: `*` stays within one part of a path, `**` does not.
 
-    A pattern may be a host alone; a rule that allows then means http and https on
-    their usual ports. Raises `ValueError` with a clause that says what is wrong.
+    A pattern may be a host alone; a rule that allows then means http and https on their usual ports. Raises
+    `ValueError` with a clause on the mistake.
+
+    A pattern may be a host alone; a rule that allows then means http and https on their usual ports. Raises
+    `ValueError` with a clause that says what is wrong.
     """
 
     def __init__(self, text: str) -> None:
@@ -51,7 +54,7 @@ class AddressPattern:
 
     @property
     def is_exact_place(self) -> bool:
-        """Whether it names one address, or `localhost`, with scheme and port, and no pattern there."""
+        """Return whether it names one address, or `localhost`, with scheme and port, and no pattern there."""
         if self._scheme not in ("http", "https") or not self._port.isdigit():
             return False
         try:
@@ -60,7 +63,9 @@ class AddressPattern:
             return False
 
     def covers(self, url: str) -> bool:
-        """To the letter, for rules that allow: known scheme, usual port, nothing hidden in the address."""
+        """Return whether it matches strictly, for rules that allow: known scheme, usual port, nothing
+        hidden.
+        """
         parts = _parts(url)
         if parts is None or parts.username is not None or parts.password is not None:
             return False
@@ -72,7 +77,9 @@ class AddressPattern:
         return expected in ("*", str(port)) and self._is_path(parts)
 
     def touches(self, url: str) -> bool:
-        """Loosely, for rules that ask or deny: any scheme and port that the pattern does not rule out.
+        """Return whether it matches loosely, for rules that ask or deny: any scheme and port not excluded.
+
+        An address that cannot be parsed is covered by every pattern.
 
         An address that cannot be read is covered by every pattern.
         """
@@ -125,7 +132,7 @@ def _host(name: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def glob(text: str) -> re.Pattern[str]:
-    """`**` as any text, `*` and `?` as text without a slash."""
+    """Compile a glob: `**` is any text, `*` and `?` are text without a slash."""
     pieces = re.split(r"(/\*\*$|\*\*/|\*+|\?)", text)
     meaning = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
     expression = "".join(
@@ -139,7 +146,7 @@ _FOLDS_CASE = sys.platform in ("darwin", "win32")
 
 
 class PathPattern:
-    """One compiled pattern. Raises `ValueError` with a clause that says what is wrong with `text`."""
+    """One compiled path pattern. Raises `ValueError` with a clause on the mistake in `text`."""
 
     def __init__(self, text: str, workspace: Path, home: Path) -> None:
         if not text or text.startswith("!") or "\0" in text:
@@ -164,15 +171,17 @@ class PathPattern:
         self._prefix = "" if self._anywhere else _literal_prefix(self._glob)
 
     def covers(self, path: Path) -> bool:
-        """To the letter, for rules that allow. `path` is absolute and resolved."""
+        """Return whether it matches strictly, for rules that allow. `path` is absolute and resolved."""
         return self._tight(_text(path), False)
 
     def may_touch(self, paths: str) -> bool:
-        """Whether `find` of `finder` can say yes to any path in a text that holds them all."""
+        """Return whether the `finder` can match any path in a text that contains them all."""
         return any(needed in paths for needed, _ in self._specs())
 
     def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
-        """Loosely, for rules that ask or deny: compares one normalised path after the other.
+        """Return a loose match function for normalised paths, for rules that ask or deny.
+
+        With `inside`, content of a folder counts as well. Links in the pattern are followed once.
 
         With `inside`, what is in a folder counts as well. Links in the pattern are followed once.
         """
@@ -196,7 +205,7 @@ class PathPattern:
         return [(_needed(glob), _spec(glob)) for glob in dict.fromkeys((self._glob, _linked(self._glob)))]
 
     def touches(self, path: Path, *, inside: bool = False) -> Certainty:
-        """What `finder` says of a single path."""
+        """Return the `finder`'s result for a single path."""
         return self.finder(inside=inside)(_text(path))
 
 
@@ -230,7 +239,7 @@ def _spec(glob: str) -> Matcher:
 
 @lru_cache(maxsize=1_024)
 def _needed(glob: str) -> str:
-    """Text that is in every path the glob covers, where that is easily told; empty otherwise."""
+    """Return text that is in every path the glob covers, if easily found; empty otherwise."""
     if _FOLDS_CASE or "[" in glob or "\\" in glob:
         return ""
     runs = [run for each in re.split(r"[*?!/]+", glob) if (run := each.strip())]
@@ -242,7 +251,7 @@ def _folded(text: str) -> str:
 
 
 def _tidied(text: str) -> str:
-    """An absolute glob without `.`, `..` and doubled slashes before its first star."""
+    """Return an absolute glob without `.`, `..` and doubled slashes before its first star."""
     prefix, rest = _split(text)
     closing = "/" if text.endswith("/") and not rest else ""
     return os.path.normpath(prefix or "/").rstrip("/") + (f"/{rest}" if rest else closing)
@@ -250,7 +259,7 @@ def _tidied(text: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _split(glob: str) -> tuple[str, str]:
-    """The folders before the first part with a star, and the rest."""
+    """Return the folders before the first part with a star, and the rest."""
     names = glob.split("/")
     at = next((place for place, name in enumerate(names) if re.search(r"(?<!\\)[*?\[]", name)), len(names))
     return "/".join(names[:at]), "/".join(names[at:])
@@ -258,12 +267,12 @@ def _split(glob: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1_024)
 def _literal_prefix(glob: str) -> str:
-    """The path before the first star, as it stands on the disk."""
+    """Return the path before the first star, as on disk."""
     return re.sub(r"\\(.)", r"\1", _split(glob)[0])
 
 
 def _linked(glob: str) -> str:
-    """The glob with the links in its plain beginning followed."""
+    """Return the glob with the links in its plain beginning followed."""
     prefix, rest = _split(glob)
     if not prefix.startswith("/"):
         return glob
@@ -283,7 +292,7 @@ _SYSTEM_FOLDERS = tuple(
 
 
 class CommandPattern:
-    """One compiled pattern. Raises `ValueError` with a clause that says what is wrong with `text`."""
+    """One compiled command pattern. Raises `ValueError` with a clause on the mistake in `text`."""
 
     def __init__(self, text: str, workspace: Path) -> None:
         words = _words(text)
@@ -310,13 +319,13 @@ class CommandPattern:
         return "/" in self._program
 
     def is_missing(self, used: Words) -> bool:
-        """Whether a word or an option is in none of the commands with these words, so that none is meant."""
+        """Return whether a required word or option occurs in none of the commands."""
         if any(word not in used.words for word in self._needed):
             return True
         return any(not used.letters.issuperset(option[1:]) for option in self._letters)
 
     def loosely(self, command: Command) -> Certainty:
-        """Whether `command` is, or may be, one of those the pattern means."""
+        """Return whether `command` matches, or may match, the pattern."""
         if self._any:
             return YES
         if not command.name.startswith("git"):
@@ -324,7 +333,7 @@ class CommandPattern:
         return max((self._fits_words(each) for each in _spellings(command)), default=NO)
 
     def exactly(self, command: Command) -> bool:
-        """Whether `command` is known to be one of those the pattern means, and nothing else."""
+        """Return whether `command` certainly matches the pattern, and nothing else."""
         if self._any:
             return True
         if _is_open(command.word) or not self._is_program(command):
@@ -332,7 +341,7 @@ class CommandPattern:
         return _exact(self._arguments, command.arguments)
 
     def _is_program(self, command: Command) -> bool:
-        """To the letter: a program in some folder is not the one its name stands for."""
+        """Return whether the program matches strictly: a path does not match a name."""
         if "/" in self._program:
             paths = {absolute(joined(cwd, command.word)) for cwd in command.cwds}
             return "/" in command.word and all(fnmatchcase(path, self._program) for path in paths)
@@ -388,7 +397,9 @@ _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
 
 @lru_cache(maxsize=8)
 def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
-    """Places of the commands of a reading by the names rules may know them by; those whose name is not known.
+    """Return the indexes of a reading's commands by possible names, and those with unknown names.
+
+    The last name of a path counts; `.`, `..` or a closing slash do not reveal it.
 
     The last name of a path counts; what that is cannot be told from `.`, `..` or a closing slash.
     """
@@ -409,7 +420,7 @@ def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
 
 
 def _known_as(name: str, word: str) -> list[str | None]:
-    """The names rules may know a command by; None stands for those that cannot be told."""
+    """Return the possible names of a command; None stands for unknown ones."""
     found: list[str | None] = []
     base = word.rpartition("/")[2]
     if base in ("", ".", "..") or _is_open(name) or _is_open(word):
@@ -423,7 +434,7 @@ def _known_as(name: str, word: str) -> list[str | None]:
 
 
 class Words(NamedTuple):
-    """The arguments of all commands of one name that are surely what they look like."""
+    """The certain arguments of all commands with one name."""
 
     words: frozenset[str]
     letters: frozenset[str]
@@ -434,7 +445,7 @@ class Words(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _words_of(reading: Reading, program: str) -> Words:
-    """The arguments of all commands that are known by one name."""
+    """Return the arguments of all commands with one name."""
     words: set[str] = set()
     others: list[int] = []
     for place in _by_program(reading)[0].get(program, ()):
@@ -453,7 +464,7 @@ def _words_of(reading: Reading, program: str) -> Words:
 
 
 def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
-    """The commands of a reading that a pattern may mean."""
+    """Return the commands of a reading that a pattern may match."""
     if not pattern.program:
         return reading.commands
     named, unnamed = _by_program(reading)
@@ -465,7 +476,7 @@ def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
 
 
 def _spellings(command: Command) -> Iterator[Command]:
-    """The command, and other ways to say the same to Git."""
+    """Yield the command, and equivalent forms of it for Git."""
     yield command
     if command.name.startswith("git-"):
         arguments = (command.name.removeprefix("git-"), *command.arguments)
@@ -477,7 +488,7 @@ def _spellings(command: Command) -> Iterator[Command]:
 
 
 def _same(pattern: str, word: str) -> Certainty:
-    """Whether a marked word is, or may be, what one word of a pattern means."""
+    """Return whether a marked word matches, or may match, one word of a pattern."""
     if not _is_open(word):
         return YES if _glob(pattern, word) else NO
     if word == UNKNOWN or any(mark in pattern for mark in "*?["):
@@ -491,7 +502,7 @@ def _glob(pattern: str, word: str) -> bool:
 
 
 def _has_option(option: str, arguments: Sequence[str]) -> Certainty:
-    """Whether an option is among the arguments, in any order and bundle."""
+    """Return whether an option is among the arguments, in any order and combination."""
     best = NO
     for argument in arguments:
         if argument == "--":
@@ -507,7 +518,7 @@ def _has_option(option: str, arguments: Sequence[str]) -> Certainty:
 
 
 def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
-    """Whether the operands come first among the arguments, options and their values left aside."""
+    """Return whether the operands come first among the arguments, ignoring options and their values."""
     end = len(operands)
     # How sure it is that so many operands are matched: after a plain word, and right behind an option.
     plain = _closed([YES] + [NO] * end, operands)
@@ -537,7 +548,7 @@ def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty
 
 
 def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]:
-    """A `*` of its own may stand for nothing."""
+    """Extend the states, because a separate `*` may match nothing."""
     for at, operand in enumerate(operands):
         if operand == "*":
             states[at + 1] = max(states[at + 1], states[at])
@@ -545,7 +556,7 @@ def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]
 
 
 def _exact(pattern: Sequence[str], arguments: Sequence[str]) -> bool:
-    """Whether arguments are what the pattern says, word by word."""
+    """Return whether arguments match the pattern word by word."""
     states = {0}
     for argument in arguments:
         states = {

@@ -1,4 +1,4 @@
-"""The permissions in force: read from the files, read again when they change, never loosened by a mistake."""
+"""The permissions in force: read from the files, reread on changes, never loosened by a mistake."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Signature = tuple[Stamp, ...]
 
 @dataclass(frozen=True, slots=True)
 class PermissionPolicy:
-    """What the files say, for one surface."""
+    """The content of the files, for one surface."""
 
     rules: RuleSet
     mode: Mode | None = None
@@ -66,14 +66,14 @@ class PermissionPolicy:
     """`trusted`, `untrusted` or `none`, as for settings."""
 
     def opens(self, action: Fetch) -> bool:
-        """Whether the person's own file opens a place that requests never reach otherwise."""
+        """Return whether the user's file opens a place that requests otherwise never reach."""
         return any(
             rule.verdict == "allow" and rule.origin == USER and rule.subject.opens(action)
             for rule in self.rules.rules
         )
 
     def mode_from(self, configured: Mode, chosen: Mode | None = None) -> Mode:
-        """The mode in force: what the person chose for the session, else the files, else the settings."""
+        """Return the mode in force: chosen for the session, else from the files, else from the settings."""
         mode = self.mode or configured
         if self.project_mode is not None:
             mode = stricter(mode, self.project_mode)
@@ -82,7 +82,10 @@ class PermissionPolicy:
 
 
 class Permissions:
-    """Permissions of one workspace and surface, kept up to date. Safe to use from several threads.
+    """Permissions of one workspace and surface, kept up to date. Thread-safe.
+
+    Each use checks the files for changes without reading them. While one of them has a mistake, its rules
+    that ask and deny count together with its previous ones, and nothing it allows counts.
 
     The files are looked at (not read) each time they are asked for. While one of them has a mistake in it,
     its rules that ask and deny count together with those it had before, and nothing it allows counts.
@@ -98,7 +101,10 @@ class Permissions:
         project: Path | None = None,
         allow: Iterable[str] = (),
     ) -> None:
-        """`project` is the folder whose own file counts, where `workspace` is a copy of it.
+        """Set up the permissions; `project` is the folder whose file counts if `workspace` is a copy of it.
+
+        `allow` are rules that allow in addition to those of the files. Raises `ValueError` for an invalid
+        one.
 
         `allow` are rules that allow beside those of the files. Raises `ValueError` for an invalid one.
         """
@@ -118,16 +124,16 @@ class Permissions:
 
     @property
     def stale(self) -> bool:
-        """Whether the next `current` reads files."""
+        """Return whether the next `current` reads files."""
         return self._policy is None or self._signature is None or self._signature != self._look()
 
     @property
     def last(self) -> PermissionPolicy | None:
-        """What held when the files were read last; None before that."""
+        """Return the policy of the last reading; None before that."""
         return self._policy
 
     def current(self) -> PermissionPolicy:
-        """What holds now. Never raises for anything a file holds."""
+        """Return the current policy. Never raises for anything a file holds."""
         policy = self._policy
         if policy is not None and not self.stale:
             return policy
@@ -141,7 +147,7 @@ class Permissions:
             return policy
 
     def files(self) -> tuple[PermissionFile, PermissionFile]:
-        """The person's file and the project's as they are now, whatever of them is in force. Reads both."""
+        """Read the user's and the project's file as they are now, in force or not."""
         return self._user_file(), self._project_file()[0]
 
     def _look(self) -> Signature:
@@ -172,7 +178,7 @@ class Permissions:
         return file.mode
 
     def _surfaces(self) -> tuple[str, ...]:
-        """The surface and what it is a kind of, narrowest first: `gateway.slack`, `gateway`."""
+        """Return the surface and its kinds, narrowest first: `gateway.slack`, `gateway`."""
         parts = self._surface.split(".")
         return tuple(".".join(parts[:end]) for end in range(len(parts), 0, -1))
 
@@ -217,7 +223,7 @@ def _unreadable(origin: Origin, reason: str) -> PermissionFile:
 
 
 def _stamp(path: Path) -> Stamp:
-    """What changes when a file does: newest time first, in nanoseconds. None when there is none."""
+    """Return values that change with a file: newest time first, in nanoseconds. None if it is missing."""
     try:
         status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
     except OSError:
@@ -237,11 +243,14 @@ _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
 
 
 class Decider:
-    """Decides for one session. Asks nobody. May be used from several threads.
+    """Decides for one session. Asks nobody. Thread-safe.
 
-    `mode` is the one from the settings; `chosen` is one for this session and goes
-    before settings and files. `own` is the home of Hermes. `coverage` is what the boundary holds back, `undo`
-    what checkpoints bring back.
+    `mode` is the one from the settings; `chosen` is one for this session and overrides settings and files.
+    `own` is the home of Hermes. `coverage` is what the boundary protects, `undo` what checkpoints restore.
+
+    `mode` is the one from the settings; `chosen` is one for this session and goes before settings and files.
+    `own` is the home of Hermes. `coverage` is what the boundary holds back, `undo` what checkpoints bring
+    back.
     """
 
     def __init__(
@@ -284,7 +293,7 @@ class Decider:
 
     @property
     def chosen_mode(self) -> Mode | None:
-        """The mode that was chosen for the session; None if none was."""
+        """The mode chosen for the session; None if none was."""
         return self._chosen if self._leader is None else self._leader.chosen_mode
 
     def choose(self, name: ModeName) -> None:
@@ -292,11 +301,11 @@ class Decider:
         self._chosen = canonical(name)
 
     def follow(self, leader: Decider) -> None:
-        """From now on the mode that is chosen in `leader` counts here."""
+        """Follow the mode chosen in `leader` from now on."""
         self._leader = leader
 
     def guards(self, action: Action) -> str | None:
-        """Why the action must be asked about every time, whatever was granted; None if not."""
+        """Return why the action must be asked about every time, despite grants; None if not."""
         if isinstance(action, ChangeFiles):
             return next(filter(None, map(self._protection.reason, action.writes())), None)
         if isinstance(action, SetGitSettings) and action.effect is not None:
@@ -304,11 +313,11 @@ class Decider:
         return steps_over(action) or self._protection.reason(action)
 
     def places(self, action: Action) -> tuple[Path, ...]:
-        """The guarded places that a yes to the action is a yes to; a folder stands for all below it."""
+        """Return the guarded places covered by permission for the action; a folder covers its content."""
         return (Path("/"),) if steps_over(action) else self._protection.guarded_paths(action)
 
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
-        """The verdict and who gives it. `granted` tells why a yes from before lets it pass."""
+        """Return the verdict and who gives it. `granted` tells why an earlier permission applies."""
         with cached_paths():
             if isinstance(action, ChangeFiles):
                 return self._restoring(action)
@@ -318,7 +327,7 @@ class Decider:
             return self._decide(action, granted)
 
     def _restoring(self, action: ChangeFiles) -> tuple[Verdict, Judge]:
-        """The strictest of the verdicts on each file; what was granted for single files does not add up."""
+        """Return the strictest verdict on the files; grants for single files do not add up."""
         found = [(*self._decide(each, _nothing_granted), each.path) for each in action.writes()]
         if not found:
             return Verdict("allow", ("nothing would change",)), "mode"
@@ -374,7 +383,7 @@ class Decider:
         return default, "mode"
 
     def _is_plain(self, command: Command) -> bool:
-        """Whether one part of a command, taken by itself, needs no yes."""
+        """Return whether one part of a command alone needs no permission."""
         words = (command.word, *command.arguments)
         if any(mark in word for word in words for mark in (*GLOBS, UNKNOWN)):
             return False
@@ -382,7 +391,7 @@ class Decider:
         return all(self._assessor.assess(text, Path(cwd)).verdict.kind == "allow" for cwd in command.cwds)
 
     def _forbidden_reasons(self, action: Action) -> tuple[str, ...]:
-        """Why no mode lets the action pass; empty when one may."""
+        """Return why no mode lets the action pass; empty if one may."""
         places = self._places
         match action:
             case RunCommand():
@@ -411,7 +420,7 @@ def _some(paths: Sequence[Path]) -> str:
 
 
 def _ask_verdict(mode: Mode, found: RuleFindings, guarded: str | None, default: Verdict) -> Verdict:
-    """The verdict on what must not pass silently: every reason there is, the rules' own first."""
+    """Return the verdict for what must not pass silently: all reasons, the rules' own first."""
     asked = found.asked if mode != "yolo" else ()
     doubts = default.reasons if default.kind == "ask" else ()
     reasons = (*((guarded,) if guarded else ()), *found.doubtful, *asked, *doubts)
@@ -422,7 +431,7 @@ def _ask_verdict(mode: Mode, found: RuleFindings, guarded: str | None, default: 
 
 
 def _merged(one: Sequence[VerdictPart], other: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
-    """Parts of a command by what they would run; of two opinions the stricter one stands."""
+    """Merge parts of a command by what they run; the stricter opinion counts."""
     found: dict[str, VerdictPart] = {part.text: part for part in other}
     for part in one:
         known = found.get(part.text)

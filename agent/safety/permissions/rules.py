@@ -1,4 +1,4 @@
-"""Rules, and what a set of them says about an action."""
+"""Rules, and the verdict of a set of them on an action."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class PermissionRule:
 
     @property
     def place(self) -> str:
-        """Where it stands, for a person."""
+        """Return where the rule is, for the user."""
         return f"{self.origin} line {self.line}" if self.line else self.origin
 
     def because(self, certainty: Certainty = Certainty.YES) -> str:
-        """Why it speaks, as a clause for a person."""
+        """Return why the rule applies, as a clause for the user."""
         clause = self.reason or f"the rule `{self.text}` says {self.verdict}"
         return f"{'perhaps ' if certainty is Certainty.MAYBE else ''}{clause} ({self.place})"
 
 
 @dataclass(frozen=True, slots=True)
 class RuleFindings:
-    """What the rules say of one action."""
+    """The findings of the rules on one action."""
 
     denied: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
@@ -65,7 +65,7 @@ class RuleFindings:
 
 
 class RuleSet:
-    """Rules in force. The strictest that speaks decides, whatever their order."""
+    """Rules in force. The strictest matching one decides, in any order."""
 
     def __init__(self, rules: Iterable[PermissionRule], setting: Setting) -> None:
         self.rules = tuple(rules)
@@ -74,7 +74,7 @@ class RuleSet:
         self._mild = tuple(rule for rule in self.rules if rule.verdict == "allow")
 
     def findings(self, action: Action) -> RuleFindings:
-        """What the rules that ask and deny say."""
+        """Return the findings of the rules that ask and deny."""
         denied: list[str] = []
         asked: list[str] = []
         doubtful: list[str] = []
@@ -94,7 +94,9 @@ class RuleSet:
         return RuleFindings(tuple(denied), tuple(asked), tuple(parts), tuple(doubtful))
 
     def allowed(self, action: Action, plain: Callable[[Command], bool] | None = None) -> tuple[str, ...]:
-        """Why the rules allow the action; empty when they do not, or not all of it.
+        """Return why the rules allow the action; empty if they do not, or only in part.
+
+        `plain` tells whether a part of a command that no rule allows needs no permission anyway.
 
         `plain` says of a part of a command that no rule allows whether it needs no yes anyway.
         """
@@ -105,7 +107,7 @@ class RuleSet:
     def _allowed_command(
         self, action: RunCommand, plain: Callable[[Command], bool] | None
     ) -> tuple[str, ...]:
-        """Why every part of a command is allowed; empty when one is not."""
+        """Return why every part of a command is allowed; empty if one is not."""
         whole = tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
         if whole:
             return whole
@@ -141,7 +143,7 @@ class RuleSet:
         return UNKNOWN not in cwd and f"{absolute(cwd)}/".startswith(f"{folder}/")
 
     def _writers(self, path: str, cwd: str) -> list[PermissionRule]:
-        """The rules that allow writing to a marked path."""
+        """Return the rules that allow writing to a marked path."""
         if UNKNOWN in path or UNKNOWN in cwd or any(mark in path for mark in GLOBS):
             return []
         target = Path(absolute(joined(cwd, path)))
@@ -149,12 +151,12 @@ class RuleSet:
 
 
 def _poisons(name: str) -> bool:
-    """Whether a variable may change what programs do: those of the environment are written in capitals."""
+    """Return whether a variable may change programs; environment variables are in capitals."""
     return name != name.lower() or name.endswith("_proxy")
 
 
 def _is_transparent(command: Command, reading: Reading) -> bool:
-    """Whether the program only runs another one, which is looked at as a part of its own."""
+    """Return whether the program only runs another one, which is judged as a separate part."""
     if command.name not in _TRANSPARENT or command.word != command.name:
         return False
     place = reading.commands.index(command)

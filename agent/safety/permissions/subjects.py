@@ -1,6 +1,9 @@
 """The subject of a rule: `tool` or `tool(pattern)`, compiled for one workspace.
 
 Rules go by effect: `write_file(src/**)` covers writing there whichever tool writes, `fetch(…)` any request. A
+tool's name narrows a rule to that tool, `browser.*` covers a family of tools, `*` everything.
+
+Rules go by effect: `write_file(src/**)` covers writing there whichever tool writes, `fetch(…)` any request. A
 tool's own name narrows a rule to that tool, `browser.*` covers a family of tools, `*` everything.
 """
 
@@ -51,7 +54,7 @@ Spell = Callable[[str], tuple[str, ...]]
 
 
 def speller() -> Spell:
-    """Spellings of paths, each looked up once; for a single decision, as links may change."""
+    """Return a function for spellings of paths, cached for a single decision, as links may change."""
     look = current()
     known: dict[str, tuple[str, ...]] = look.once("spelled", dict)
 
@@ -65,12 +68,12 @@ def speller() -> Spell:
 
 
 def spellings(path: Path) -> tuple[Path, ...]:
-    """The path as it is given and where its links lead."""
+    """Return the path as given and its target after links."""
     return tuple(Path(each) for each in _texts(str(path), current()))
 
 
 def _texts(path: str, look: PathCache) -> tuple[str, ...]:
-    """The same for a text; the last part may be a link that is meant itself."""
+    """Return both spellings of a text; the last part may be a link that is meant as such."""
     text = path if absolute(path) == path and "\0" not in path else os.path.normpath(path)
     real = look.real(text)
     if real == text:  # then no folder on the way is a link either
@@ -85,7 +88,7 @@ Touched = tuple[dict[str, tuple[str, ...]], str]
 
 
 def find_touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
-    """The paths a command reads (or may), or those it changes (or may); found out once for a decision."""
+    """Return the paths a command reads or may read, or changes or may change; once per decision."""
     look = current()
 
     def find_paths() -> Touched:
@@ -108,7 +111,7 @@ def _add(paths: dict[str, tuple[str, ...]], path: str, spelled: tuple[str, ...])
 
 
 def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
-    """All spellings of a path as it is written, seen from each of the folders that are known."""
+    """Return all spellings of a path as written, relative to each known folder."""
     if path[:1] == "/":  # wherever the command stands, also where that is not known
         return spell(absolute(path))
     if len(cwds) == 1:
@@ -118,7 +121,7 @@ def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...
 
 
 def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], bool]]:
-    """Paths that commands are given, with their spellings, and whether they may be changed."""
+    """Return paths given to commands, with their spellings, and whether they may be changed."""
     found: list[tuple[str, tuple[str, ...], bool]] = []
     # Wrappers are given the same words again and again.
     seen: dict[tuple[tuple[str, ...], bool], set[str]] = {}
@@ -143,12 +146,12 @@ def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, .
 
 
 def _is_told(path: str) -> bool:
-    """Whether no mark is in a path; no mark is an ASCII character."""
+    """Return whether a path has no mark; no mark is an ASCII character."""
     return path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS))
 
 
 def _paths(word: str) -> list[str]:
-    """The paths a word of a command may hold: itself, and what follows `=` or `@`."""
+    """Return the paths a word of a command may hold: the word, and text after `=` or `@`."""
     found = [] if word.startswith("-") else [word]
     found += [rest for sign in ("=", "@") if (rest := word.partition(sign)[2])]
     return found
@@ -190,20 +193,20 @@ KNOWN_TOOLS = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Where rules are applied."""
+    """The place in which rules are applied."""
 
     workspace: Path
     home: Path
     tools: frozenset[str] = KNOWN_TOOLS
 
     def reading(self, command: str, cwd: Path) -> Reading:
-        """What a command would do."""
+        """Return what a command would do."""
         return read(command, str(cwd), str(self.home))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """How a rule that asks or denies covers an action."""
+    """The way a rule that asks or denies covers an action."""
 
     certainty: Certainty
     part: str = ""
@@ -215,7 +218,7 @@ WHOLE = RuleHit(Certainty.YES)
 
 
 class RuleSubject:
-    """One compiled `tool(pattern)`. Raises `ValueError` with a clause naming what is wrong."""
+    """One compiled `tool(pattern)`. Raises `ValueError` with a clause on the mistake."""
 
     def __init__(self, text: str, setting: Setting) -> None:
         match = re.fullmatch(r"\s*([A-Za-z0-9_.*?-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
@@ -246,7 +249,9 @@ class RuleSubject:
     # For rules that ask or deny
 
     def touches(self, action: Action, spell: Spell | None = None) -> RuleHit:
-        """Whether the action does, or may do, what the rule is about. Loose: in doubt it may.
+        """Return whether the action does, or may do, what the rule is about; in doubt it may.
+
+        `spell` resolves links; what one decision has looked up is not read from disk again.
 
         `spell` tells where links lead; what one decision has found out is not asked of the disk again.
         """
@@ -297,7 +302,7 @@ class RuleSubject:
         return RuleHit(Certainty.MAYBE) if best is NOT and not reading.is_known else best
 
     def _files_touched(self, reading: Reading, spell: Spell) -> RuleHit:
-        """Paths among the words of commands, and those the shell opens itself."""
+        """Judge paths among the words of commands, and those opened by the shell."""
         assert self._path is not None
         spelled, everything = find_touched(reading, self.tool == "read_file", spell)
         if not self._path.may_touch(everything):
@@ -320,7 +325,7 @@ class RuleSubject:
     # For rules that allow
 
     def covers(self, action: Action) -> bool:
-        """Whether the action is exactly what the rule allows. For commands with a pattern see `allows`."""
+        """Return whether the rule allows exactly this action. For commands with a pattern see `allows`."""
         name, _ = _rule_name(action)
         if not self._names(action, name):
             return False
@@ -335,21 +340,21 @@ class RuleSubject:
                 return self._names_action(action)
 
     def opens(self, action: Fetch) -> bool:
-        """Whether a rule that allows names the very place: an address or `localhost`, scheme and port."""
+        """Return whether a rule that allows names this place: address or `localhost`, scheme and port."""
         return self._address is not None and self._address.is_exact_place and self.covers(action)
 
     def allows(self, command: Command) -> bool:
-        """Whether a rule for commands allows exactly this program with these words."""
+        """Return whether a rule for commands allows exactly this program with these words."""
         return self.tool == "terminal" and self._commands is not None and self._commands.exactly(command)
 
     def writes(self, path: Path) -> bool:
-        """Whether a rule for files allows writing to `path`, as a redirection would."""
+        """Return whether a rule for files allows writing to `path`, as a redirection would."""
         if self.tool != "write_file":
             return False
         return self._path is None or all(self._path.covers(each) for each in spellings(path))
 
     def _names(self, action: Action, name: str) -> bool:
-        """Whether the tool of the rule is the tool or the effect of the action."""
+        """Return whether the rule's tool is the tool or the effect of the action."""
         own = action.tool if action.tool != "search_files" else "search"
         tool = self.tool if self.tool != "search_files" else "search"
         if not self.family:
@@ -359,7 +364,7 @@ class RuleSubject:
         return own == tool or name == tool or own.startswith((f"{tool}_", f"{tool}."))
 
     def _names_action(self, action: Action) -> bool:
-        """Whether the pattern is about what the action declares of itself."""
+        """Return whether the pattern matches what the action declares."""
         assert self.pattern is not None
         if isinstance(action, ChangeSettings):
             return self.tool == "settings" and fnmatchcase(action.what, self.pattern)
@@ -372,7 +377,7 @@ class RuleSubject:
 
 
 def _rule_name(action: Action) -> tuple[str, Kind]:
-    """The name rules know an action by, and what their patterns are about."""
+    """Return the rule name of an action, and the kind of its patterns."""
     if action.effect is not None:
         return action.effect.name, "declared"
     return EFFECTS.get(type(action), ("", "other"))
@@ -385,7 +390,7 @@ def _takes_pattern(tool: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _with_addresses(reading: Reading) -> tuple[Command, ...]:
-    """The commands that are given anything like an address and may look there."""
+    """Return the commands that are given something like an address and may contact it."""
     given = (command for command in reading.commands if "://" in " ".join(command.arguments))
     return tuple([command for command in given if command.name not in ONLY_NAMES])
 

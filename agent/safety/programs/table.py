@@ -1,7 +1,10 @@
-"""The table of programs: what each does to the world, by its subcommands and options.
+"""The table of programs: the effects of each, by subcommands and options.
 
-The families are YAML files beside this module; a person's own stand in
-`~/.hermes/programs`, and go before them. See `docs/permissions.md` for the fields.
+The families are YAML files next to this module; the user's own are in `~/.hermes/programs` and take
+precedence. See `docs/permissions.md` for the fields.
+
+The families are YAML files beside this module; a person's own stand in `~/.hermes/programs`, and go before
+them. See `docs/permissions.md` for the fields.
 """
 
 from __future__ import annotations
@@ -51,7 +54,7 @@ _OWN_FIELDS = frozenset(
 
 
 class ProgramError(Exception):
-    """A file of programs that is not understood; the message names file, program and field."""
+    """An invalid file of programs; the message names file, program and field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What one program does."""
+    """The effects of one program."""
 
     verbs: Mapping[tuple[str, ...], EffectName] = field(default_factory=dict)
     """Effects by the first words that are not options; the longest beginning counts."""
@@ -123,14 +126,14 @@ class Program:
     """How to find the command it runs; None when it runs none."""
 
     def normalize_options(self, arguments: Sequence[str]) -> tuple[str, ...]:
-        """Arguments with one spelling for options that say the same: `-Rf` and `--recursive -f` as `-rf`."""
+        """Return arguments with equivalent options unified: `-Rf` and `--recursive -f` as `-rf`."""
         same = dict(self.same.get("", {}))
         for verb in self.same.keys() & set(arguments):
             same |= self.same[verb]
         return tuple(_spelling(word, same) for word in arguments) if same else tuple(arguments)
 
     def effect(self, said: tuple[str, ...]) -> EffectName:
-        """The effect of the words that are not options."""
+        """Return the effect for the words that are not options."""
         if self.always is not None:
             return self.always
         if not said:
@@ -161,12 +164,14 @@ FOLDER = Path(__file__).parent
 
 
 def stricter(one: EffectName, other: EffectName) -> EffectName:
-    """The stricter of two effects."""
+    """Return the stricter of two effects."""
     return one if EFFECTS.index(one) >= EFFECTS.index(other) else other
 
 
 def programs(own: Path | None = None) -> Table:
-    """All programs that are known, with those of the folder `own`; files with mistakes in them are left out.
+    """Return all known programs, with those of the folder `own`; invalid files are left out.
+
+    Checks the folder each time, reads changed files.
 
     Looks at the folder each time, reads files when they changed.
     """
@@ -176,7 +181,7 @@ def programs(own: Path | None = None) -> Table:
 
 
 def program_mistakes(own: Path) -> tuple[str, ...]:
-    """What is wrong in a person's own files, a sentence each."""
+    """Return the mistakes in the user's own files, a sentence each."""
     found: list[str] = []
     for path in _files(own):
         try:
@@ -187,13 +192,13 @@ def program_mistakes(own: Path) -> tuple[str, ...]:
 
 
 def examples(path: Path) -> Iterator[tuple[str, str]]:
-    """The examples of one file: effect and command."""
+    """Yield the examples of one file: effect and command."""
     for effect, commands in (_load(path).get("examples") or {}).items():
         yield from ((str(effect), str(command)) for command in commands)
 
 
 def families() -> tuple[Path, ...]:
-    """The files that come with Hermes."""
+    """Return the files that ship with Hermes."""
     return tuple(sorted(FOLDER.glob("*.yaml")))
 
 

@@ -1,1 +1,1 @@
-"""A small reader of shell commands: programs, arguments and files as far as they can be read off a text."""
+"""A reader of shell commands: programs, arguments and files as far as the text shows them."""

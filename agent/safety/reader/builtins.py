@@ -1,4 +1,4 @@
-"""Builtins of the shell: what they change in it, and what they print."""
+"""Builtins of the shell: how they change its state, and what they print."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _command(script: ShellReader, arguments: Sequence[str], stdin: str | None) -
 
 
 def _subscripts(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
-    """Builtins that read names of variables once more, and run what stands between their brackets."""
+    """Handle builtins that evaluate variable names again, and run what is between their brackets."""
     if any(HIDDEN.search(word) for word in arguments):
         script.doubt("part of it is not understood")
 

@@ -1,8 +1,11 @@
 """Effects of a container on the folders of the machine that are mounted into it.
 
-`docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a
-container with mounts is read as well, with its paths turned into those of the
-machine; what stays inside the container is nobody's loss.
+`docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a container with mounts is
+read as well, with its paths converted to those of the machine; effects inside the container do not count.
+
+`docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a container with mounts is
+read as well, with its paths turned into those of the machine; what stays inside the container is nobody's
+loss.
 """
 
 from __future__ import annotations
@@ -31,12 +34,12 @@ class Container:
     argv: tuple[str, ...]
 
     def places(self, argument: str, cwd: str) -> list[str]:
-        """What a path in the container is on the machine, once for every mount it reaches."""
+        """Return a container path as machine paths, one for every mount it reaches."""
         found = (_place(argument, cwd, source, absolute(target)) for source, target in self.mounts)
         return [place for place in found if place is not None]
 
     def map_arguments(self, arguments: Sequence[str], cwd: str) -> Iterator[tuple[str, ...]]:
-        """The arguments as the machine sees them, once for every mount that they reach."""
+        """Yield the arguments with machine paths, once for every mount that they reach."""
         for source, target in self.mounts:
             places = [_place(argument, cwd, source, absolute(target)) for argument in arguments]
             if any(places):
@@ -45,7 +48,7 @@ class Container:
 
 
 def container(arguments: Sequence[str], cwd: str) -> Container | None:
-    """What `docker run …` would start; None for everything else."""
+    """Return what `docker run …` would start; None for everything else."""
     rest = list(arguments)
     while rest and rest[0] not in ("run", "create"):
         rest.pop(0)
@@ -78,7 +81,7 @@ def container(arguments: Sequence[str], cwd: str) -> Container | None:
 
 
 def _mount(text: str, cwd: str) -> list[tuple[str, str]]:
-    """`source:target[:options]`, or `type=bind,source=…,target=…`; nothing for what is read-only."""
+    """Parse `source:target[:options]`, or `type=bind,source=…,target=…`; empty for a read-only mount."""
     if "=" in text and "," in text:
         pairs = {part.partition("=")[0]: part.partition("=")[2] for part in text.split(",")}
         source = pairs.get("source") or pairs.get("src") or ""
@@ -94,7 +97,7 @@ def _mount(text: str, cwd: str) -> list[tuple[str, str]]:
 
 
 def _place(argument: str, cwd: str, source: str, target: str) -> str | None:
-    """A path in the container as one of the machine; None when it is none of this mount."""
+    """Return a container path as a machine path; None if it is not in this mount."""
     option, equals, rest = argument.partition("=")
     if argument.startswith("-") or not argument:
         return None
@@ -136,7 +139,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 
 def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -> list[str]:
-    """The program texts that `name arguments…` would run, as far as they are known."""
+    """Return the known program texts that `name arguments…` would run."""
     found: list[str] = []
     operands = 0
     for place, argument in enumerate(arguments):
@@ -153,7 +156,7 @@ def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -
 
 
 def shell_texts(code: str, language: str = "") -> Iterator[str]:
-    """Shell commands that the program text starts. `language` is the name of its interpreter."""
+    """Yield shell commands that the program text starts. `language` is the name of its interpreter."""
     for match in _CALL.finditer(code):
         yield _text(match[1])
     for match in _LIST_CALL.finditer(code):
@@ -164,7 +167,7 @@ def shell_texts(code: str, language: str = "") -> Iterator[str]:
 
 
 def deleted_trees(code: str) -> Iterator[str]:
-    """Paths of folders that the program text deletes with all they hold."""
+    """Yield folders that the program text deletes with their content."""
     for match in _DELETE_TREE.finditer(code):
         yield _text(match[1]) if match[1] else "~"
 

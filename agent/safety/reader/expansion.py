@@ -1,4 +1,4 @@
-"""Words of the tree as marked text: quotes, variables and substitutions resolved as far as they are known."""
+"""Words of the tree as marked text: quotes, variables and substitutions resolved as far as known."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Substitute = Callable[["Node"], str | None]
 
 
 def unescaped(text: str) -> str:
-    """The text of `$'…'` and of `printf`, with backslash escapes resolved."""
+    """Return the text of `$'…'` and of `printf`, with backslash escapes resolved."""
 
     def one(match: re.Match[str]) -> str:
         for digits, base in ((match[1], 16), (match[2], 16), (match[3], 16), (match[4], 8)):
@@ -68,7 +68,7 @@ class Expansion:
         self._doubt = doubt
 
     def words(self, nodes: Iterable[Node]) -> list[str]:
-        """The fields that neighbouring nodes become; nodes without a gap between them are one word."""
+        """Return the fields that neighbouring nodes become; nodes without a gap are one word."""
         found: list[str] = []
         joined, end = "", -1
         for node in nodes:
@@ -81,12 +81,12 @@ class Expansion:
         return found + self._fields(joined) if end >= 0 else found
 
     def text(self, nodes: Iterable[Node]) -> str:
-        """The value that nodes have where nothing is split, as behind `=`."""
+        """Return the value of nodes where nothing is split, as after `=`."""
         found = "".join(self._joined(node) if node.type in _EXPANSIONS else self._one(node) for node in nodes)
         return value(found.replace(GAP, " ").replace(KEEP, ""))[:LONGEST]
 
     def quoted(self, node: Node) -> str:
-        """What a text between double quotes, or a here-document, holds."""
+        """Return the content of a text in double quotes, or of a here-document."""
         data, at = self._source.data, node.start_byte
         pieces: list[str] = []
         for child in node.children:
@@ -129,7 +129,7 @@ class Expansion:
         )
 
     def _one(self, node: Node) -> str:
-        """One node as marked text, where words are split."""
+        """Return one node as marked text, where words are split."""
         kind = node.type
         if kind in ("word", "number", "command_name", "extglob_pattern", "brace_expression", "regex"):
             if node.named_child_count == 1 and kind == "command_name":
@@ -210,7 +210,7 @@ class Expansion:
         return KEEP + "".join(pieces)
 
     def _joined(self, node: Node) -> str:
-        """A node inside double quotes: never split, never a pattern."""
+        """Return a node inside double quotes: never split, never a pattern."""
         match node.type:
             case "simple_expansion" | "expansion" | "command_substitution":
                 # The grammar takes blanks before it for a part of it.
@@ -228,7 +228,7 @@ class Expansion:
                 return UNKNOWN
 
     def _inside(self, node: Node) -> None:
-        """Read what is started inside something whose value is not followed."""
+        """Read what is started inside a node whose value is not evaluated."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._run(child)
@@ -247,7 +247,7 @@ class Expansion:
         return globbing(found)
 
     def _several(self, node: Node) -> Sequence[str] | None:
-        """The words that `"$@"` or `"${a[@]}"` stand for; None for everything else."""
+        """Return the words of `"$@"` or `"${a[@]}"`; None for everything else."""
         text = self._source.text(node)
         if text in ("$@", "${@}"):
             return (UNKNOWN,) if self._state.positional is None else self._state.positional
@@ -257,7 +257,7 @@ class Expansion:
         return None
 
     def _variable(self, node: Node) -> str | tuple[str, ...]:
-        """The value of `$name` or `${…}`; several for arrays."""
+        """Return the value of `$name` or `${…}`; several for arrays."""
         self._inside(node)
         children = node.children
         if len(children) == 2:
@@ -316,7 +316,7 @@ class Expansion:
 
 
 class ShellReader(Protocol):
-    """The reader of one script, at the place it has come to. What it finds is collected in its tables."""
+    """The reader of one script at its current place. Findings are collected in its tables."""
 
     state: State
     commands: dict[Command, None]
@@ -325,11 +325,11 @@ class ShellReader(Protocol):
     assigned: set[str]
 
     def run(self, text: str, stdin: str | None = None) -> str | None:
-        """Read a script that would run here and now; its output where that is known."""
+        """Read a script that would run here; return its output if known."""
         ...
 
     def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
-        """Read a command line that would run here and now; its output where that is known."""
+        """Read a command line that would run here; return its output if known."""
         ...
 
     def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
@@ -337,7 +337,7 @@ class ShellReader(Protocol):
         ...
 
     def apart(self, what: str | Sequence[str]) -> None:
-        """Read a script or a command line that a program starts in a shell of its own."""
+        """Read a script or a command line that a program starts in a separate shell."""
         ...
 
     def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
@@ -345,15 +345,15 @@ class ShellReader(Protocol):
         ...
 
     def inside(self, folder: str) -> ShellReader:
-        """A reader for what runs in a container."""
+        """Return a reader for what runs in a container."""
         ...
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
-        """A program would be started."""
+        """Record a program that would be started."""
         ...
 
     def doubt(self, clause: str) -> None:
-        """Note what is not understood."""
+        """Record something that is not understood."""
         ...
 
     def step(self) -> None:
@@ -361,11 +361,11 @@ class ShellReader(Protocol):
         ...
 
     def expansion(self) -> Expansion:
-        """Expands words as they stand here."""
+        """Return the expansion of words in the current state."""
         ...
 
     def text(self, node: Node) -> str:
-        """What is written where a node stands."""
+        """Return the source text of a node."""
         ...
 
     def look_inside(self, node: Node) -> str | None:

@@ -1,4 +1,4 @@
-"""Programs whose output is known where their input is: names of files, decoded and copied text."""
+"""Programs with known output for known input: names of files, decoded and copied text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _mktemp(script: ShellReader, arguments: Sequence[str], stdin: str | None) ->
 
 
 def _names(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """Programs that print names of files below the folder they are in."""
+    """Evaluate programs that print names of files below the current folder."""
     operands = [word for word in arguments if not word.startswith("-")]
     if any(UNKNOWN in word for word in operands):
         return None

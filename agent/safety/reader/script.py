@@ -1,7 +1,10 @@
-"""The structure of a script: what is started one after the other, in which folder, with which variables.
+"""The structure of a script: what is started, in which order, folder and environment.
 
-Types of the grammar that are not named here are not understood: what is started inside them is read all
-the same, for the hardline and the rules.
+Node types that are not named here are not understood: what is started inside them is still read, for the
+hardline and the rules.
+
+Types of the grammar that are not named here are not understood: what is started inside them is read all the
+same, for the hardline and the rules.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class ScriptReader:
         self._source: ParsedText | None = None
 
     def reading(self, complete: bool) -> Reading:
-        """What was found."""
+        """Return the findings."""
         return Reading(
             tuple(self.commands),
             tuple(self.writes),
@@ -72,7 +75,7 @@ class ScriptReader:
     # Whole texts
 
     def run(self, text: str, stdin: str | None = None) -> str | None:
-        """Read a script that would run here and now; its output where that is known."""
+        """Read a script that would run here; return its output if known."""
         if UNKNOWN in text:
             self.doubt("it runs text that is not known")
             if not text.strip(UNKNOWN + " \t\n;&|"):
@@ -96,7 +99,7 @@ class ScriptReader:
             self._source = outer
 
     def doubt(self, clause: str) -> None:
-        """Note what is not understood."""
+        """Record something that is not understood."""
         self.doubts[clause] = None
 
     def step(self) -> None:
@@ -106,11 +109,11 @@ class ScriptReader:
             raise TooMuchError
 
     def inside(self, folder: str) -> ScriptReader:
-        """A reader for what runs in a container."""
+        """Return a reader for what runs in a container."""
         return ScriptReader("/root", folder, self._left // 2)
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
-        """A program would be started."""
+        """Record a program that would be started."""
         self.commands[Command(name, tuple(arguments), word or name, self.state.cwds)] = None
 
     def _roughly(self, text: str) -> None:
@@ -125,7 +128,7 @@ class ScriptReader:
                 starts.invoke(self, words, None)
 
     def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
-        """Read a command line that would run here and now; its output where that is known."""
+        """Read a command line that would run here; return its output if known."""
         return starts.invoke(self, words, stdin)
 
     def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
@@ -133,7 +136,7 @@ class ScriptReader:
         return starts.started(self, program, arguments, stdin)
 
     def apart(self, what: str | Sequence[str]) -> None:
-        """Read a script or a command line that a program starts in a shell of its own."""
+        """Read a script or a command line that a program starts in a separate shell."""
         outer, self.state = self.state, self.state.copy()
         try:
             if isinstance(what, str):
@@ -214,7 +217,7 @@ class ScriptReader:
         return output
 
     def _list(self, node: Node, stdin: str | None) -> str | None:
-        """`a && b || c`: a tree that leans to the left, as deep as the list is long."""
+        """Read `a && b || c`: a tree leaning to the left, as deep as the list is long."""
         rest: list[tuple[str, Node]] = []
         first = node
         while first.type == "list":
@@ -245,7 +248,9 @@ class ScriptReader:
         return flowing
 
     def _branches(self, node: Node, stdin: str | None) -> str | None:
-        """Conditions run, bodies perhaps. A loop's condition may read its variables from what flows in."""
+        """Read branches: conditions run, bodies may run. A loop's condition may read variables from its
+        input.
+        """
         if node.type in ("while_statement", "c_style_for_statement"):
             self._before_loop(node)
         conditions = [] if node.type == "c_style_for_statement" else node.children_by_field_name("condition")
@@ -267,7 +272,7 @@ class ScriptReader:
         return None
 
     def _before_loop(self, node: Node) -> None:
-        """Later rounds see what the first one set; loops that neither end nor pause are doubtful."""
+        """Prepare a loop, because later rounds see the state of earlier ones; endless loops are doubtful."""
         text = self.text(node)
         is_open = node.type == "c_style_for_statement" and node.child_by_field_name("condition") is None
         if is_open or (_ENDLESS.match(text) and not _PAUSES.search(text)):
@@ -395,7 +400,7 @@ class ScriptReader:
         return output
 
     def _followers(self, node: Node, output: str | None) -> str | None:
-        """What stands behind `<<END` on its line: more of the pipeline, more of the list, redirections."""
+        """Read what follows `<<END` on its line: more of the pipeline or list, redirections."""
         for child in node.children:
             if child.type == "file_redirect":
                 output = self._redirect(child, output)
@@ -418,7 +423,7 @@ class ScriptReader:
         return output
 
     def _targets(self, node: Node) -> tuple[list[Node], list[Node]]:
-        """The nodes of the file that a redirection opens, and words that stand behind it."""
+        """Return the nodes of the file that a redirection opens, and the words after it."""
         found = node.children_by_field_name("destination") or [
             child for child in node.children if child.is_named and child.type != "file_descriptor"
         ]
@@ -431,7 +436,7 @@ class ScriptReader:
         return next((child.type for child in node.children if not child.is_named), "")
 
     def _redirect(self, node: Node, output: str | None) -> str | None:
-        """Open what a redirection names; what flows on: in for those that read, out for those that write."""
+        """Open the target of a redirection; return the remaining input or output."""
         if node.type == "heredoc_redirect":
             return self._document(node)
         operator = self._operator(node)
@@ -467,7 +472,7 @@ class ScriptReader:
     # Helpers
 
     def _substitution(self, node: Node) -> str | None:
-        """Read the script of `$(…)`, backquotes or `<(…)` in a shell of its own."""
+        """Read the script of `$(…)`, backquotes or `<(…)` in a separate shell."""
         self._depth += 1
         if self._depth > DEEPEST:
             raise TooMuchError
@@ -479,12 +484,12 @@ class ScriptReader:
             self.state = outer
 
     def expansion(self) -> Expansion:
-        """Expands words as they stand here."""
+        """Return the expansion of words in the current state."""
         assert self._source is not None
         return Expansion(self._source, self.state, self._substitution, self.doubt)
 
     def text(self, node: Node) -> str:
-        """What is written where a node stands."""
+        """Return the source text of a node."""
         assert self._source is not None
         return self._source.text(node)
 
@@ -494,7 +499,9 @@ class ScriptReader:
 
 @lru_cache(maxsize=64)
 def read(text: str, cwd: str, home: str) -> Reading:
-    """What a shell text that starts in `cwd` would do. Never raises; its work is bounded.
+    """Return what a shell text that starts in `cwd` would do. Never raises; its work is bounded.
+
+    Independent of the disk, so a reading stays valid. `cwd` and `home` are absolute.
 
     Says nothing about the disk, so a reading stays true. `cwd` and `home` are absolute.
     """
@@ -514,7 +521,7 @@ def read(text: str, cwd: str, home: str) -> Reading:
 
 
 def _add_ruled(script: ScriptReader, text: str, cwd: str, home: str) -> None:
-    """Of a text that is not read to its end, what the hardline may have something against."""
+    """Add what the hardline may forbid in a text that is not read to its end."""
     for rough in rough_commands(text):
         words = [f"{home}{word[1:]}" if word[:1] == "~" else word for word in rough.words]
         while words and words[0] in ("sudo", "env", "nohup", "time", "command", "exec"):

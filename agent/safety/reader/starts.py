@@ -1,4 +1,4 @@
-"""Programs that start others: wrappers, and what hands words on."""
+"""Programs that start others: wrappers, and programs that pass words on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_KNOWN = "it starts a program that is not known"
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What a wrapper runs: a command line, or shell text; with assignments before it."""
+    """The command of a wrapper: a command line, or shell text; with assignments before it."""
 
     argv: tuple[str, ...] = ()
     script: str | None = None
@@ -38,7 +38,7 @@ class Inner:
 
 
 def unwrap(wrapper: Wrapper, arguments: Sequence[str]) -> Inner | None:
-    """The command inside the arguments of a wrapper; None when there is none."""
+    """Return the command inside the arguments of a wrapper; None if there is none."""
     assignments: list[tuple[str, str]] = []
     folders: list[str] = []
     skip, at, options = wrapper.skip, 0, True
@@ -72,7 +72,7 @@ def unwrap(wrapper: Wrapper, arguments: Sequence[str]) -> Inner | None:
 
 
 def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
-    """The folder that an option, with its value, says the command runs in."""
+    """Return the folder that an option with its value sets for the command."""
     if not wrapper.folder:
         return []
     first = option[0]
@@ -85,7 +85,7 @@ def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
 
 
 def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | None, int]:
-    """The shell text an option holds, and the number of arguments that belong to it."""
+    """Return the shell text in an option, and how many arguments belong to it."""
     argument = arguments[at]
     following = arguments[at + 1] if at + 1 < len(arguments) else None
     if argument.startswith("--"):
@@ -104,7 +104,7 @@ def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | 
 
 @dataclass(frozen=True, slots=True)
 class ShellCall:
-    """What a shell is asked to run."""
+    """The task of a shell."""
 
     script: str | None = None
     file: str | None = None
@@ -113,7 +113,7 @@ class ShellCall:
 
 
 def shell_call(arguments: Sequence[str]) -> ShellCall:
-    """What `sh arguments…` would run."""
+    """Return what `sh arguments…` would run."""
     at = 0
     takes_script = reads_input = False
     while at < len(arguments):
@@ -191,7 +191,7 @@ def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
 
 
 def _name_words(tests: Sequence[str]) -> str:
-    """What the names of the files look like that `find` finds below its root."""
+    """Return a pattern for the names that `find` finds below its root."""
     if {"-o", "-or", "!", "-not", ","} & set(tests):
         return ANY
     for place, test in enumerate(tests[:-1]):
@@ -236,7 +236,7 @@ def _xargs(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
 
 
 def _split(line: str) -> list[str]:
-    """The words of a line as `xargs` reads it: with quotes and backslashes."""
+    """Split a line into words as `xargs` does: with quotes and backslashes."""
     if UNKNOWN in line or not re.search(r"['\"\\]", line):
         return line.split()
     try:
@@ -277,7 +277,7 @@ def _git(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> st
 
 
 def _container(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
-    """The command of a container, with the paths of mounted folders turned into those of the machine."""
+    """Read the command of a container, with paths of mounted folders converted to the machine's."""
     box = container(arguments, script.state.cwds[0])
     if box is None:
         return
@@ -309,7 +309,7 @@ _HANDLERS = BUILTINS | KNOWN_OUTPUT | HANDING_ON
 
 
 def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str | None:
-    """Read a command line; its output where that is known."""
+    """Read a command line; return its output if known."""
     script.step()
     word, arguments = words[0], tuple(words[1:])
     if not word or word in ("{", "}", "!", "then", "do", "else"):
@@ -348,7 +348,7 @@ def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str 
 
 
 def _globbed(script: ShellReader, word: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """A program named by a pattern, as in `/bin/r[m]`: each of those that the hardline knows may be meant."""
+    """Read a program named by a pattern, as in `/bin/r[m]`: each that the hardline knows may be meant."""
     script.doubt(NOT_KNOWN)
     script.record(literal(word), arguments, word)
     expression = pattern(word.rpartition("/")[2])
@@ -364,7 +364,7 @@ def _quoted(word: str) -> str:
 
 
 def started(script: ShellReader, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """What a program runs that is not the shell's own."""
+    """Read what a program runs that is not a shell builtin."""
     for place, argument in enumerate(arguments):
         option, equals, attached = argument.partition("=")
         if option in program.scripts:
@@ -398,12 +398,12 @@ def started(script: ShellReader, program: Program, arguments: Sequence[str], std
 
 
 def _is_here(program: Program) -> bool:
-    """Whether the program is the shell's own, so that what it runs changes this very shell."""
+    """Return whether the program is a builtin, so that what it runs changes this shell."""
     return program is programs()["builtin"]
 
 
 def _behind(program: Program, arguments: Sequence[str]) -> Sequence[str]:
-    """The command line behind a subcommand that starts one."""
+    """Return the command line after a subcommand that starts one."""
     said: list[str] = []
     skip = False
     for place, argument in enumerate(arguments):
@@ -452,7 +452,7 @@ def _shell(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
 
 
 def _foreign(script: ShellReader, name: str, arguments: Sequence[str], stdin: str | None) -> None:
-    """A program in another language: only shell commands and folders that it names are read."""
+    """Read a program in another language: only its shell commands and deleted folders."""
     doubts, outer = dict(script.doubts), script.state
     for code in program_text(name, arguments, None if stdin is None else [stdin]):
         if "(" not in code and "`" not in code and "system" not in code:

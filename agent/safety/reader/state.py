@@ -24,7 +24,7 @@ Value = str | tuple[str, ...]
 
 
 class TooMuchError(Exception):
-    """The text is longer or more involved than is read."""
+    """The text is longer or more complex than is read."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class State:
     """What `$1` and its followers hold; None when that is not known."""
 
     def copy(self) -> State:
-        """Another shell that begins like this one."""
+        """Return a copy for another shell."""
         return State(
             self.cwds,
             dict(self.variables),
@@ -52,7 +52,7 @@ class State:
         )
 
     def get(self, name: str) -> Value | None:
-        """The value of a variable that the script has set, or that every shell has; None for others."""
+        """Return the value of a variable set by the script or by every shell; None for others."""
         if name in self.variables:
             return self.variables[name]
         if name == "PWD" and len(self.cwds) == 1:
@@ -65,7 +65,7 @@ class State:
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """What happens here may also not happen: afterwards both is possible."""
+        """Make what happens in this block optional: afterwards both states are possible."""
         before = self.copy()
         yield
         for name in before.variables.keys() | self.variables.keys():
@@ -88,12 +88,12 @@ class Command(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As a person would read it."""
+        """The command as a person would read it."""
         return " ".join(tree.literal(word) for word in (self.name, *self.arguments))
 
 
 class Touched(NamedTuple):
-    """A file that the shell itself would open, as a marked path, and the folders it may be seen from."""
+    """A file that the shell would open, as a marked path, and its possible current folders."""
 
     path: str
     cwds: tuple[str, ...]
@@ -101,7 +101,7 @@ class Touched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Everything that was read of a shell text. A key of caches, by identity."""
+    """All findings in a shell text. A key of caches, by identity."""
 
     commands: tuple[Command, ...] = ()
     writes: tuple[Touched, ...] = ()
@@ -117,5 +117,5 @@ class Reading:
 
     @property
     def is_known(self) -> bool:
-        """Whether nothing in it is hidden."""
+        """Return whether nothing in it is hidden."""
         return self.complete and not self.doubts

@@ -1,4 +1,4 @@
-"""Shell source as a tree (tree-sitter-bash), with its work bounded, and a rough cut of what is not shell."""
+"""Shell source as a tree (tree-sitter-bash), with bounded work, and a rough split of other text."""
 
 from __future__ import annotations
 
@@ -49,12 +49,14 @@ _SEQUENCE = re.compile(r"(-?\d{1,3}|[A-Za-z])\.\.(-?\d{1,3}|[A-Za-z])")
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of a table."""
+    """Return the words of a table."""
     return frozenset(text.split())
 
 
 def unmarked(source: str) -> str:
-    """Source text without characters that could be taken for marks; NUL, which shells skip, is dropped.
+    """Return source text without characters used as marks; NUL, which shells skip, is dropped.
+
+    Carriage returns, vertical tabs and form feeds are letters of a word to a shell, and blanks to the parser.
 
     Carriage returns, vertical tabs and form feeds are letters of a word to a shell, and blanks to the parser.
     """
@@ -62,7 +64,7 @@ def unmarked(source: str) -> str:
 
 
 def active(text: str) -> str:
-    """Unquoted text of a word, backslashes taken away."""
+    """Return unquoted text of a word, without backslashes."""
     if "\\" not in text:
         return text.translate(_ACTIVE)
     pieces = re.split(r"\\(\n|.|$)", text, flags=re.DOTALL)
@@ -75,24 +77,24 @@ def active(text: str) -> str:
 
 
 def globbing(text: str) -> str:
-    """Text that an unquoted expansion put into a word: globs count, braces do not; blanks part fields."""
+    """Return text of an unquoted expansion: globs count, braces do not; blanks separate fields."""
     return re.sub(r"[ \t\n]+", GAP, text).translate(_GLOBBING)
 
 
 def literal(text: str) -> str:
-    """Marked text as a person would read it."""
+    """Return marked text as a person would read it."""
     # No mark is an ASCII character, and asking a text for that takes no time.
     return text if text.isascii() else text.translate(_LITERAL)
 
 
 def value(text: str) -> str:
-    """Marked text as the value of a variable: globs are plain characters, the unknown stays unknown."""
+    """Return marked text as a variable's value: globs are plain characters, the unknown stays unknown."""
     return text if text.isascii() else UNKNOWN.join(literal(piece) for piece in text.split(UNKNOWN))
 
 
 @lru_cache(maxsize=512)
 def pattern(name: str) -> re.Pattern[str]:
-    """A regular expression for one marked part of a path; overlong parts count as matching anything."""
+    """Return a pattern for one marked part of a path; overlong parts match anything."""
     name = re.sub(f"{ANY}+", ANY, name)
     if len(name) > LONGEST_NAME:
         return re.compile(".*", re.DOTALL)
@@ -135,7 +137,7 @@ def _set(body: str) -> str:
 
 
 def fields(text: str) -> list[str]:
-    """The fields of a command line that one marked word becomes; only quoted ones stay empty."""
+    """Return the fields of a command line for one marked word; only quoted ones may be empty."""
     if text.isascii():
         return [text] if text else []
     found: list[str] = []
@@ -157,7 +159,7 @@ def _braces(text: str) -> list[str]:
 
 
 def _innermost(text: str) -> list[str]:
-    """The text with the braces expanded that hold no others."""
+    """Return the text with the innermost braces expanded."""
     pieces = _FLAT.split(text)
     choices = [[piece] if at % 2 == 0 else _options(piece) for at, piece in enumerate(pieces)]
     count = 1
@@ -229,12 +231,12 @@ class ParsedText:
     """Whether all of it is shell, and all of it is in the tree."""
 
     def text(self, node: Node) -> str:
-        """What is written where the node stands."""
+        """Return the source text of a node."""
         return self.data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
 class _Parsers(threading.local):
-    """A parser of its own for each thread: while one reads, another thread may start the next."""
+    """One parser per thread, because a thread may start parsing while another one does."""
 
     def __init__(self) -> None:
         import tree_sitter_bash
@@ -249,13 +251,19 @@ def _parsers() -> _Parsers:
 
 
 def parse(text: str) -> ParsedText | None:
-    """The tree of a shell text, `ERROR` nodes where it is not shell; None when the parser gets stuck.
+    """Parse a shell text, with `ERROR` nodes for invalid parts; None if the parser takes too long.
 
-    The parser's way of recovering from errors can take quadratic time, so it is stopped. Characters
-    beyond ASCII are letters for the shell; the parser is shown letters in their place, as its scanner looks
-    such characters up in a table made for bytes and can crash. It also takes a line feed with a backslash
-    behind it for a part of a word, so a backslash that opens a line is shown as a letter, or as a blank where
-    it continues the line.
+    The parser's recovery from errors can take quadratic time, so it is stopped. Characters beyond ASCII are
+    letters for the shell; the parser is given letters in their place, because its scanner looks such
+    characters up in a table made for bytes and can crash. It also takes a line feed followed by a backslash
+    for a part of a word, so a backslash at the start of a line is given as a letter, or as a blank if it
+    continues the line.
+
+    The parser's way of recovering from errors can take quadratic time, so it is stopped. Characters beyond
+    ASCII are letters for the shell; the parser is shown letters in their place, as its scanner looks such
+    characters up in a table made for bytes and can crash. It also takes a line feed with a backslash behind
+    it for a part of a word, so a backslash that opens a line is shown as a letter, or as a blank where it
+    continues the line.
     """
     data = text.encode("utf-8", "replace")
     shown = data.translate(_ASCII)
@@ -283,14 +291,14 @@ def parse(text: str) -> ParsedText | None:
 
 @dataclass(frozen=True, slots=True)
 class RoughCommand:
-    """A command as found by cutting a text at separators: marked words, and files it writes to."""
+    """A command found by splitting a text at separators: marked words, and files it writes to."""
 
     words: tuple[str, ...]
     writes: tuple[str, ...]
 
 
 def rough_commands(text: str) -> Iterator[RoughCommand]:
-    """A second reading for a text the grammar does not know, cut where the shell would cut it."""
+    """Yield commands of a text the grammar does not know, split where the shell would split it."""
     words: list[str] = []
     writes: list[str] = []
     redirects = ""

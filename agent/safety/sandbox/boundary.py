@@ -52,7 +52,7 @@ _REACH: dict[NetworkMode, NetworkReach] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryCoverage:
-    """What one boundary holds for programs that run inside it."""
+    """What one boundary protects against programs inside it."""
 
     level: SandboxName = "none"
     network: NetworkReach = "open"
@@ -61,7 +61,7 @@ class BoundaryCoverage:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a program stays in the workspace, leaves guarded places alone and asks for hosts."""
+        """Return whether programs stay in the workspace, cannot change guarded places, and ask for hosts."""
         return self.level != "none" and self.guards_places and self.network != "open"
 
 
@@ -70,7 +70,9 @@ NO_COVERAGE = BoundaryCoverage()
 
 
 def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
-    """What `sandbox` holds; `steps` tells whether steps are kept, without which nothing is taken back.
+    """Return what `sandbox` protects; `steps` tells whether steps are recorded, so that undo works.
+
+    Landlock alone cannot exclude a part of a writable folder.
 
     Landlock by itself cannot take a part out of what is writable.
     """
@@ -86,7 +88,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NetworkWish:
-    """What a command wants of the network, as far as can be read off it."""
+    """The network needs of a command, as far as its text shows."""
 
     reaches: bool
     hosts: frozenset[str] = frozenset()
@@ -95,7 +97,7 @@ class NetworkWish:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a command changes of guarded places by its text."""
+    """The guarded places that a command changes by its text."""
 
     named: tuple[Path, ...] = ()
     """Places it names: the gate asks a person before it runs."""
@@ -106,7 +108,14 @@ class Opened:
 
 
 class SessionBoundary:
-    """Draws `sandbox` around the commands of one workspace.
+    """Applies `sandbox` to the commands of one workspace.
+
+    `tmp` is the private temporary folder, made on first use. `writable` and `hidden` are the user's
+    additions, `readable` are folders of ours that commands may read. `read` returns a command's network
+    needs; it is used only if the network must be asked for. `filtered` is the network of mode `filtered`;
+    without one that mode is `ask`. `opens` returns the guarded places a command changes. `caches` are those
+    of package managers, which commands may write. `changes_settings` tells whether a command may change git
+    settings, so that copies are lent to it.
 
     `tmp` is the private temporary folder, made when first needed. `writable` and `hidden` are the person's
     additions, `readable` are folders of ours that commands may look into. `read` tells what a command wants
@@ -166,7 +175,7 @@ class SessionBoundary:
         return self._mode
 
     def coverage(self, *, steps: bool) -> BoundaryCoverage:
-        """What it holds for the gate; `steps` tells whether what commands do to files is kept as steps."""
+        """Return what it protects, for the gate; `steps` tells whether file changes are recorded as steps."""
         return coverage_of(self._sandbox, self._mode, steps=steps)
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
@@ -199,14 +208,14 @@ class SessionBoundary:
             self._caches.look_again()
 
     def close(self) -> None:
-        """Close the network, and let go of the caches."""
+        """Close the network, and release the caches."""
         if self.filtered is not None:
             self.filtered.close()
         if self._caches is not None:
             self._caches.close()
 
     def clear_up(self) -> None:
-        """Remove what a process that was killed held the place of. Blocks for a moment."""
+        """Remove placeholders left by a killed process. Blocks for a moment."""
         roots = tuple(f"{str(root).rstrip('/')}/" for root in (self._workspace, *self._writable))
         within = [path for path in self._hidden if str(path).startswith(roots)]
         gaps = {above for path in within for above in (path, *path.parents) if str(above).startswith(roots)}
@@ -217,7 +226,7 @@ class SessionBoundary:
         return self._sandbox.lays_read_only and self._changes_settings(command, cwd)
 
     def _lend(self, need: Need) -> LentSettings | None:
-        """Copies of git's settings for one start; None where none are lent."""
+        """Return copies of git's settings for one start; None if none are lent."""
         if not need.lends or not self._sandbox.lays_read_only:
             return None
         own = repository_of(self._workspace).guarded
@@ -226,7 +235,9 @@ class SessionBoundary:
         return self.settings.lend(files)
 
     def policy(self, need: Need) -> SandboxPolicy:
-        """The policy of the next start. Looks at the disk: repositories and guarded places come and go."""
+        """Return the policy of the next start. Reads the disk, because repositories and guarded places
+        change.
+        """
         private_folder(self._tmp)
         repository = repository_of(self._workspace)
         user = Path.home()
@@ -258,7 +269,7 @@ class SessionBoundary:
         )
 
     def _may_go(self, path: Path, opened: Sequence[Path]) -> bool:
-        """Whether a place in the workspace may be deleted itself, so that nothing may be laid over it."""
+        """Return whether a place in the workspace may be deleted, so that nothing may be mounted over it."""
         return path.is_relative_to(self._workspace) and any(path.is_relative_to(each) for each in opened)
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
@@ -294,7 +305,7 @@ class SessionBoundary:
         return partial(self.filtered.end, self.filtered.begin(permit=permit))
 
     def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
-        """Put something read-only where a command could make what git runs programs for."""
+        """Create read-only placeholders where a command could create something git runs programs for."""
         if not self._sandbox.lays_read_only:
             # There is nothing that could keep it from being changed.
             return _nothing
@@ -312,7 +323,7 @@ class SessionBoundary:
             return _nothing
 
     def _free_names(self) -> None:
-        """Remove what commands made where nothing may stand and nothing could hold the place."""
+        """Remove what commands created at names that could not be reserved."""
         for path in self._open_names:
             with suppress(OSError):
                 if path.is_dir() and not path.is_symlink():
@@ -322,7 +333,7 @@ class SessionBoundary:
                 log.warning("a command made %s, which has git work elsewhere; it was removed", path)
 
     def lets_write(self, path: Path) -> bool:
-        """Whether commands can change what lies at a path (resolved)."""
+        """Return whether commands can change a path (resolved)."""
         roots = (self._workspace, self._tmp.resolve(), *self._writable, *repository_of(self._workspace).store)
         return self.level == "none" or any(path.is_relative_to(root) for root in roots)
 
@@ -380,18 +391,18 @@ class SessionBoundary:
         return explain_guarded(output, self.closed_places() or (), self._workspace)
 
     def closed_places(self) -> tuple[Path, ...] | None:
-        """Guarded places that are read-only to what starts now; None where nothing can be."""
+        """Return guarded places that are read-only for new commands; None if that is impossible."""
         if not self._sandbox.lays_read_only:
             return None
         return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
 
     def _own_caches(self) -> tuple[Path, ...]:
-        """The folder of caches that can be written, and those of the person that can be read."""
+        """Return the writable folder of caches, and the user's readable ones."""
         ready = self._caches is not None and self._caches.is_ready
         return (self._caches.folder, *self._caches.shown) if self._caches is not None and ready else ()
 
     def _folder_variables(self) -> dict[str, str]:
-        """Variables that lead programs to what is made for them."""
+        """Return variables that point programs to the folders made for them."""
         if self._caches is None or not self._caches.is_ready:
             return {}
         return self._caches.variables(proxied=self.filtered is not None)
@@ -406,7 +417,7 @@ class SessionBoundary:
 
 
 def _lies_in(path: Path, opened: Sequence[Path]) -> bool:
-    """Whether one of `opened` is `path`, or holds it, or lies in it."""
+    """Return whether one of `opened` is `path`, contains it, or is inside it."""
     return any(path.is_relative_to(each) or each.is_relative_to(path) for each in opened)
 
 
@@ -415,7 +426,7 @@ def _nothing() -> None:
 
 
 class _Resolver:
-    """Tells where paths really lead. The folder that many of them lie in is followed once."""
+    """Resolves paths. The common parent of many of them is resolved once."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
@@ -433,7 +444,9 @@ class _Resolver:
 
 
 def steps_over(action: Action) -> str | None:
-    """How the action leaves the sandbox, as a clause for a person; None if it stays inside.
+    """Return how the action leaves the sandbox, as a clause for the user; None if it stays inside.
+
+    It is asked about each time; earlier permission does not count.
 
     Each time is asked for: what was allowed before does not count.
     """
@@ -444,7 +457,9 @@ def steps_over(action: Action) -> str | None:
 
 
 def widens(action: Action) -> str | None:
-    """What the action is given inside that the sandbox keeps back otherwise, as a clause; None if nothing.
+    """Return what the action gets inside that the sandbox otherwise withholds, as a clause; None if nothing.
+
+    It may be allowed permanently.
 
     It may be allowed for more than once.
     """
@@ -460,7 +475,7 @@ _REMOTE = re.compile(r"(?:https?|ssh|git)://.+|[\w.-]+@[\w.-]+:.+")
 
 
 async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
-    """The commits of the repository at `address`; empty where it cannot be asked, or not be believed."""
+    """Return the commits of the repository at `address`; empty if it is unreachable or untrusted."""
     try:
         if _REMOTE.fullmatch(address) is None and await asyncio.to_thread(_is_in_reach, boundary, address):
             return []
@@ -470,7 +485,7 @@ async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], addr
 
 
 def _is_in_reach(boundary: SessionBoundary, address: str) -> bool:
-    """Whether commands of the session may have written to a repository of this machine."""
+    """Return whether commands of the session may have written to a local repository."""
     path = Path(address.removeprefix("file://"))
     return not path.is_absolute() or boundary.lets_write(path.resolve())
 

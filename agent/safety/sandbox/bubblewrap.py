@@ -1,4 +1,4 @@
-"""The boundary drawn by bubblewrap: namespaces and mounts, with our own filter of system calls."""
+"""The boundary by bubblewrap: namespaces and mounts, with our own filter of system calls."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CONSOLE = "/dev/console"
 
 
 class Bubblewrap:
-    """Starts programs through `path`, the bubblewrap program."""
+    """Starts programs through bubblewrap at `path`."""
 
     name: SandboxName = "bubblewrap"
     has_mounts = True
@@ -48,7 +48,7 @@ class Bubblewrap:
 
     @property
     def path(self) -> str:
-        """The program that draws it."""
+        """The path of the bubblewrap program."""
         return self._path
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
@@ -104,7 +104,7 @@ def _namespaces(policy: SandboxPolicy) -> list[str]:
 
 @functools.cache
 def _binds_descriptors(program: str) -> bool:
-    """Whether this bubblewrap mounts what was opened before, as versions since 0.8 do. Blocks once."""
+    """Return whether this bubblewrap can mount opened descriptors, as since version 0.8. Blocks once."""
     said = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=_PATIENCE, check=False)
     return "--bind-fd" in said.stdout + said.stderr
 
@@ -143,14 +143,14 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
 
 
 def _links(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
-    """What runs before bubblewrap: it cannot lay links over files, but takes along what lies there."""
+    """Return the stage before bubblewrap, which mounts links over files, because bubblewrap cannot."""
     if not policy.links:
         return [], ()
     return launcher_argv({"links": [(str(link), str(path)) for link, path in policy.links]})
 
 
 def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
-    """What runs inside just before the program: limits, and no way to abstract sockets of the host."""
+    """Return the stage just before the program: limits, and no access to abstract sockets of the host."""
     scope = policy.network and landlock_version() >= _SCOPES_SINCE
     if scope or policy.terminal:
         # Only who leads a session can make a terminal the controlling one.

@@ -1,8 +1,12 @@
-"""Caches of package managers and compilers that are private to a workspace: `caches.yaml` says which.
+"""Caches of package managers and compilers, private to a workspace; `caches.yaml` lists them.
+
+What a command puts into one can run in the next command inside, never outside: programs find it by variables
+that only exist inside. The user's own caches are visible through links, and stay read-only. The folder can be
+written from inside, so nothing here follows a link in it.
 
 What a command puts into one can run in the next command inside, never outside: programs are led there by
-variables that only exist inside. The person's own caches are seen through links, and stay read-only.
-The folder can be written from inside, so nothing here follows a link in it.
+variables that only exist inside. The person's own caches are seen through links, and stay read-only. The
+folder can be written from inside, so nothing here follows a link in it.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ _PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" fo
 
 @dataclass(frozen=True, slots=True)
 class SweptCaches:
-    """What is kept of caches, and what was removed, in bytes."""
+    """The size of kept and removed caches, in bytes."""
 
     size: int = 0
     freed: int = 0
@@ -47,6 +51,9 @@ class SweptCaches:
 
 class WorkspaceCaches:
     """The private caches of one workspace, below `root`. Nothing is made before `prepare`.
+
+    `environ` are the user's variables, `user` is the home folder. `is_open` tells which places commands can
+    write anyway.
 
     `environ` are the variables of the person who started Hermes, `user` is their home folder. `is_open` tells
     which places commands can write anyway.
@@ -76,7 +83,7 @@ class WorkspaceCaches:
         """The person's caches, which can be read inside."""
 
     def prepare(self) -> None:
-        """Make the folder and what is seen in it; keep it from `sweep` as long as this process lives.
+        """Make the folder and its links; protect it from `sweep` while this process lives.
 
         Blocks. Raises `ConfigError` or `OSError`.
         """
@@ -98,15 +105,15 @@ class WorkspaceCaches:
 
     @property
     def is_ready(self) -> bool:
-        """Whether `prepare` has nothing to do."""
+        """Return whether `prepare` has nothing to do."""
         return self._is_ready and not any(map(os.path.lexists, self._waiting))
 
     def look_again(self) -> None:
-        """Have `prepare` look at the person's caches again."""
+        """Make `prepare` check the user's caches again."""
         self._is_ready = False
 
     def close(self) -> None:
-        """Let `sweep` have it."""
+        """Release the folder to `sweep`."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -123,7 +130,9 @@ class WorkspaceCaches:
             self._waiting += [self._workspace / mark for mark in marks if "/" not in mark]
 
     def variables(self, *, proxied: bool) -> dict[str, str]:
-        """What leads programs to the caches; `proxied`: through the proxy of a filtered network."""
+        """Return variables that point programs to the caches; `proxied`: through a filtered
+        network's proxy.
+        """
         table = _table()
         chosen: dict[str, str] = {}
         for name, spec in table["caches"].items():
@@ -150,14 +159,16 @@ class WorkspaceCaches:
 
 
 def sweep_over(home: Home, settings: SandboxSettings) -> SweptCaches:
-    """`sweep` with the limits of the settings."""
+    """Run `sweep` with the limits of the settings."""
     return sweep(
         home.sandbox_caches, max_bytes=settings.cache_mb * 1_000_000, max_age=settings.cache_days * 86_400
     )
 
 
 def sweep(root: Path, *, max_bytes: int, max_age: float, now: float | None = None) -> SweptCaches:
-    """Remove caches that were not used for `max_age` seconds, then those used longest ago above `max_bytes`.
+    """Remove caches unused for `max_age` seconds, then the least recently used ones above `max_bytes`.
+
+    Caches in use by a process stay. Blocks.
 
     What a process uses stays. Blocks.
     """
@@ -200,7 +211,7 @@ def _fill_in(text: str, known: Mapping[str, str]) -> str:
 
 
 class _Filling:
-    """One way of showing a person's cache in a private one: an entry is put where none of its name is."""
+    """A way to show a user's cache in a private one: an entry is added if its name is free."""
 
     def __init__(self, put: Callable[[Path, str, int], None], keeps: frozenset[str]) -> None:
         self._put = put
@@ -208,7 +219,7 @@ class _Filling:
         self._left = _MOST
 
     def fill(self, source: Path, target: int, pattern: Sequence[str]) -> None:
-        """Do so for what a pattern means below `source`; `target` is the open folder it goes to."""
+        """Add what a pattern matches below `source` to the open folder `target`."""
         first, rest = pattern[0], pattern[1:]
         with suppress(OSError):
             there = set(os.listdir(target))
@@ -235,7 +246,7 @@ class _Filling:
 
 @contextmanager
 def _entered(name: str, folder: int) -> Iterator[int]:
-    """A folder in an open one, made where it is missing. Raises `OSError`, also for a link."""
+    """Open a subfolder of an open one, creating it if missing. Raises `OSError`, also for a link."""
     with suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=folder)
     below = os.open(name, _FOLDER, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""The filtered network of one session: commands share a loopback and reach hosts through the proxy only."""
+"""The filtered network of one session: commands share a loopback and reach hosts only by the proxy."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _MOST_PORTS = 64
 
 @dataclass(slots=True)
 class OpenedSpace:
-    """An open network. Close what of it is not handed on."""
+    """An open network. Close the parts that are not passed on."""
 
     space: NetworkSpace
     watch: socket.socket
@@ -65,7 +65,7 @@ class OpenedSpace:
 
 
 class SpaceSockets:
-    """Sockets that belong to a network, several made at once, as that takes a program. Thread-safe."""
+    """Sockets in a network, made in batches because that needs a program. Thread-safe."""
 
     def __init__(self, space: NetworkSpace) -> None:
         self._space = space
@@ -75,7 +75,7 @@ class SpaceSockets:
         self._is_closed = False
 
     def take(self, *, v6: bool) -> socket.socket:
-        """One that is not connected. Blocks. Raises `OSError`."""
+        """Return an unconnected socket. Blocks. Raises `OSError`."""
         with self._lock:
             if self._is_closed:
                 raise OSError("the network is closed")
@@ -87,7 +87,7 @@ class SpaceSockets:
             return taken
 
     def close(self) -> None:
-        """Close all of them. The last thing that is done."""
+        """Close all of them, as the last step."""
         with self._lock:
             self._is_closed = True
             for each in (*self._left[False], *self._left[True], *self._taken):
@@ -106,12 +106,12 @@ class SpaceSockets:
 
 
 def entering() -> str | None:
-    """The program that enters a network; None where there is none."""
+    """Return the program that enters a network; None if there is none."""
     return shutil.which("nsenter", path=_PROGRAMS)
 
 
 def open_space(bubblewrap: str, ports: Sequence[int] = ()) -> OpenedSpace:
-    """Make a network in which somebody listens on `PROXY_PORT` and on `ports`. Raises `ToolError`.
+    """Make a network with listeners on `PROXY_PORT` and `ports`. Raises `ToolError`.
 
     Blocks for about a tenth of a second.
     """
@@ -126,7 +126,7 @@ def open_space(bubblewrap: str, ports: Sequence[int] = ()) -> OpenedSpace:
 
 
 def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> list[int]:
-    """The descriptors that a program hands out, `count` of them. Raises `ToolError`."""
+    """Return `count` descriptors that a program passes out. Raises `ToolError`."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -155,7 +155,7 @@ def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> li
 
 
 def enter_arguments(space: NetworkSpace | None) -> list[str]:
-    """Arguments to put before a command so that it runs in `space`. Raises `ToolError`."""
+    """Return arguments before a command that make it run in `space`. Raises `ToolError`."""
     if space is None:
         return []
     program = entering()
@@ -185,13 +185,13 @@ _MOST_KEPT = 200
 
 
 async def nobody(host: str, port: int) -> str | None:
-    """Lets nothing through."""
+    """Refuse every connection."""
     return "is not let through"
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A command that runs."""
+    """A running command."""
 
     hosts: frozenset[str]
     """Canonical hosts that were allowed with it."""
@@ -199,7 +199,11 @@ class _Running:
 
 
 class FilteredNetwork:
-    """Opened when the first command needs it. Thread-safe.
+    """The network, opened when the first command needs it. Thread-safe.
+
+    `decide` allows connections; set it before the first command. `secrets` are values, by name, that never
+    leave. `services` are ports of this machine's loopback that commands find on theirs, `is_own` tells
+    whether a host may be in a private network of the user.
 
     `decide` says who is let through; set it before the first command. `secrets` are values, by name, that
     never leave. `services` are ports of this machine's loopback that commands find on theirs, `is_own` tells
@@ -235,11 +239,11 @@ class FilteredNetwork:
 
     @property
     def is_open(self) -> bool:
-        """Whether `space` returns at once."""
+        """Return whether `space` returns at once."""
         return self._opened is not None
 
     def space(self) -> NetworkSpace:
-        """What commands join. Blocks while it is opened. Raises `ToolError`."""
+        """Return the network for commands. Blocks while it is opened. Raises `ToolError`."""
         with self._lock:
             if self._is_closed:
                 raise ToolError("The session has ended.")
@@ -249,7 +253,9 @@ class FilteredNetwork:
             return self._opened.space
 
     def begin(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
-        """A command starts for which `hosts` were allowed; the number it is known by.
+        """Register a starting command for which `hosts` were allowed; return its number.
+
+        `permit` asks about others in the name of the agent that runs it.
 
         `permit` asks about others in the name of the agent that runs it.
         """
@@ -262,27 +268,27 @@ class FilteredNetwork:
         return number
 
     def end(self, number: int) -> None:
-        """A command has ended. A second time does nothing."""
+        """Remove an ended command. A second call does nothing."""
         if number in self._running:
             del self._running[number]
             self.idle(self.running)
 
     @property
     def running(self) -> frozenset[int]:
-        """Commands that run now."""
+        """Return the running commands."""
         return frozenset(self._running)
 
     def allows(self, host: str) -> bool:
-        """Whether a canonical host was allowed with a command that runs."""
+        """Return whether a canonical host was allowed with a running command."""
         return any(host in each.hosts for each in tuple(self._running.values()))
 
     def permit(self) -> PermitHost | None:
-        """Who asks about a host: the only one for whom commands run. None: it cannot be told whose it is."""
+        """Return who asks about a host, if all commands have the same owner; None if that is unclear."""
         asking = {each.permit for each in tuple(self._running.values())}
         return asking.pop() if len(asking) == 1 else None
 
     def refused(self, since: float) -> tuple[ProxyRefusal, ...]:
-        """What was not let through since a moment of `time.monotonic`, each host once."""
+        """Return connections refused since a `time.monotonic` time, each host once."""
         found = {
             (each.host, each.port, each.kind): each
             for moment, each in tuple(self._refused)
@@ -291,7 +297,7 @@ class FilteredNetwork:
         return tuple(found.values())
 
     def close(self) -> None:
-        """Break every connection off. What still runs inside keeps its loopback. Blocks for a moment."""
+        """Close every connection. Running commands keep their loopback. Blocks for a moment."""
         with self._lock:
             self._is_closed = True
             proxy, self._proxy = self._proxy, None
@@ -341,7 +347,7 @@ def _canonical(hosts: Iterable[str]) -> Iterator[str]:
 
 
 def refusal_text(refusals: tuple[ProxyRefusal, ...]) -> str:
-    """What to say about connections that were not made; empty when there are none."""
+    """Return a text about refused connections; empty if there are none."""
     if not refusals:
         return ""
     sentences = " ".join(dict.fromkeys(each.sentence for each in refusals))

@@ -1,9 +1,13 @@
-"""The boundary drawn by our own launcher: Landlock and a filter of system calls, with namespaces if it may.
+"""The boundary by our own launcher: Landlock and a filter of system calls, with namespaces if allowed.
 
-With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and
-Landlock is a second wall. Without them Landlock stands alone: it cannot take away a part of what it
-grants, so hidden files become unreadable by granting everything beside them, and what lies
-in the writable workspace cannot be protected.
+With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and Landlock is
+a second barrier. Alone, Landlock cannot remove a part of what it grants, so hidden files become unreadable by
+granting everything around them, and nothing in the writable workspace can be protected.
+
+With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and Landlock is
+a second wall. Without them Landlock stands alone: it cannot take away a part of what it grants, so hidden
+files become unreadable by granting everything beside them, and what lies in the writable workspace cannot be
+protected.
 """
 
 from __future__ import annotations
@@ -45,26 +49,28 @@ _LANDLOCK_VERSION = 1
 
 @functools.cache
 def interpreter() -> str:
-    """The Python that runs us, without the virtual environment around it."""
+    """Return the Python that runs us, without its virtual environment."""
     return os.path.realpath(sys.executable)
 
 
 @functools.cache
 def own_files() -> tuple[Path, ...]:
-    """What the launcher needs to read, and commands that use our Python, wherever Hermes is installed."""
+    """Return the files needed by the launcher, and by commands that use our Python."""
     prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
     return (_FOLDER, *prefixes, Path(interpreter()))
 
 
 def launcher_argv(spec: Mapping[str, Any]) -> tuple[list[str], tuple[int, ...]]:
-    """Arguments that start the launcher with `spec`, to be followed by a command; and what it inherits."""
+    """Return arguments that start the launcher with `spec`, before a command, and its inherited
+    descriptors.
+    """
     descriptor = memory_file(marshal.dumps(dict(spec)), "hermes-launch")
     return [interpreter(), "-I", "-S", "-c", _START, str(_FOLDER), str(descriptor)], (descriptor,)
 
 
 @functools.cache
 def landlock_version() -> int:
-    """Version of the kernel's Landlock interface, 0 when there is none."""
+    """Return the version of the kernel's Landlock interface, 0 if there is none."""
     if not sys.platform.startswith("linux"):
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
@@ -87,7 +93,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def handled_rights(version: int) -> int:
-    """The rights over files that Landlock of this version knows and we use."""
+    """Return the rights over files that this version of Landlock knows and we use."""
     rights = READ | _WRITE_FILE | _CHANGE
     if version >= 2:
         rights |= _REFER
@@ -97,7 +103,7 @@ def handled_rights(version: int) -> int:
 
 
 class Landlock:
-    """Starts programs through the launcher. `spaces`: with namespaces of their own."""
+    """Starts programs through the launcher. `spaces`: with separate namespaces."""
 
     name: SandboxName = "landlock"
 
@@ -171,14 +177,14 @@ class Landlock:
 
 
 def _for_node(policy: SandboxPolicy) -> dict[str, str]:
-    """What has Node programs take a closed file with logins for an empty one, as it is shown by mounts."""
+    """Return variables that make Node programs treat a hidden login file as empty, as with mounts."""
     if not any(path.name in (".npmrc", ".yarnrc.yml") and path.exists() for path in policy.hidden):
         return {}
     return {"NODE_OPTIONS": f'{os.environ.get("NODE_OPTIONS", "")} --require "{_NODE}"'.strip()}
 
 
 def _closed(view: list[MountPlace]) -> list[MountPlace]:
-    """The view without mounts: what would be mounted over is hidden instead."""
+    """Return the view without mounts: mounted places become hidden instead."""
     closed = [place for place in view if place.path == place.source or place.kind == "hide"]
     covered = [
         MountPlace(p.path, "hide", p.path, True) for p in view if p.path != p.source and p.kind == "write"
@@ -189,7 +195,7 @@ def _closed(view: list[MountPlace]) -> list[MountPlace]:
 
 
 def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
-    """Rules for the whole tree: one for a folder, or one for each part of it where something is hidden."""
+    """Yield rules for the whole tree: one per folder, or one per part if something in it is hidden."""
     places = {str(place.path): place for place in view}
     parted = {str(up) for place in view if place.kind == "hide" for up in place.path.parents}
     writable = [str(place.path) for place in view if place.kind == "write"]

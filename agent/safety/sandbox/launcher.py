@@ -1,11 +1,16 @@
 # Importing pathlib costs milliseconds at each command.
 # ruff: noqa: PTH102, PTH103, PTH109, PTH120, PTH123, PTH211
-"""The program that draws the boundary around itself and then becomes the command.
+"""The program that applies the boundary to itself and then becomes the command.
 
-Run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor
-holds the description that `landlock.py` made: a marshalled dict. Only the standard library is used,
-and as little of it as possible: each import is paid at every command. Whatever fails ends the
-program with code 125 before the command has run.
+Run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor holds the
+description made by `landlock.py`: a marshalled dict. Only the standard library is used, and as little as
+possible, because each import costs time for every command. Any failure ends the program with code 125 before
+the command has run.
+
+Run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor holds the
+description that `landlock.py` made: a marshalled dict. Only the standard library is used, and as little of it
+as possible: each import is paid at every command. Whatever fails ends the program with code 125 before the
+command has run.
 """
 
 import ctypes
@@ -72,7 +77,7 @@ def main():
 
 
 def _enter_spaces(spec):
-    """Go on as a child in namespaces of its own; the process itself stays outside and ends like it."""
+    """Continue as a child in new namespaces; the outer process stays outside and ends like it."""
     user, group = os.geteuid(), os.getegid()
     flags = _NEWNS | _NEWPID | _NEWIPC | (0 if spec["network"] else _NEWNET)
     _call("unshare", flags if user == 0 else flags | _NEWUSER)
@@ -101,7 +106,7 @@ def _enter_spaces(spec):
 
 
 def _enter_view(links):
-    """Go on with mounts of our own in which links lie over files; what is started then draws the rest."""
+    """Continue with private mounts, with links over files; the next program applies the rest."""
     user, group = os.geteuid(), os.getegid()
     _call("unshare", _NEWNS if user == 0 else _NEWNS | _NEWUSER)
     if user != 0:
@@ -115,7 +120,7 @@ def _enter_view(links):
 
 
 def _lay_links(links):
-    """Lay each link over a file: anyone who opens the file by its name gets what the link points to."""
+    """Mount each link over a file: opening the file by name gives the link's target."""
     for link, path in links:
         where = ctypes.c_int(_AT_FDCWD)
         flags = ctypes.c_uint(_OPEN_TREE_CLONE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC)
@@ -130,7 +135,7 @@ def _lay_links(links):
 
 
 def _as_first_process(spec, report, null):
-    """Mount what the command will see, start it, and stay as the reaper of its namespace."""
+    """Mount the command's view, start it, and stay as the reaper of its namespace."""
     if spec["mortal"]:
         _die_with_parent()
     _mount_all(spec)
@@ -162,7 +167,7 @@ def _code(state):
 
 
 def _let_go_of_streams(null):
-    """Leave the output to the command: who reads it waits for its end."""
+    """Close the output streams, so that readers only wait for the command's end."""
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.close(null)
@@ -220,14 +225,14 @@ def _mount_devices(devices):
 
 
 def _source(spec, path, source):
-    """What must be mounted at `path`, opened."""
+    """Open what must be mounted at `path`."""
     if path == source:
         return _open_unchanged(path, spec["known"])
     return os.open(source, os.O_PATH | os.O_CLOEXEC)
 
 
 def _open_unchanged(path, known):
-    """`path`, which has to be what it was when it was looked at: a link may have taken its place."""
+    """Open `path`, checking that it is still the inspected object and not a new link."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if known.get(path, (status.st_dev, status.st_ino)) != (status.st_dev, status.st_ino):
@@ -236,7 +241,7 @@ def _open_unchanged(path, known):
 
 
 def _make_mount_point(path, is_folder):
-    """Make what is missing; that can only be inside what was mounted for this view."""
+    """Create a missing mount point; that can only be inside what was mounted for this view."""
     if os.path.lexists(path):
         return
     if is_folder:
@@ -247,7 +252,7 @@ def _make_mount_point(path, is_folder):
 
 
 def _restrict(spec):
-    """From here on the process can only lose rights."""
+    """Drop rights; from here on the process can only lose more."""
     import resource
 
     for number, value in spec["limits"].items():
@@ -262,7 +267,9 @@ def _restrict(spec):
 
 
 def _landlock(spec):
-    """Landlock: `handled` is refused but where a rule grants it; no signals and abstract sockets outwards."""
+    """Apply Landlock: `handled` is refused unless a rule grants it; no outward signals or
+    abstract sockets.
+    """
     scoped = 3 if spec.get("scope") else 0
     values = [spec.get("handled", 0), spec.get("handled_network", 0), scoped]
     # Older kernels refuse a longer form whose new fields are used, and take one whose new fields are 0.
@@ -299,7 +306,7 @@ def _filter(code):
 
 
 def _drop_capabilities():
-    """Take all capabilities away permanently; root keeps those over the ownership of files."""
+    """Drop all capabilities permanently; root keeps those over file ownership."""
     is_root = os.geteuid() == 0
     kept = _KEPT_BY_ROOT if is_root else ()
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)
@@ -314,7 +321,7 @@ def _drop_capabilities():
 
 
 def _loopback_up():
-    """A network of its own begins with its loopback switched off."""
+    """Enable the loopback, which is off in a new network."""
     descriptor = _check(_libc.socket(2, 2, 0), "socket")
     request = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + (1).to_bytes(2, "little"), 40)
     _libc.ioctl(descriptor, ctypes.c_ulong(0x8914), request)

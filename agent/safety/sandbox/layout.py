@@ -1,4 +1,4 @@
-"""The mounts of a boundary made from a policy: an ordered list of places, whichever program mounts it."""
+"""The mounts of a policy: an ordered list of places, for any program that mounts them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SESSION_VARIABLES = frozenset(_NAMED.split())
 
 @dataclass(frozen=True, slots=True)
 class MountPlace:
-    """One place of the child's view: `source` of the host appears at `path`."""
+    """One mount: `source` of the host appears at `path`."""
 
     path: Path
     kind: Kind
@@ -57,7 +57,9 @@ class MountPlace:
 
 
 def places(policy: SandboxPolicy) -> list[MountPlace]:
-    """Where the view differs from a read-only host: parents first, so that the deeper rule counts.
+    """Return the differences from a read-only host: parents first, so that the deeper rule counts.
+
+    Hidden places that do not exist are listed only if they could be created.
 
     Hidden places that do not exist are in the list only where they could be made.
     """
@@ -97,7 +99,7 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
 
 
 def covering(path: Path, found: Sequence[MountPlace]) -> MountPlace | None:
-    """The deepest place that holds `path`."""
+    """Return the deepest place that contains `path`."""
     return _above(str(path), {str(place.path): place for place in found})
 
 
@@ -116,12 +118,12 @@ def _is_seen_anyway(path: Path, index: Mapping[str, MountPlace]) -> bool:
 
 
 def missing(found: list[MountPlace]) -> list[Path]:
-    """Hidden places that need something to be mounted on."""
+    """Return hidden places that need a mount point."""
     return [place.path for place in found if place.kind == "hide" and is_missing(place.path)]
 
 
 def hidden_files(found: list[MountPlace]) -> list[Path]:
-    """Files in whose place nothing is shown."""
+    """Return files that are shown empty."""
     return [place.path for place in found if place.kind == "hide" and not place.is_folder]
 
 
@@ -137,7 +139,9 @@ def _outermost_gap(path: Path) -> Path:
 
 
 def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
-    """A descriptor for each place that is written where it lies, by its path.
+    """Return a descriptor for each writable place, by its path.
+
+    Raises `OSError` if any part of a path has become a link.
 
     Raises `OSError` when any part of a path has become a link.
     """
@@ -154,7 +158,7 @@ def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
 
 
 def identities(anchors: Mapping[Path, int]) -> dict[str, tuple[int, int]]:
-    """Device and inode of what was opened, by its path. Closes the descriptors."""
+    """Return device and inode of the opened places, by path. Closes the descriptors."""
     found: dict[str, tuple[int, int]] = {}
     for path, descriptor in anchors.items():
         status = os.fstat(descriptor)
@@ -186,7 +190,7 @@ _PROGRAMS = {".git": words("hooks config"), ".yarn": words("releases plugins")}
 
 @dataclass(frozen=True, slots=True)
 class GuardedFiles:
-    """What is covered below one folder."""
+    """The guarded places below one folder."""
 
     read_only: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()
@@ -195,7 +199,7 @@ class GuardedFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """What a folder held when it was last read."""
+    """The content of a folder at the last reading."""
 
     read_at: tuple[int, int, int]
     """Inode, and the times of the last change of content and of status, in nanoseconds."""
@@ -204,14 +208,14 @@ class _Folder:
 
 
 class GuardedFinder:
-    """Finds guarded places below a folder (resolved). Folders that did not change are not read again."""
+    """Finds guarded places below a folder (resolved). Unchanged folders are not read again."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._read: dict[str, _Folder] = {}
 
     def find(self) -> GuardedFiles:
-        """What stands there now. Looks at some 60 folders; those that cannot be read have nothing in them."""
+        """Return the current guarded places. Checks some 60 folders; unreadable ones count as empty."""
         found: list[str] = []
         known: dict[str, _Folder] = {}
         queue = [("", 0)]
@@ -271,7 +275,7 @@ def _look(path: Path, place: str, read_at: tuple[int, int, int]) -> _Folder:
 
 
 def found_in(finders: Sequence[GuardedFinder]) -> GuardedFiles:
-    """What is covered in several folders."""
+    """Return the guarded places of several folders."""
     each = [finder.find() for finder in finders]
     return GuardedFiles(
         tuple(path for files in each for path in files.read_only),

@@ -1,4 +1,4 @@
-"""Limits of a sandbox: of processes, memory and open files."""
+"""Limits of a sandbox on processes, memory and open files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTS_BY_NAMESPACE = (5, 14)
 
 
 def rlimits(limits: SandboxLimits) -> dict[int, int]:
-    """Limits by the numbers of the `resource` module, none above what we have ourselves."""
+    """Return limits by the numbers of the `resource` module, none above our own."""
     wanted = {resource.RLIMIT_CORE: 0}
     if limits.processes and _kernel() >= _COUNTS_BY_NAMESPACE:
         wanted[resource.RLIMIT_NPROC] = limits.processes
@@ -31,7 +31,7 @@ def rlimits(limits: SandboxLimits) -> dict[int, int]:
 
 
 def shell_limits(limits: SandboxLimits) -> str:
-    """The same as commands of any POSIX shell."""
+    """Return the limits as commands of any POSIX shell."""
     commands = ""
     for number, value in rlimits(limits).items():
         if number == resource.RLIMIT_NPROC:
@@ -68,10 +68,13 @@ _left: set[Path] = set()
 
 
 def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
-    """Arguments to put before a command so that it and its descendants stay below `processes`.
+    """Return arguments before a command that limit it and its descendants to `processes`, and a cleanup.
 
-    Empty, with nothing to clear up, for ordinary users and where no group can be made.
-    The second value removes the group; a group that is not empty yet goes a later time.
+    Empty, with nothing to clean up, for ordinary users and if no group can be made. The cleanup removes the
+    group; a group that is not empty yet is removed later.
+
+    Empty, with nothing to clear up, for ordinary users and where no group can be made. The second value
+    removes the group; a group that is not empty yet goes a later time.
     """
     if os.geteuid() != 0 or not processes:
         return [], _nothing
@@ -106,7 +109,7 @@ def _remove(folder: Path) -> None:
 
 @functools.cache
 def _remove_orphans() -> None:
-    """Groups of processes that died without a word; looked for once."""
+    """Remove groups of processes that died unexpectedly; done once."""
     for hierarchy in _HIERARCHIES:
         for folder in hierarchy.glob("hermes-*-*"):
             owner = folder.name.split("-")[1]
@@ -121,7 +124,7 @@ def _remove_left() -> None:
 
 
 def memory_file(data: bytes, name: str) -> int:
-    """A descriptor that can be inherited, at the start of `data`. Raises `OSError`."""
+    """Return an inheritable descriptor at the start of `data`. Raises `OSError`."""
     descriptor = os.memfd_create(name, 0)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:
@@ -134,7 +137,7 @@ def memory_file(data: bytes, name: str) -> int:
 
 
 def closer(*descriptors: int) -> Callable[[], None]:
-    """Closes them, once however often it is called."""
+    """Return a function that closes the descriptors once, however often it is called."""
     left = list(descriptors)
 
     def close() -> None:

@@ -1,4 +1,4 @@
-"""The boundary a session begins with, from the settings and what the machine offers."""
+"""The boundary of a new session, from the settings and the machine's abilities."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class NoSandbox:
-    """Starts programs as they are."""
+    """Starts programs without a boundary."""
 
     name: SandboxName = "none"
     has_mounts = False
@@ -56,10 +56,13 @@ _OWN_SPACE = Path("/proc/self/ns/pid")
 
 @functools.cache
 def probe(mode: SandboxMode = "auto") -> Sandbox:
-    """The boundary for `mode`, tried once in this process. Blocks for some 50 ms the first time.
+    """Return the boundary for `mode`, tried once in this process. Blocks for some 50 ms the first time.
 
-    `auto` takes the first that holds. A mode that was asked for and does not hold gives none, which
-    the status bar shows.
+    `auto` takes the first that works. A requested mode that does not work gives none, which the status bar
+    shows.
+
+    `auto` takes the first that holds. A mode that was asked for and does not hold gives none, which the
+    status bar shows.
     """
     if mode == "off":
         return NoSandbox()
@@ -89,7 +92,7 @@ def _of_linux(mode: SandboxMode) -> Iterator[Sandbox]:
 
 
 def holds(sandbox: Sandbox) -> bool:
-    """Whether a command works inside `sandbox` and does not get out; not where that cannot be tried."""
+    """Return whether a command works inside `sandbox` and cannot escape; False if that cannot be tried."""
     try:
         with tempfile.TemporaryDirectory(prefix="hermes-probe-", ignore_cleanup_errors=True) as made:
             return _holds(sandbox, Path(made).resolve())
@@ -143,10 +146,13 @@ def open_boundary(
     readable: Sequence[Path] = (),
     secrets: Mapping[str, str] | None = None,
 ) -> SessionBoundary:
-    """Try what the machine offers and wrap it in the session's policy. Blocks; meant for a thread.
+    """Find a working sandbox and combine it with the session's policy. Blocks; meant for a thread.
 
-    `readable` are folders that can be read where they are, even below a `/tmp` that is private. `secrets`
-    are values, by name, that do not leave through a filtered network.
+    `readable` are folders that stay readable, even below a private `/tmp`. `secrets` are values, by name,
+    that do not leave through a filtered network.
+
+    `readable` are folders that can be read where they are, even below a `/tmp` that is private. `secrets` are
+    values, by name, that do not leave through a filtered network.
     """
     sandbox = probe(settings.mode)
     filtered = None
@@ -187,14 +193,14 @@ def open_boundary(
 
 
 def unfiltered(sandbox: Sandbox) -> str:
-    """Why the network of commands cannot be filtered in `sandbox`, as a clause; empty if it can."""
+    """Return why the network cannot be filtered in `sandbox`, as a clause; empty if it can."""
     if not isinstance(sandbox, Bubblewrap):
         return "only bubblewrap can do that"
     return "" if entering() is not None else "nsenter (of util-linux) is not installed"
 
 
 def try_filter(mode: SandboxMode) -> str:
-    """The same for the sandbox of this machine, whose network is opened once. Blocks."""
+    """Return the same for this machine's sandbox, opening its network once. Blocks."""
     sandbox = probe(mode)
     if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):
         return unfiltered(sandbox)
@@ -220,7 +226,7 @@ def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
 
 
 def _settings_reader(workspace: Path) -> Callable[[str, Path], bool]:
-    """Tells whether a command may change settings of git: by what git does, and all that runs other code."""
+    """Return a test whether a command may change git settings, by git or by running other code."""
 
     def changes(command: str, cwd: Path) -> bool:
         from agent.safety.effects import deed

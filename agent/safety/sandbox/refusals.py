@@ -1,4 +1,4 @@
-"""Reading in a command's output that the boundary refused something."""
+"""Detection of boundary refusals in a command's output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def explain(
     command: str = "",
     failed: bool = True,
 ) -> str:
-    """One note on what was refused, and how to go on; empty when nothing looks like it.
+    """Return a note on what was refused and how to continue; empty if nothing suggests it.
+
+    `network` tells whether the command had the network, `filtered` whether it had a proxy, `failed` whether
+    its exit code was not 0; otherwise only lines that name a place count. Reads the disk.
 
     `network` tells whether the command had the network, `filtered` whether it had a proxy, `failed` whether
     it ended with another code than 0: else only what names a place counts. Looks at the disk.
@@ -96,7 +99,7 @@ def _within(path: Path, places: Sequence[Path]) -> Path | None:
 
 
 def _shut(line: str, named: Sequence[Path], hidden: Sequence[Path]) -> Path | None:
-    """The hidden place that a line says is missing or closed, if it is there outside."""
+    """Return the hidden place that a line calls missing or closed, if it exists outside."""
     if not (_MISSING.search(line) or _DENIED.search(line)):
         return None
     found = (place for path in named if os.path.lexists(path) and (place := _within(path, hidden)))
@@ -108,7 +111,7 @@ def _closed_to(named: Sequence[Path], writable: Sequence[Path]) -> bool:
 
 
 def _signs(hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Pattern[str], Path]]:
-    """What programs print that miss a hidden place, with a place that is there outside."""
+    """Yield messages of programs that miss a hidden place, with a place that exists outside."""
     for said, names, run in _rows():
         for name in names if run.search(command) else ():
             suffix = f"/{name.lstrip('/')}"
@@ -136,7 +139,7 @@ def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], .
 
 
 def kept_back(note: str) -> str:
-    """What a note of `explain` says was in the way, as a clause for the question about a run outside."""
+    """Return what blocked the command according to a note of `explain`, as a clause for a question."""
     for said, clause in ((_HIDDEN, "{} is hidden inside"), (_CLOSED, "{} is read-only inside")):
         if found := said.search(note):
             return clause.format(found[1])
@@ -144,7 +147,7 @@ def kept_back(note: str) -> str:
 
 
 def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> str:
-    """One sentence on a guarded place that a program could not change, and how to go on; else empty."""
+    """Return a sentence on a guarded place a program could not change, and how to continue; else empty."""
     names = {_place_text(path, workspace): path.name for path in guarded}
     for line in reversed(output[-_TAIL:].splitlines()):
         if any(said.search(line) for said in (_READ_ONLY, _BUSY, _DENIED)):
@@ -164,7 +167,7 @@ def _place_text(path: Path, workspace: Path) -> str:
 
 
 def _is_beyond(line: str, writable: Sequence[Path], hidden: Sequence[Path]) -> bool:
-    """Whether the line names a place the boundary is in the way of, or none at all."""
+    """Return whether the line names a place blocked by the boundary, or none."""
     named = [Path(match).expanduser() for match in _PATH.findall(line)]
     named = [path for path in named if path != Path("/") and not path.is_relative_to("/bin")]
     if not named:

@@ -1,4 +1,4 @@
-"""The parts of a repository that git needs inside, and those that must not change: they name programs."""
+"""The parts of a repository that git needs inside, and the protected ones that name programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORK_TREE = re.compile(r"^\[core\][^\[]*?^\s*worktree\s*=\s*(.+)$", re.MULTILIN
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The folders of a repository: `store` is written by git, `guarded` is what tells git to run programs."""
+    """The folders of a repository: git writes `store`; `guarded` tells git to run programs."""
 
     store: tuple[Path, ...]
     guarded: tuple[Path, ...]
@@ -42,14 +42,16 @@ class Repository:
     """Folders that git reads objects from besides."""
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
-        """Folders and files of `guarded` that are missing, the files with a content that means nothing."""
+        """Return missing folders and files of `guarded`, the files with a neutral content."""
         open_names = self.open_names()
         missing = [path for path in self.guarded if is_missing(path) and path not in open_names]
         files = {path: _HARMLESS.get(path.name, b"") for path in missing if path.name != "hooks"}
         return [path for path in missing if path not in files], files
 
     def open_names(self) -> tuple[Path, ...]:
-        """Missing files whose place cannot be held; who makes one has it removed.
+        """Return missing files whose place cannot be reserved; created ones are removed.
+
+        With a `commondir`, git locks the one stack of tables of a main work tree twice, and no commit works.
 
         With a `commondir`, git locks the one stack of tables of a main work tree twice, and no commit works.
         """
@@ -67,10 +69,13 @@ NONE = Repository((), ())
 
 
 def repository_of(workspace: Path) -> Repository:
-    """The repository that holds `workspace`, if git works in it with the rights of this user.
+    """Return the repository that holds `workspace`, if git works in it with this user's rights.
 
-    A work tree beside its repository counts only when the repository points back at it: what stands
-    in the workspace alone could have been written to open another folder.
+    A separate work tree counts only if the repository points back at it, because a file in the workspace
+    could have been written to open another folder.
+
+    A work tree beside its repository counts only when the repository points back at it: what stands in the
+    workspace alone could have been written to open another folder.
     """
     for folder in (workspace, *workspace.parents):
         marker = folder / ".git"
@@ -92,7 +97,7 @@ def _plain(store: Path) -> Repository:
 
 
 def _modules(store: Path) -> list[Path]:
-    """Repositories of submodules, whose names may hold slashes, and of theirs."""
+    """Return repositories of submodules, whose names may hold slashes, and their submodules."""
     found: list[Path] = []
     queue = [store / "modules"]
     for folder in queue:
@@ -112,7 +117,7 @@ def _modules(store: Path) -> list[Path]:
 
 
 def _alternates(store: Path) -> Iterator[Path]:
-    """Folders of objects that are read besides its own."""
+    """Yield further folders from which objects are read."""
     for line in _line(store / "objects" / "info" / "alternates").splitlines()[:_MOST]:
         if (folder := (store / "objects" / line)).is_dir():
             yield folder.resolve()
@@ -138,7 +143,10 @@ def _linked(marker: Path) -> Repository:
 
 
 def _belongs(store: Path, tree: Path) -> bool:
-    """Whether a repository beside its work tree, as of a submodule, is that of `tree`.
+    """Return whether a repository outside its work tree, as of a submodule, belongs to `tree`.
+
+    Its settings say so. If not (`git init --separate-git-dir`), its index does, which holds the numbers of
+    the files it was made from, or it is new and nothing in it can be lost.
 
     It says so itself. Where it does not (`git init --separate-git-dir`), its index does, which holds the
     numbers of the files it was made from, or it is new and nothing in it can be lost.
@@ -162,7 +170,7 @@ def _belongs(store: Path, tree: Path) -> bool:
 
 
 def _is_index_of(data: bytes, tree: Path) -> bool:
-    """Whether one of the first entries of an index (versions 2 and 3) is a file of `tree` as it stands."""
+    """Return whether one of the first entries of an index (versions 2 and 3) is a current file of `tree`."""
     place = 12
     while data[:4] == b"DIRC" and data[7] in (2, 3) and place + 64 < len(data):
         device, number = struct.unpack_from(">II", data, place + 16)
@@ -197,7 +205,7 @@ _PATIENCE = 10.0
 
 @dataclass(slots=True)
 class _Copy:
-    """One file that is lent."""
+    """One lent file."""
 
     real: Path
     copy: Path
@@ -208,7 +216,7 @@ class _Copy:
 
 @dataclass(frozen=True, slots=True)
 class LentChange:
-    """What a command wrote to the copy of a file of git's settings."""
+    """A command's change to the copy of a git settings file."""
 
     path: Path
     before: bytes
@@ -216,7 +224,7 @@ class LentChange:
 
 
 class LentSettings:
-    """The copies of one boundary, in a folder of its own that commands write. Thread-safe."""
+    """The copies of one boundary, in a separate folder that commands write. Thread-safe."""
 
     def __init__(self, folder: Path, files: Iterable[Path]) -> None:
         self.folder = folder
@@ -234,7 +242,7 @@ class LentSettings:
             self._renew(self._copies[-1])
 
     def within(self, policy: SandboxPolicy) -> SandboxPolicy:
-        """A policy with the copies in place of the files."""
+        """Return a policy with the copies in place of the files."""
         lent = {each.real for each in self._copies}
         return replace(
             policy,
@@ -244,20 +252,20 @@ class LentSettings:
         )
 
     def refresh(self) -> None:
-        """Bring the copies that no command changed to what the files hold now."""
+        """Update the copies that no command changed from the files."""
         with self._lock:
             for each in self._copies:
                 if _content(each.copy) == each.base and _content(each.real) != each.base:
                     self._renew(each)
 
     def changes(self) -> list[LentChange]:
-        """What commands changed and nobody has judged yet."""
+        """Return unjudged changes by commands."""
         with self._lock:
             copies = [(each.real, each.base, _content(each.copy)) for each in self._copies]
         return [LentChange(*each) for each in copies if each[1] != each[2]]
 
     def put_back(self) -> None:
-        """What changed was judged: the copies are again what the files are."""
+        """Reset the copies to the files, because the changes were judged."""
         with self._lock:
             for each in self._copies:
                 self._renew(each)
@@ -275,7 +283,7 @@ class LentSettings:
 
 
 def _content(path: Path) -> bytes:
-    """What a plain file holds; nothing where there is none. A link is not followed."""
+    """Return the content of a plain file; empty if missing. A link is not followed."""
     try:
         return read_bytes(path, _BYTES)[0]
     except OSError:
@@ -283,7 +291,7 @@ def _content(path: Path) -> bytes:
 
 
 class SettingsLender:
-    """Lends copies to every start of one session, each its own, below `folder`. Thread-safe."""
+    """Lends separate copies to every start of one session, below `folder`. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -291,7 +299,7 @@ class SettingsLender:
         self._ended: set[LentSettings] = set()
 
     def lend(self, files: Iterable[Path]) -> LentSettings | None:
-        """Copies of those of the files that are settings; None where there are none, or it cannot be done."""
+        """Return copies of the settings among the files; None if there are none or it fails."""
         chosen = [path for path in files if path.name in _NAMES and path.is_file() and not path.is_symlink()]
         if not chosen or not can_lend():
             return None
@@ -300,7 +308,7 @@ class SettingsLender:
         return lent
 
     def ended(self, lent: LentSettings | None) -> None:
-        """Nobody writes these copies any more; they stay until what changed is judged."""
+        """Mark copies as no longer written; they stay until changes are judged."""
         if lent is not None and lent in self._active:
             self._active.discard(lent)
             if lent.changes():
@@ -309,16 +317,16 @@ class SettingsLender:
                 lent.remove()
 
     def refresh(self) -> None:
-        """Bring copies that no command changed up to date."""
+        """Update copies that no command changed."""
         for lent in tuple(self._active):
             lent.refresh()
 
     def changes(self) -> list[LentChange]:
-        """What commands wrote that nobody has judged yet. Looks at the disk."""
+        """Return unjudged changes by commands. Reads the disk."""
         return [change for lent in (*self._ended, *self._active) for change in lent.changes()]
 
     def judged(self) -> None:
-        """What they wrote was taken over as far as it may be."""
+        """Record that acceptable changes were taken over."""
         for lent in tuple(self._active):
             lent.put_back()
         while self._ended:
@@ -326,13 +334,13 @@ class SettingsLender:
 
     @property
     def is_lending(self) -> bool:
-        """Whether a file of settings must not be replaced: what lies over it in a view would go away."""
+        """Return whether settings files must not be replaced, which would remove the mounts over them."""
         return bool(self._active)
 
 
 @cache
 def can_lend() -> bool:
-    """Whether this machine lays links over files in the view of a command. Blocks once."""
+    """Return whether this machine can mount links over files for a command. Blocks once."""
     argv, fds = launcher_argv({"links": []})
     try:
         done = subprocess.run(

@@ -1,8 +1,12 @@
 """The boundary of macOS: a Seatbelt profile, written from a policy and applied by `sandbox-exec`.
 
-Nothing is allowed but what the profile names; of two rules for one path the later counts, so places go
-from the outer to the inner ones. There is no view of its own: a child writes its temporary files to
-`TMPDIR`, not to `/tmp`, and the network is either the machine's or none.
+Only what the profile names is allowed; of two rules for one path the later counts, so places go from the
+outer to the inner ones. There are no private mounts: a child writes its temporary files to `TMPDIR`, not to
+`/tmp`, and the network is either the machine's or none.
+
+Nothing is allowed but what the profile names; of two rules for one path the later counts, so places go from
+the outer to the inner ones. There is no view of its own: a child writes its temporary files to `TMPDIR`, not
+to `/tmp`, and the network is either the machine's or none.
 """
 
 from __future__ import annotations
@@ -50,7 +54,7 @@ _SOCKET_OF_NAMES = "/private/var/run/mDNSResponder"
 
 
 class Seatbelt:
-    """Starts programs through `program`, the one that applies profiles."""
+    """Starts programs through `program`, which applies profiles."""
 
     name: SandboxName = "seatbelt"
     has_mounts = False
@@ -72,7 +76,7 @@ class Seatbelt:
 
 
 def profile(policy: SandboxPolicy) -> str:
-    """The rules of `policy` in the profile language. Looks at the disk: places that stand are laid out."""
+    """Return the rules of `policy` in the profile language. Reads the disk for existing places."""
     view = [place for place in places(policy) if place.path == place.source or place.kind != "write"]
     return "\n".join(
         (
@@ -111,7 +115,7 @@ def _places(view: Sequence[MountPlace], policy: SandboxPolicy) -> Iterator[str]:
 
 
 def _way(place: MountPlace, view: Sequence[MountPlace]) -> Iterator[Path]:
-    """Folders above `place` that could be renamed because they lie in what can be written."""
+    """Yield folders above `place` that could be renamed because they are in a writable folder."""
     for folder in place.path.parents:
         over = covering(folder, view)
         if over is None or over.kind != "write":
@@ -120,7 +124,7 @@ def _way(place: MountPlace, view: Sequence[MountPlace]) -> Iterator[Path]:
 
 
 def _network(policy: SandboxPolicy) -> Iterator[str]:
-    """The internet if it may, and Unix sockets that lie where it may write."""
+    """Yield rules for the internet if allowed, and Unix sockets in writable places."""
     if policy.network:
         yield _rule("allow", "mach-lookup", (f'(global-name "{name}")' for name in _SERVICES_OF_NETWORK))
         yield "(allow system-socket)"

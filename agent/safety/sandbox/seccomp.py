@@ -1,7 +1,10 @@
 """The filter of system calls, as a program for the kernel's packet-filter machine.
 
-It refuses what no command of a developer needs and what an escape begins with. Numbers and
-layouts are those of the Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
+It refuses what no developer's command needs and what escapes begin with. Numbers and layouts are those of the
+Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
+
+It refuses what no command of a developer needs and what an escape begins with. Numbers and layouts are those
+of the Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
 """
 
 from __future__ import annotations
@@ -89,15 +92,17 @@ Program = list[tuple[int, int, int, int]]
 
 
 def supported(machine: str | None = None) -> bool:
-    """Whether the system calls of this machine are known."""
+    """Return whether the system calls of this machine are known."""
     return (machine or platform.machine()) in _ARCHITECTURES
 
 
 def program(*, internet: bool, unix: bool, machine: str | None = None) -> bytes:
-    """The filter as an array of `struct sock_filter`.
+    """Return the filter as an array of `struct sock_filter`.
 
-    `internet` and `unix` say whether sockets of these families can be made. Raises `KeyError` for
-    machines that are not `supported`.
+    `internet` and `unix` allow sockets of these families. Raises `KeyError` for unsupported machines.
+
+    `internet` and `unix` say whether sockets of these families can be made. Raises `KeyError` for machines
+    that are not `supported`.
     """
     index, architecture = _ARCHITECTURES[machine or platform.machine()]
     code: Program = [
@@ -122,7 +127,7 @@ def program(*, internet: bool, unix: bool, machine: str | None = None) -> bytes:
 
 
 def _for(number: int, body: Program) -> Program:
-    """`body` for one system call; the number stays loaded when the body is passed over."""
+    """Return `body` for one system call; the number stays loaded if the body is skipped."""
     return [(_JEQ, 0, len(body), number), *body]
 
 
@@ -131,7 +136,7 @@ def _refuse(reply: int) -> tuple[int, int, int, int]:
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:
-    """Load the lower half of an argument: the kernel reads no more of those that are looked at here."""
+    """Return the load of an argument's lower half; the kernel reads no more of those checked here."""
     return (_LD, 0, 0, 16 + 8 * index)
 
 
@@ -147,7 +152,7 @@ def _values(index: int, values: tuple[int, ...], reply: int) -> Program:
 
 
 def _sockets(internet: bool, unix: bool) -> Program:
-    """Unix sockets, streams and datagrams of the internet, and questions about routes; nothing else."""
+    """Allow Unix sockets, internet streams and datagrams, and route queries; nothing else."""
     allow = (_RET, 0, 0, _ALLOW)
     code: Program = [_argument(0)]
     if unix:

@@ -26,19 +26,19 @@ _SYSTEM = ("/var/lib/docker", "/etc/sudoers.d")
 
 
 def in_home(home: Path) -> tuple[Path, ...]:
-    """Files and folders below `home` that hold secrets, whether they exist or not."""
+    """Return files and folders below `home` that hold secrets, existing or not."""
     named = (each for each in rows(NAMES + LIKELY_NAMES) if "*" not in each and each.startswith("."))
     stores = (*rows(STORES_ANYWHERE + STORES), *named, *rows(COMMANDS_ONLY))
     return tuple(dict.fromkeys(path for each in stores for path in _standing_for(f"{home}/{each}")))
 
 
 def start_up(home: Path) -> tuple[Path, ...]:
-    """Files and folders below `home` that run when the person logs in or starts a shell."""
+    """Return files and folders below `home` that run at login or when a shell starts."""
     return tuple(home / name for name in _STARTUP.split())
 
 
 def of_session(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Sockets the host's session names in its environment."""
+    """Yield sockets that the host's session names in its environment."""
     for name in _SOCKETS:
         value = environ.get(name, "").partition(",")[0].partition(":")[0]
         if value.startswith("/"):
@@ -52,7 +52,7 @@ def of_session(environ: Mapping[str, str]) -> Iterator[Path]:
 
 
 def in_workspace(workspace: Path) -> Iterator[Path]:
-    """Files of a project that hold secrets, such as `.env`, as far as they lie near its top."""
+    """Yield files of a project that hold secrets, such as `.env`, near its top."""
     folders = [(workspace, 0)]
     for folder, depth in folders:
         try:
@@ -69,12 +69,12 @@ def in_workspace(workspace: Path) -> Iterator[Path]:
 
 
 def of_system() -> tuple[Path, ...]:
-    """What root could read on the machine and no command of a developer needs."""
+    """Return what root could read on the machine and no developer's command needs."""
     return tuple(path for each in (*_SYSTEM, *rows(SYSTEM)) for path in _standing_for(each))
 
 
 def _standing_for(pattern: str) -> Iterator[Path]:
-    """The path that a row names, whether it exists or not; with a star also what is there."""
+    """Yield the path that a row names, existing or not; with a star also existing matches."""
     if "*" in pattern:
         folder, _, name = pattern.rpartition("/")
         yield from Path(folder).glob(name)
