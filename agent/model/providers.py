@@ -101,18 +101,18 @@ class NoModelError(ConfigError):
         self.servers = tuple(servers)
 
     def with_servers(self, servers: Sequence[DetectedServer], problems: Sequence[str] = ()) -> NoModelError:
-        """The same, naming the servers found on this machine, and first what is wrong with the settings."""
+        """Return the error with the servers found on this machine, preceded by problems of the settings."""
         return NoModelError(self.keys, servers, problems)
 
 
 class UnusableModelError(ConfigError):
-    """The model that was chosen cannot be asked: another one may be."""
+    """The chosen model cannot be used; another one may be."""
 
 
 def resolve(
     settings: Settings, environ: Mapping[str, str], model_override: str | None = None
 ) -> list[Target]:
-    """The model to ask, followed by the fallbacks in their order.
+    """Return the model to use, followed by the fallbacks in order.
 
     Raises `NoModelError` if no model is chosen, `UnusableModelError` if it cannot be reached as configured,
     `ConfigError` if a fallback cannot.
@@ -136,12 +136,12 @@ def resolve(
 
 
 def reach(settings: Settings, environ: Mapping[str, str], provider: str) -> Target:
-    """How a provider is reached, without one of its models. Raises `ConfigError`, also for a missing key."""
+    """Return the target of a provider without a model. Raises `ConfigError`, also for a missing key."""
     return _Resolver(settings, environ).provider(provider)
 
 
 class _Resolver:
-    """Reads one set of settings and one environment."""
+    """Resolves names with one set of settings and one environment."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
@@ -149,7 +149,7 @@ class _Resolver:
         self._custom_url = _variable(environ, BASE_URL)
 
     def target(self, wanted: str) -> Target:
-        """The target that a model's name means. Raises `ConfigError`."""
+        """Return the target of a model name. Raises `ConfigError`."""
         if not wanted.isprintable():
             raise ConfigError("The name of the model has characters that cannot be printed; write it again.")
         if wanted == "demo":
@@ -162,14 +162,14 @@ class _Resolver:
         return self._chat(self._home_of(wanted), wanted)
 
     def provider(self, name: str) -> Target:
-        """The target of a provider, with an empty name of the model. Raises `ConfigError`."""
+        """Return the target of a provider, with an empty model name. Raises `ConfigError`."""
         known = name in self._settings.providers or name in PROVIDERS or (name == CUSTOM and self._custom_url)
         if not known:
             raise ConfigError(f"There is no provider {name!r}; `hermes providers` lists them.")
         return self._chat(name, "")
 
     def keys_set(self) -> list[str]:
-        """Variables that hold the key of a provider."""
+        """Return the variables that hold the key of a provider."""
         configured = [provider.api_key_env for provider in self._settings.providers.values()]
         names = [*configured, *(provider.key_env for provider in PROVIDERS.values())]
         return [name for name in dict.fromkeys(names) if name and _variable(self._environ, name)]
@@ -185,7 +185,7 @@ class _Resolver:
         )
 
     def _means_provider(self, name: str) -> bool:
-        """Whether the first part of `name/…` is a provider rather than a part of the model's own name."""
+        """Return whether the first part of `name/…` is a provider rather than a part of the model's name."""
         own = self._settings.providers.get(name)
         if own is not None and (own.base_url or name not in PROVIDERS):
             return True
@@ -199,7 +199,7 @@ class _Resolver:
         return not key or bool(_variable(self._environ, key))
 
     def _home_of(self, model: str) -> str:
-        """The provider of a model that was named without one. Raises `ConfigError` if that is open."""
+        """Return the provider of a model named without one. Raises `ConfigError` if that is ambiguous."""
         listed = [name for name, provider in self._settings.providers.items() if model in provider.models]
         if len(listed) == 1:
             return listed[0]
@@ -253,7 +253,7 @@ class _Resolver:
         )
 
     def _headers(self, name: str, own: ProviderSettings | None, url: str, key: str) -> Mapping[str, str]:
-        """The headers of the settings, with the key where a provider wants it in one of its own."""
+        """Return the headers of the settings, with the key if the provider requires it in a custom header."""
         given = own.headers if own else {}
         place = f"providers.{name}.headers"
         made = {header: fill_in(text, self._environ, place) for header, text in given.items()}
@@ -266,7 +266,7 @@ class _Resolver:
         return made
 
     def _more_keys(self, own: ProviderSettings | None, first: str) -> dict[str, str]:
-        """The further keys of the settings that are set. Raises `ConfigError` for one that is not a key."""
+        """Return the further keys of the settings that are set. Raises `ConfigError` for an invalid one."""
         found: dict[str, str] = {}
         for variable in own.more_key_envs if own else ():
             key = _variable(self._environ, variable)
@@ -276,7 +276,7 @@ class _Resolver:
         return found
 
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
-        """Address and key variable of a provider. Raises `ConfigError` for an invalid address."""
+        """Return address and key variable of a provider. Raises `ConfigError` for an invalid address."""
         if own is not None and not own.base_url:
             usual = self._provider(name, None)
             return replace(usual, key_env=own.api_key_env or usual.key_env, format=own.format or usual.format)
@@ -310,7 +310,7 @@ class _Resolver:
 
 
 def secret_variables(own: ProviderSettings | None) -> list[str]:
-    """Variables whose values are secret because headers or the query of an address name them."""
+    """Return the variables whose values are secret because headers or the query of an address use them."""
     if own is None:
         return []
     return [
@@ -321,7 +321,7 @@ def secret_variables(own: ProviderSettings | None) -> list[str]:
 
 
 def address_of(settings: Settings, environ: Mapping[str, str], provider: str) -> str:
-    """The address of a provider as it is written, in the settings or elsewhere; empty if nothing says it."""
+    """Return the address of a provider as written in the settings or elsewhere; empty if there is none."""
     if (own := settings.providers.get(provider)) is not None and own.base_url:
         return own.base_url
     if provider == CUSTOM:
@@ -334,19 +334,19 @@ def _makes(provider: Provider, model: str) -> bool:
 
 
 def seller(url: str) -> str:
-    """The built-in provider at an address, whatever it is called in the settings."""
+    """Return the built-in provider at an address, whatever its name in the settings."""
     host = urlsplit(url).netloc
     return next((name for name, each in PROVIDERS.items() if urlsplit(each.base_url).netloc == host), "")
 
 
 def spoken(url: str) -> str:
-    """The wire format of the built-in provider at an address; elsewhere the one nearly everybody speaks."""
+    """Return the wire format of the built-in provider at an address; for others the most common one."""
     name = seller(url)
     return PROVIDERS[name].format if name else DEFAULT_FORMAT
 
 
 def _format(name: str, provider: str) -> str:
-    """Raises `ConfigError` for the name of a format that is not known."""
+    """Return the name of a known format. Raises `ConfigError` for an unknown one."""
     known = FORMATS.names()
     if name not in known:
         raise ConfigError(
@@ -368,7 +368,7 @@ def _check_key(key: str, variable: str) -> None:
 
 
 def checked_url(url: str, place: str) -> str:
-    """`url` in its plain form. Raises `ConfigError` naming `place`."""
+    """Return `url` in its plain form. Raises `ConfigError` naming `place`."""
     plain = url.strip()
     try:
         parts = urlsplit(plain)

@@ -1,7 +1,7 @@
-"""Repairs of requests that a provider refused for their form: which ones a refusal calls for, in turn.
+"""Repairs of requests that a provider refused for their form: the candidates for a refusal, in order.
 
-A refusal is recognised by the rules of the dialect (`refusals`), and each repair is a change of the
-dialect: what it does to messages, tools and fields is done where requests are made.
+A refusal is recognised by the rules of the dialect (`refusals`), and each repair is a change of the dialect,
+which affects messages, tools and fields when requests are built.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _UNREAD = re.compile(
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that was refused, and what was said about it.
+    """A refused request, and the provider's complaint.
 
-    `status` is 0 where the answer had begun; `words` holds code and type of the complaint, `body` the
-    request as it was sent, `images` the SHA-256 of its images in their order, `tools` each tool on offer
-    with the digest of its schema.
+    `status` is 0 if the answer had begun; `words` holds code and type of the complaint, `body` the request as
+    sent, `images` the SHA-256 of its images in order, `tools` each tool on offer with the digest of its
+    schema.
     """
 
     status: int
@@ -67,7 +67,7 @@ class Refusal:
 
     @cached_property
     def search_text(self) -> str:
-        """What the rules are searched in."""
+        """The text in which the rules search."""
         return " ".join(f"{self.words} {self.text}"[:SEARCHED].split())
 
     @cached_property
@@ -82,7 +82,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Repair:
-    """One repair: its name, what it changes in the dialect, and the rule that called for it."""
+    """One repair: its name, its change of the dialect, and the rule that led to it."""
 
     rule: RepairName
     change: Mapping[str, Any]
@@ -95,12 +95,12 @@ class Repair:
 
 
 def names(dialect: Dialect, refusal: Refusal, repair: RepairName) -> bool:
-    """Whether a refusal calls for a repair, whatever else it calls for."""
+    """Return whether a refusal requires a repair, among others or alone."""
     return any(_calls_for(rule, refusal) for rule in dialect.refusals if rule.repair == repair)
 
 
 def is_overflow(dialect: Dialect, refusal: Refusal) -> bool:
-    """Whether a refusal says that the request was larger than the window."""
+    """Return whether a refusal says that the request was larger than the window."""
     for rule in dialect.refusals:
         if rule.repair in ("compact", "rename_limit") and _calls_for(rule, refusal):
             return rule.repair == "compact"
@@ -108,7 +108,7 @@ def is_overflow(dialect: Dialect, refusal: Refusal) -> bool:
 
 
 def window_in(dialect: Dialect, text: str) -> int | None:
-    """The tokens of the window that a sentence about an overflow names; None if it names none."""
+    """Return the window in tokens that a sentence about an overflow names; None if it names none."""
     text = " ".join(text[:SEARCHED].split())
     if dialect.limits.other_units and re.search(dialect.limits.other_units, text, re.IGNORECASE):
         return None
@@ -121,7 +121,7 @@ def window_in(dialect: Dialect, text: str) -> int | None:
 
 
 def repairs_for(dialect: Dialect, refusal: Refusal) -> Iterator[Repair]:
-    """The repairs that may help, the likeliest first. Each would change the dialect."""
+    """Yield the repairs that may help, the likeliest first. Each would change the dialect."""
     for rule in dialect.refusals:
         if not _calls_for(rule, refusal):
             continue
@@ -196,7 +196,7 @@ def _drop_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _thinking_key(dialect: Dialect, refusal: Refusal) -> str:
-    """The field that thoughts are wanted in."""
+    """Return the field in which thoughts are required."""
     for match in _KEYS.finditer(refusal.search_text):
         key = match[1] or match[2]
         if not key.lower().endswith(("_mode", "_effort", "_budget", "_tokens", "enable_thinking")):
@@ -211,7 +211,7 @@ def _rewrite_ids(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Itera
 
 
 def _wanted_form(said: str) -> str:
-    """The form of ids that a sentence describes; empty if it describes none."""
+    """Return the form of ids that a sentence describes; empty if it describes none."""
     for match in re.finditer(r"\^(\S{3,80}?)\$", said):
         if is_form(match[1]):
             return match[1]
@@ -267,7 +267,7 @@ def _fill_content(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iter
 
 
 def _drop_image(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Fewer or smaller images, else without the newest one, else without any."""
+    """Yield fewer or smaller images, then without the newest one, then without any."""
     images = [each for each in refusal.images if each not in dialect.images.without]
     if not images:
         return
@@ -300,9 +300,10 @@ def _repair_schema(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 
 def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Without the tool that is named; where none is, without those whose schemas are not simple.
+    """Yield changes without the named tool; if none is named, without those with complex schemas.
 
-    Where there are too many, without the last ones."""
+    If there are too many tools, the last ones are dropped.
+    """
     tools = _tool_parameters(refusal.body_data)
     order = list(tools)
     many = re.search(
@@ -328,7 +329,7 @@ def _drop_tool(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterato
 
 
 def _most(said: str) -> int:
-    """The number that something may be at most, by a sentence; 0 if it names none."""
+    """Return the maximum that a sentence names; 0 if it names none."""
     found = re.search(
         r"(?:maximum|max|at most|limit|up to|no (?:more|longer) than|longer than|more than|exceeds?|<=?)"
         r"[^\d.;]{0,30}(\d{1,5})\b",
@@ -339,7 +340,7 @@ def _most(said: str) -> int:
 
 
 def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
-    """The tools of a body with their schemas, in their order."""
+    """Return the tools of a body with their schemas, in order."""
     found: dict[str, Any] = {}
     for each in sent.get("tools") or ():
         inner = each.get("function", each) if isinstance(each, dict) else {}
@@ -349,7 +350,7 @@ def _tool_parameters(sent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rename_limit(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """A smaller limit where the refusal names one, else the limit under another name, or under none."""
+    """Yield a smaller limit if the refusal names one, else the limit under another name, or none."""
     said = refusal.search_text
     fields = ("max_tokens", "max_completion_tokens", "max_output_tokens", dialect.limits.output_name)
     name = next((each for each in fields if isinstance(refusal.body_data.get(each), int)), "")
@@ -392,7 +393,7 @@ def _drop_field(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterat
 
 
 def _compact(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
-    """Room in the window is made by the conversation, not by another form."""
+    """Yield nothing: an overflow is solved by compacting the conversation, not by another form."""
     yield from ()
 
 

@@ -1,4 +1,4 @@
-"""Servers of models: what they say of themselves, and watching it."""
+"""Facts that model servers report about themselves, and detection of their restarts."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _PRICES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerFacts:
-    """What a server says of one model; the fields mean what they mean in `ModelInfo`."""
+    """A server's facts about one model; the fields are those of `ModelInfo`."""
 
     context_window: int | None = None
     max_output: int | None = None
@@ -64,12 +64,14 @@ class ServerFacts:
     """Whether what the model reads has a place for tools; False: they would be dropped in silence."""
 
     def __or__(self, other: ServerFacts) -> ServerFacts:
-        """These, and where they are silent the others."""
+        """Return these facts, with missing ones taken from `other`."""
         known = {each.name: getattr(self, each.name) for each in fields(self)}
         return replace(other, **{name: value for name, value in known.items() if value is not None})
 
     def complete(self, info: ModelInfo, chosen: ModelInfo) -> ModelInfo:
-        """`info` with what the server says in its place, except for what the settings say (`chosen`)."""
+        """Return `info` with the server's values in place of its own, except those of the settings
+        (`chosen`).
+        """
         values = {
             each.name: value
             for each in fields(self)
@@ -81,9 +83,9 @@ class ServerFacts:
 
 
 def entry_of(answer: Any, model: str) -> Mapping[str, Any]:
-    """What a list of models (`/v1/models`, `/model/info`) has of one; empty if it is not on the list.
+    """Return the entry of a model in a list (`/v1/models`, `/model/info`); empty if it is not listed.
 
-    A server with one model that answers to every name, as llama.cpp's, means that one.
+    The only entry of a server that answers to every name, such as llama.cpp's, is used for any model.
     """
     listed = answer.get("data") if isinstance(answer, Mapping) else answer
     entries = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
@@ -101,7 +103,7 @@ def _names(entry: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def facts_of(entry: Mapping[str, Any]) -> ServerFacts:
-    """What the entry of a model says."""
+    """Return the facts in the entry of a model."""
     prices = {name: _price(entry, paths) for name, paths in _PRICES.items()}
     if not prices["input_price"] and not prices["output_price"]:
         # Gateways say 0 where they know nothing.
@@ -118,7 +120,7 @@ def facts_of(entry: Mapping[str, Any]) -> ServerFacts:
 
 
 def facts_of_props(props: Any) -> ServerFacts:
-    """What `/props` of llama.cpp's server says: its window, its template, and whether it sees."""
+    """Return the facts in `/props` of llama.cpp's server: its window, its template, and image support."""
     if not isinstance(props, Mapping):
         return ServerFacts()
     able = [_value(props, ("chat_template_caps", name)) for name in ("supports_tools", "supports_tool_calls")]
@@ -131,7 +133,7 @@ def facts_of_props(props: Any) -> ServerFacts:
 
 
 def is_llamacpp(models: Any) -> bool:
-    """Whether a list of models comes from llama.cpp's server, so that `/props` says more."""
+    """Return whether a list of models comes from llama.cpp's server, so that `/props` has more facts."""
     return any(
         entry.get("owned_by") == "llamacpp" or "n_ctx_train" in (entry.get("meta") or {})
         for entry in _entries(models)
@@ -139,7 +141,7 @@ def is_llamacpp(models: Any) -> bool:
 
 
 def is_litellm(models: Any) -> bool:
-    """Whether a list of models may come from LiteLLM, so that `/model/info` says more."""
+    """Return whether a list of models may come from LiteLLM, so that `/model/info` has more facts."""
     return any("max_input_tokens" in entry or "max_output_tokens" in entry for entry in _entries(models))
 
 
@@ -164,7 +166,7 @@ def _tokens(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> int |
 
 
 def _price(entry: Mapping[str, Any], paths: Iterable[tuple[str, ...]]) -> float | None:
-    """US dollars per million tokens."""
+    """Return US dollars per million tokens."""
     for path in paths:
         value = _value(entry, path)
         try:
@@ -186,7 +188,7 @@ _LISTENS = "0A"
 
 @dataclass(slots=True)
 class _Said:
-    """What a server said when it was asked."""
+    """The answers of a server at one time."""
 
     models: Any = None
     props: Any = None
@@ -197,7 +199,7 @@ class _Said:
 
 @dataclass(slots=True)
 class ServerWatch:
-    """One address. `stale` is set by who has reason to think that the server was restarted."""
+    """The watch of one address. Callers set `stale` if the server may have been restarted."""
 
     base_url: str
     headers: Mapping[str, str] = field(repr=False)
@@ -206,7 +208,7 @@ class ServerWatch:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def facts(self, model: str) -> ServerFacts:
-        """What the server says of a model. Asks once, and again where it may have been restarted."""
+        """Return the server's facts about a model. Asks once, and again if it may have been restarted."""
         async with self._asking:
             if self.stale:
                 self._said, self.stale = await self._ask()
@@ -218,19 +220,19 @@ class ServerWatch:
         return smaller | listed | props | facts_of(priced) | _behind(priced)
 
     async def lists(self, *models: str) -> bool:
-        """Whether all of these names are on its list, as names of different models."""
+        """Return whether the server lists all of these names, as different models."""
         await self.facts(models[0])
         entries = [entry_of(self._said.models, model) for model in models]
         return all(entries) and len({id(entry) for entry in entries}) == len(models)
 
     async def was_restarted(self) -> bool:
-        """Whether the server was started since it was asked; where that cannot be known, False."""
+        """Return whether the server was started since it was asked; False if unknown."""
         if not self.stale and self._said.listener:
             self.stale = await asyncio.to_thread(listeners, self.base_url) != self._said.listener
         return self.stale
 
     async def _ask(self) -> tuple[_Said, bool]:
-        """What it says, and whether it has to be asked again."""
+        """Return the server's answers, and whether it has to be asked again."""
         said = _Said()
         try:
             async with asyncio.timeout(PATIENCE):
@@ -255,7 +257,7 @@ class ServerWatch:
 
 
 class ServerWatches:
-    """The servers of one session, each asked once however many models are asked there."""
+    """The servers of one session, each asked once for all its models."""
 
     def __init__(self) -> None:
         self._watches: dict[str, ServerWatch] = {}
@@ -263,7 +265,7 @@ class ServerWatches:
         """Targets as they were before their servers said anything, by their labels."""
 
     def of(self, target: Target) -> ServerWatch | None:
-        """The watch over the server of a target; None for providers whose models are known beforehand."""
+        """Return the watch of a target's server; None for providers whose models are known beforehand."""
         if target.kind != "chat" or not target.is_server:
             return None
         if target.base_url not in self._watches:
@@ -271,11 +273,11 @@ class ServerWatches:
         return self._watches[target.base_url]
 
     def watch_target(self, target: Target) -> WatchedModel | None:
-        """A target with the watch over its server."""
+        """Return a target together with the watch of its server."""
         return None if (watch := self.of(target)) is None else WatchedModel(self, watch, target)
 
     async def inform(self, target: Target) -> Target:
-        """A target with what its server says of the model, where the settings say nothing."""
+        """Return a target with its server's facts about the model, where the settings say nothing."""
         watch = self.of(target)
         if watch is None:
             return target
@@ -289,25 +291,27 @@ class ServerWatches:
 
 @dataclass(slots=True)
 class WatchedModel:
-    """One model of a watched server, as it was described last."""
+    """One model of a watched server, with its last known facts."""
 
     _watches: ServerWatches
     _watch: ServerWatch
     target: Target
 
     def doubt(self) -> None:
-        """A request failed as it does where a server is started again."""
+        """Record a failure that suggests a restart of the server."""
         self._watch.stale = True
 
     async def news(self) -> Target | None:
-        """The model as its server describes it now, if it was restarted and says something else."""
+        """Return the model with the server's new facts, if it was restarted and they changed."""
         if not await self._watch.was_restarted():
             return None
         before, self.target = self.target, await self._watches.inform(self.target)
         return None if self.target == before else self.target
 
     async def other(self, model: str) -> Target | None:
-        """Another model of the same list, which a gateway may let answer; None if the name is not on it."""
+        """Return another model of the list, which a gateway may use for the answer; None if it is not
+        listed.
+        """
         if not await self._watch.lists(self.target.model, model):
             return None
         alone = replace(self.target, model=model, info=UNKNOWN, chosen=UNKNOWN, untooled=False)
@@ -315,13 +319,15 @@ class WatchedModel:
 
     @property
     def may_drop_tools(self) -> bool:
-        """Whether a count that is far too small means that tools were dropped: where a server is near, and
-        the settings do not say that its calls have a field of their own."""
+        """Return whether a token count that is far too small means that the server dropped the tools.
+
+        That is assumed for nearby servers, unless the settings say that calls have a separate field.
+        """
         return self.target.base_url.startswith("http:") and not self.target.mode_chosen
 
 
 def _behind(entry: Mapping[str, Any]) -> ServerFacts:
-    """Window and limit of the model that a gateway names as the one behind it."""
+    """Return window and limit of the model that a gateway names as its backend."""
     parameters = entry.get("litellm_params")
     name = parameters.get("model") if isinstance(parameters, Mapping) else None
     info = lookup(name, name.partition("/")[0]) if isinstance(name, str) else None
@@ -338,9 +344,9 @@ def _behind(entry: Mapping[str, Any]) -> ServerFacts:
 
 
 def listeners(url: str) -> frozenset[str]:
-    """The sockets that listen at the port of an address of this machine; another set means a restart.
+    """Return the listening sockets at the port of a local address; a different set means a restart.
 
-    Empty where the system does not tell, and for other machines.
+    Empty if the system does not report them, and for other machines.
     """
     if not is_loopback(url):
         return frozenset()

@@ -1,7 +1,7 @@
-"""JSON schemas of tools as models take them: contradictions put right, or only the simplest keywords.
+"""JSON schemas of tools in a form models accept: contradictions fixed, or only the simplest keywords.
 
-Servers of tools list schemas that no provider takes: arrays of nothing, required parameters that are not
-there, references that lead nowhere. What is put right takes no value away that the tool would have taken.
+Tool servers list schemas that no provider accepts: arrays without items, missing required parameters,
+dangling references. A fix never excludes a value that the tool would have accepted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SWITCHES = ("uniqueItems", "deprecated", "readOnly", "writeOnly")
 
 
 def sound(schema: Any) -> dict[str, Any]:
-    """The schema of an object with nothing in it that contradicts itself; equal to one that is sound."""
+    """Return an object schema without contradictions; equal to the given one if that has none."""
     root = schema if isinstance(schema, Mapping) else {}
     made = _sound(root, root, 0)
     flat = _flatten(made, root)
@@ -51,14 +51,14 @@ def sound(schema: Any) -> dict[str, Any]:
 
 
 def plain(schema: Any) -> dict[str, Any]:
-    """The schema with only types, descriptions, properties, items and words to choose from."""
+    """Return the schema with only types, descriptions, properties, items and enumerations."""
     root = sound(schema)
     made = _simple(root, root, 0)
     return {"type": "object", "properties": {}, **made}
 
 
 def is_plain(schema: Any) -> bool:
-    """Whether `plain` leaves a schema as it is."""
+    """Return whether `plain` leaves a schema unchanged."""
     return json.dumps(plain(schema), sort_keys=True) == json.dumps(schema, sort_keys=True)
 
 
@@ -108,7 +108,7 @@ def _sound(part: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict
 
 
 def _is_of_its_kind(name: str, value: Any) -> bool:
-    """Whether the value of a keyword is of the kind it has to be; of what is not known it is."""
+    """Return whether the value of a keyword has the required type; True for unknown keywords."""
     if name in _TEXTS:
         return isinstance(value, str)
     if name in _SWITCHES:
@@ -122,7 +122,7 @@ def _is_of_its_kind(name: str, value: Any) -> bool:
 
 
 def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """A schema below another one; true and false are schemas too, and the name of a type means it."""
+    """Return a subschema; true and false are schemas too, and a type name stands for that type."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and (kind := _type(value)) is not None:
@@ -131,7 +131,7 @@ def _any(value: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """What an array holds; a list of schemas, one for each place, becomes any of them."""
+    """Return the items of an array; a list of schemas, one for each place, becomes any of them."""
     if not isinstance(value, list):
         return _any(value, root, depth)
     kinds = [_any(each, root, depth) for each in value]
@@ -140,7 +140,7 @@ def _items(value: Any, root: Mapping[str, Any], depth: int) -> Any:
 
 
 def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
-    """Without required parameters that are not there."""
+    """Return the part without required parameters that are not defined."""
     required, properties = part.get("required"), part.get("properties")
     if isinstance(required, list) and isinstance(properties, Mapping):
         kept = [name for name in dict.fromkeys(required) if name in properties]
@@ -152,7 +152,7 @@ def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flatten(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    """A schema without alternatives at its top: the parameters of all of them together."""
+    """Return a schema without alternatives at its top: with the parameters of all of them."""
     # A reference may lead back to where it stands.
     reference = part.get("$ref") if depth < 4 else None
     if not part.keys() & {*_BRANCHES, "not", "enum", "$ref", "if", "then", "else", "const"}:
@@ -231,7 +231,7 @@ def _join_branches(branches: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The alternative that stands for all: words to choose from together, else the first that is not null."""
+    """Return one alternative for all: merged enumerations, else the first that is not null."""
     words = [
         word for each in branches for word in (each.get("enum") or [each.get("const")]) if word is not None
     ]
@@ -241,7 +241,7 @@ def _choose(branches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _type(value: Any) -> Any:
-    """A type as JSON schema knows it; None if it is not one."""
+    """Return a valid JSON schema type; None for others."""
     if isinstance(value, list):
         kinds = [kind for each in value if (kind := _type("null" if each is None else each)) is not None]
         kinds = list(dict.fromkeys(kinds))
@@ -253,7 +253,7 @@ def _type(value: Any) -> Any:
 
 
 def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What a reference within the schema leads to."""
+    """Return the target of a reference within the schema."""
     if not reference.startswith("#"):
         return None
     found: Any = root

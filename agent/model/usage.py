@@ -1,4 +1,4 @@
-"""Tokens and money of a session, and how many tokens a text is going to be."""
+"""Tokens and money of a session, and estimates of the tokens of a text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _PER_MILLION = 1_000_000
 
 
 def request_cost(usage: Usage, info: ModelInfo) -> float | None:
-    """US dollars of one request, or None if a count or a price that matters is unknown.
+    """Return the US dollars of one request, or None if a necessary count or price is unknown.
 
-    What the server itself says it cost counts for more than any table of prices.
+    The server's own figure takes precedence over any table of prices.
     """
     if usage.cost is not None:
         return usage.cost
@@ -51,7 +51,7 @@ def request_cost(usage: Usage, info: ModelInfo) -> float | None:
 
 
 def most_cost(most_input: int, output: int, info: ModelInfo) -> float | None:
-    """US dollars of a request at most: all of its input may be written to the cache, which can be dearer."""
+    """Return the maximum US dollars of a request: writing all input to the cache can be more expensive."""
     dearer = info.written_price is not None and info.written_price > (info.input_price or 0.0)
     return request_cost(Usage(input=most_input, output=output, written=most_input if dearer else None), info)
 
@@ -60,15 +60,14 @@ COUNTS = ("input", "output", "cached", "reasoning", "written", "cost")
 
 
 def usage_record(usage: Usage) -> dict[str, int | float | None]:
-    """`usage` as it is kept with a message."""
+    """Return `usage` in the form stored with a message."""
     return {name: getattr(usage, name) for name in COUNTS}
 
 
 class Meter:
     """Adds up the requests of one session.
 
-    `info` describes the first model; `routes` all models by the name of their
-    route, where fallbacks have prices of their own.
+    `info` describes the first model; `routes` all models by route name, as fallbacks have other prices.
     """
 
     def __init__(self, info: ModelInfo = UNKNOWN, routes: Mapping[str, ModelInfo] | None = None) -> None:
@@ -85,39 +84,39 @@ class Meter:
 
     @property
     def window(self) -> int | None:
-        """Tokens of the first model's context window, if known."""
+        """The first model's context window in tokens, if known."""
         return self._info.context_window
 
     @property
     def window_told(self) -> bool:
-        """Whether the server itself told the window."""
+        """True if the server itself reported the window."""
         return "context_window" in self._info.told
 
     def learn_window(self, tokens: int) -> None:
-        """Take a window that a provider named; a smaller one that is known already stays."""
+        """Set the window that a provider named, unless a smaller one is known."""
         if tokens >= SMALLEST_WINDOW and (self.window is None or tokens < self.window):
             self.renew(replace(self._info, context_window=tokens, told=self._info.told | {"context_window"}))
 
     def forget_window(self, tokens: int | None) -> None:
-        """Take back a window that a provider named; `tokens` is what is known otherwise."""
+        """Drop the window that a provider named; `tokens` is the otherwise known one."""
         told = self._info.told - {"context_window"}
         self.renew(replace(self._info, context_window=tokens, told=told))
 
     def learn_model(self, route: str, info: ModelInfo) -> None:
-        """A model that a gateway let answer in place of another one."""
+        """Add a model that answered in place of another one behind a gateway."""
         self._others[route] = info
 
     def renew(self, info: ModelInfo) -> None:
-        """What is known of the first model now."""
+        """Replace the known facts about the first model."""
         self._info = info
 
     @property
     def ratio(self) -> float:
-        """Characters per token, as learned from the last count."""
+        """The characters per token, learned from the last count."""
         return self._ratio
 
     def add(self, usage: Usage, size: int, route: str = "") -> None:
-        """Take in the count of one request whose messages and tools were `size` characters or bytes long."""
+        """Add the count of one request whose messages and tools were `size` characters or bytes long."""
         self._requests += 1
         self._input += max(usage.input or 0, 0)
         self._output += max(usage.output or 0, 0)
@@ -130,17 +129,19 @@ class Meter:
             self._ratio = min(max(size / usage.input, LEAST_RATIO), LARGEST_RATIO)
 
     def add_aside(self, usage: Usage, route: str) -> None:
-        """Take in a request to a side model, which is not part of the conversation."""
+        """Add a request to a side model, which is not part of the conversation."""
         self.add(usage, 0, route)
         self._aside.append((route, usage))
 
     def take_aside(self) -> list[dict[str, Any]]:
-        """What `add_aside` took in since the last time, as JSON, to be kept with the next message."""
+        """Return the additions of `add_aside` since the last call, as JSON, to be stored with the next
+        message.
+        """
         taken, self._aside = self._aside, []
         return [{"model": route, "usage": usage_record(usage)} for route, usage in taken]
 
     def add_past(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Take in what is kept with the messages of a session that goes on (`model`, `usage`, `aside`)."""
+        """Add the usage stored with messages of a resumed session (`model`, `usage`, `aside`)."""
         for message in messages:
             aside = message.get("aside")
             for each in (message, *(aside if isinstance(aside, list) else ())):
@@ -151,18 +152,20 @@ class Meter:
                     )
 
     def estimate(self, size: int) -> int:
-        """Tokens of a text of `size` characters or bytes, in the unit given to `add`."""
+        """Return the estimated tokens of a text of `size` characters or bytes, in the unit given to `add`."""
         return math.ceil(max(size, 0) / self._ratio)
 
     def characters(self, tokens: int) -> int:
-        """The size of a text of so many tokens: the inverse of `estimate`."""
+        """Return the size of a text of so many tokens: the inverse of `estimate`."""
         tokens = max(tokens, 0)
         size = int(tokens * self._ratio)
         # The product is rounded, and may lie just above the size that is meant.
         return size - 1 if self.estimate(size) > tokens else size
 
     def totals(self) -> dict[str, int | float | None]:
-        """`requests`, `input`, `output` and `cached` tokens, and `cost` in US dollars (None: unknown)."""
+        """Return `requests`, `input`, `output` and `cached` tokens, and `cost` in US dollars (None:
+        unknown).
+        """
         return {
             "requests": self._requests,
             "input": self._input,

@@ -1,8 +1,8 @@
-"""The wire format of a provider: how a conversation becomes requests, and how its stream is read.
+"""The wire format of a provider: the form of its requests, and the reader of its stream.
 
-A format is one of two axes. The other one is the tool mode (`agent.model.codecs`), which
-says how calls travel where a model has no field for them. A format declares itself as
-`FORMAT` in a module of its own; `agent.model.format_registry` finds it by its name.
+A format is one of two axes. The other one is the tool mode (`agent.model.codecs`), the form of calls for a
+model without a field for them. A format declares itself as `FORMAT` in a separate module;
+`agent.model.format_registry` finds it by its name.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from tools.text.words import shorten
 
 
 class Framer(Protocol):
-    """Turns the messages of one conversation into frames, each exactly once and in their order.
+    """Turns the messages of one conversation into frames, each exactly once and in order.
 
-    It may remember what came before, so that ids are unique and what a provider signed is
-    only sent where it is valid. The same messages in the same order give the same frames.
+    It may remember earlier messages, so that ids are unique and signed parts are sent only where they are
+    valid. Equal messages in equal order give equal frames.
     """
 
     def frames(self, message: Message) -> list[Frame]:
-        """The frames of the next message; possibly none."""
+        """Return the frames of the next message; possibly none."""
         ...
 
     @property
     def digest(self) -> str:
-        """SHA-256 of everything framed so far in hex; empty where the format has no use for it."""
+        """Return the SHA-256 in hex of everything framed so far; empty if the format does not need it."""
         ...
 
     def may_think(self, wanted: Thinking | None) -> bool:
-        """Whether the next request may ask for thinking. If not, frames of thoughts are left out."""
+        """Return whether the next request may ask for thinking. If not, frames of thoughts are left out."""
         ...
 
 
@@ -55,19 +55,19 @@ class EventReader(Protocol):
     """Why the provider gave up in the middle of the reply, if it did and says no more about it."""
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
-        """The deltas in one event, or in one whole reply."""
+        """Return the deltas in one event, or in one whole reply."""
         ...
 
     def flush(self) -> list[Delta]:
-        """What was held back, when nothing more will come."""
+        """Return the held-back deltas at the end of the stream."""
         ...
 
     def is_reply(self, document: dict[str, Any]) -> bool:
-        """Whether a body that is one object, not a stream, is a reply of this format."""
+        """Return whether a body that is one object, not a stream, is a reply of this format."""
         ...
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """The error an event reports, in a form `complaints.complaint_of` reads; None if it reports none."""
+        """Return the error of an event, in a form for `failures.complaint_of`; None if it reports none."""
         ...
 
 
@@ -76,43 +76,46 @@ class WireFormat(Protocol):
 
     @property
     def name(self) -> str:
-        """What `providers.NAME.format` calls it."""
+        """The value of `providers.NAME.format`."""
         ...
 
     @property
     def title(self) -> str:
-        """What people call it, such as `chat completions`."""
+        """The usual name, such as `chat completions`."""
         ...
 
     @property
     def endpoint(self) -> str:
-        """What is appended to a base URL, such as `/chat/completions`."""
+        """The path appended to a base URL, such as `/chat/completions`."""
         ...
 
     @property
     def marks_cache(self) -> bool:
-        """Whether requests tell the provider up to where its cache is to reach."""
+        """True if requests mark the end of the part for the provider's cache."""
         ...
 
     def system(self, prompt: str) -> bytes:
-        """The wire form of the system prompt; empty for none."""
+        """Return the wire form of the system prompt; empty for none."""
         ...
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ...) -> bytes:
-        """The wire form of the tools on offer (a JSON array), or empty if there are none."""
+        """Return the wire form of the tools on offer (a JSON array), or empty if there are none."""
         ...
 
     def framer(self, owner: str, head: bytes, dialect: Dialect = ...) -> Framer:
-        """A framer for one conversation. `owner` is the label of the model that reads it, `head` what
-        precedes the conversation: tools and system prompt."""
+        """Return a framer for one conversation.
+
+        `owner` is the label of the model that reads it, `head` the part before the conversation: tools and
+        system prompt.
+        """
         ...
 
     def body(self, request: ModelRequest, dialect: Dialect = ...) -> bytes:
-        """The body of a request. Frames, system prompt and tools go in as the bytes they are."""
+        """Return the body of a request. Frames, system prompt and tools are inserted as bytes."""
         ...
 
     def headers(self, api_key: str) -> Mapping[str, str]:
-        """The headers that carry the key and the version; nothing for an empty key that needs none."""
+        """Return the headers with the key and the version; none for an empty key that needs none."""
         ...
 
     def reader(self) -> EventReader: ...
@@ -125,47 +128,47 @@ _NAME_LENGTH = 64
 
 
 def compact(value: Any) -> bytes:
-    """`value` as compact UTF-8 JSON, whatever characters its texts hold."""
+    """Return `value` as compact UTF-8 JSON, whatever characters its texts contain."""
     return without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
 
 
 def never_blank(content: str, role: str) -> str:
-    """`content`, or what stands for it if it is blank."""
+    """Return `content`, or a placeholder if it is blank."""
     return content if content.strip() else EMPTY[role]
 
 
 def wire_name(name: str) -> str:
-    """A tool's name as providers take it, for calls in the history whose name the model made up."""
+    """Return a tool's name in a form providers accept, for invented names in the history."""
     safe = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
     return safe[:_NAME_LENGTH] or UNNAMED
 
 
 def object_text(arguments: str) -> str:
-    """Arguments as the text of a JSON object; `{}` if they are none."""
+    """Return arguments as the text of a JSON object; `{}` if they are not one."""
     return repair_arguments(arguments)[0] or "{}"
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """A pair of format and tool mode; each of the two knows nothing of the other."""
+    """A pair of wire format and tool mode, which are independent of each other."""
 
     format: WireFormat
     mode: Codec
 
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> bytes:
-        """The wire form of the system prompt, with what the mode says about calling tools."""
+        """Return the wire form of the system prompt, with the mode's instructions on calling tools."""
         return self.format.system(self.mode.system(prompt, tools))
 
     def tools(self, tools: Sequence[ToolSpec], dialect: Dialect = ANY) -> bytes:
-        """The wire form of the tools; empty if the mode does not use the format's field for them."""
+        """Return the wire form of the tools; empty if the mode does not use the format's field for them."""
         return self.format.tools(prepare_tools(self.mode.native_tools(tools), dialect), dialect)
 
     def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
-        """The JSON schema that binds the whole reply, or None."""
+        """Return the JSON schema of the whole reply, or None."""
         return self.mode.reply_schema(tools)
 
     def framer(self, owner: str = "", head: bytes = b"", dialect: Dialect = ANY) -> Framer:
-        """See `WireFormat.framer`; messages pass the mode first."""
+        """Return a framer that rewrites messages in the tool mode first; see `WireFormat.framer`."""
         return _ModeFramer(self.mode, self.format.framer(owner, head, dialect))
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
@@ -173,7 +176,7 @@ class Wire:
 
 
 def prepare_tools(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolSpec]:
-    """The tools with schemas as the model takes them, without those it refused as they are."""
+    """Return the tools with schemas in an accepted form, without those that the model refused."""
     rules = dialect.tools
     if rules.without:
         tools = [tool for tool in tools if f"{tool.name}:{schema_digest(tool)}" not in rules.without]
@@ -186,12 +189,12 @@ def prepare_tools(tools: Sequence[ToolSpec], dialect: Dialect) -> Sequence[ToolS
 
 
 def schema_digest(tool: ToolSpec) -> str:
-    """What tells a tool that was refused from the same one with another schema."""
+    """Return a digest that distinguishes a refused tool from one with another schema."""
     return hashlib.sha256(json.dumps(tool.parameters, sort_keys=True).encode()).hexdigest()[:12]
 
 
 class _ModeFramer:
-    """Frames of messages as the tool mode rewrites them."""
+    """Frames messages after the tool mode has rewritten them."""
 
     def __init__(self, mode: Codec, inner: Framer) -> None:
         self._mode = mode

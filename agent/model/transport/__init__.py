@@ -1,1 +1,1 @@
-"""Requests and streams: one complete reply, whatever the network does."""
+"""Requests and streams: one complete reply, despite network failures."""

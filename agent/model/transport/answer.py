@@ -1,4 +1,4 @@
-"""The body of one answer, read as deltas: events, plain JSON, or something that is neither."""
+"""Reading the body of one answer as deltas: events, plain JSON, or an unknown form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SSEDecoder:
-    """Takes the bytes of one stream and gives the `data` of its events. Other fields are skipped."""
+    """Decodes the bytes of one stream into the `data` of its events. Other fields are skipped."""
 
     def __init__(self, limit: int = MAX_EVENT) -> None:
         self._limit = limit
@@ -32,7 +32,7 @@ class SSEDecoder:
         self._first_line = True
 
     def feed(self, chunk: bytes) -> list[str]:
-        """The events completed by `chunk`. Raises `ModelError` when one grows past the limit."""
+        """Return the events completed by `chunk`. Raises `ModelError` when one grows past the limit."""
         if self._after_cr and chunk:
             self._after_cr = False
             chunk = chunk.removeprefix(b"\n")
@@ -52,7 +52,7 @@ class SSEDecoder:
         return events
 
     def rest(self) -> str | None:
-        """The data of an event whose closing blank line never came.
+        """Return the data of an event without the closing blank line.
 
         The standard drops it; some servers end their last event that way.
         """
@@ -119,9 +119,9 @@ _DONE = "[DONE]"
 
 
 class AnswerReader:
-    """Reads the body of a successful response, whose events `reader` understands.
+    """Reads the body of a successful response; `reader` handles its events.
 
-    `content_type` only helps to name what is not an answer.
+    `content_type` only helps to describe a body that is not an answer.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class AnswerReader:
         """The model that answers, once the server said so."""
 
     async def next(self) -> list[Delta] | None:
-        """The next deltas, possibly none; the last is `ReplyEnd`, None after it. Raises `ModelError`."""
+        """Return the next deltas, maybe none; the last is `ReplyEnd`, then None. Raises `ModelError`."""
         if self.over:
             return None
         if not self._waiting and not self._body_over:
@@ -158,7 +158,7 @@ class AnswerReader:
         return self._finish() if self._body_over else []
 
     async def drain(self, patience: float) -> None:
-        """Read what is left of a complete answer, so that its connection can serve again."""
+        """Read the rest of a complete answer, so that its connection can be reused."""
         try:
             async with asyncio.timeout(patience):
                 async for _ in self._body:
@@ -169,7 +169,7 @@ class AnswerReader:
             pass
 
     async def _read(self) -> bytes | None:
-        """The next bytes; None at the end of the body."""
+        """Return the next bytes; None at the end of the body."""
         if self._reader.finish:
             return await self._read_tail()
         began = perf_counter()
@@ -184,7 +184,7 @@ class AnswerReader:
         return data
 
     async def _read_tail(self) -> bytes | None:
-        """The next bytes of an answer that has all it needs: waited for briefly, and missed if lost."""
+        """Return the next bytes after a complete answer, with a short wait; a lost tail is ignored."""
         try:
             async with asyncio.timeout(GRACE):
                 return await anext(self._body, None)
@@ -215,7 +215,7 @@ class AnswerReader:
             self._waiting.extend(self._events.feed(data))
 
     async def _take_rest(self) -> None:
-        """What the end of the body completes."""
+        """Handle data that the end of the body completes."""
         if self._kind == "document":
             self._waiting.append(b"".join(self._document).decode("utf-8-sig", "replace"))
             self._document.clear()
@@ -251,14 +251,14 @@ class AnswerReader:
         return deltas
 
     async def _parse(self, text: str) -> Any:
-        """`text` as data; None when it is not JSON."""
+        """Return `text` as data; None when it is not JSON."""
         try:
             return await asyncio.to_thread(json.loads, text) if len(text) > LARGE_JSON else json.loads(text)
         except (ValueError, RecursionError):
             return None
 
     def _finish(self) -> list[Delta]:
-        """The body is over and everything in it was read."""
+        """Return the last deltas after the end of the body."""
         if self._reader.finish:
             return self._end()
         if not self._saw_event and self._head.strip() and not self._is_event_stream:
@@ -273,7 +273,7 @@ class AnswerReader:
 
 
 def _model_in(event: dict[str, Any]) -> str:
-    """The model that an event of any format names."""
+    """Return the model named in an event of any format."""
     for place in (event, event.get("message"), event.get("response")):
         model = place.get("model") if isinstance(place, dict) else None
         if isinstance(model, str) and model:
@@ -282,9 +282,9 @@ def _model_in(event: dict[str, Any]) -> str:
 
 
 def _kind(head: bytes) -> str:
-    """What a body is, by its first character: `events`, `document`, `page`, or empty while unknown.
+    """Return the kind of a body by its first character: `events`, `document`, `page`, or empty if unknown.
 
-    Servers label plain JSON as an event stream and the other way round.
+    Servers label plain JSON as an event stream and vice versa.
     """
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if not start or b"\xef\xbb\xbf".startswith(start):
@@ -295,17 +295,17 @@ def _kind(head: bytes) -> str:
 
 
 class HalfCharacters:
-    """Holds back the half of a character at the end of a piece until the other one comes.
+    """Holds back half a character at the end of a piece until the other half arrives.
 
-    Python keeps lone UTF-16 surrogates of JSON escapes; no encoder takes them later. A channel
-    is whatever pieces belong together by.
+    Python keeps lone UTF-16 surrogates of JSON escapes, which no encoder accepts later. Pieces of one channel
+    belong together.
     """
 
     def __init__(self) -> None:
         self._halves: dict[object, str] = {}
 
     def whole(self, text: str, channel: object) -> str:
-        """`text` without halves of characters: one at its end waits, a lost one becomes U+FFFD."""
+        """Return `text` without half characters: one at its end is held back, a lone one becomes U+FFFD."""
         if text.isascii() and not self._halves:
             return text
         text = self._halves.pop(channel, "") + text
@@ -315,6 +315,6 @@ class HalfCharacters:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def flush(self) -> list[object]:
-        """The channels whose last character never became whole; each once."""
+        """Return each channel whose last character was never completed."""
         channels, self._halves = list(self._halves), {}
         return channels

@@ -1,8 +1,8 @@
 """Events of the Messages API, read as deltas; also those of servers that only resemble it.
 
-Blocks come one after the other, each with a number. Text, thoughts and arguments come in
-pieces; a thought that was signed, and every block of a kind we have no word for, is handed on
-sealed when it is complete, in the form in which the API wants it back.
+Blocks come one after the other, each with a number. Text, thoughts and arguments come in pieces. A signed
+thought, and every block of an unknown kind, is returned sealed when complete, in the form in which the API
+needs it back.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PIECES = {
 
 @dataclass(slots=True)
 class _Block:
-    """A block while its pieces come in."""
+    """A block while its pieces arrive."""
 
     start: dict[str, Any]
     call: int
@@ -73,7 +73,7 @@ class BlockReader:
         self._halves = HalfCharacters()
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
-        """The deltas in one event, or in one whole message."""
+        """Return the deltas in one event, or in one whole message."""
         match event.get("type"):
             case "message_start":
                 return self._count(_dict(event.get("message")).get("usage"))
@@ -95,7 +95,7 @@ class BlockReader:
                 return []
 
     def flush(self) -> list[Delta]:
-        """What was held back, when nothing more will come."""
+        """Return the held-back deltas at the end of the stream."""
         return [
             TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
             for channel in self._halves.flush()
@@ -103,11 +103,11 @@ class BlockReader:
         ]
 
     def is_reply(self, document: dict[str, Any]) -> bool:
-        """Whether an object is a whole message."""
+        """Return whether an object is a whole message."""
         return document.get("type") == "message" and isinstance(document.get("content"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """The event itself, if it reports an error."""
+        """Return the event if it reports an error, else None."""
         return event if event.get("type") == "error" or event.get("error") else None
 
     def _whole(self, message: dict[str, Any]) -> list[Delta]:
@@ -159,7 +159,7 @@ class BlockReader:
                 return []
 
     def _complete(self, index: Any) -> list[Delta]:
-        """What the end of a block says."""
+        """Return the deltas at the end of a block."""
         block = self._blocks.pop(_number(index), None)
         if block is None or block.kind == "text":
             return []
@@ -181,7 +181,7 @@ class BlockReader:
             self.finish = _FINISH.get(reason, "unknown")
 
     def _count(self, usage: Any) -> list[Delta]:
-        """The count so far. The API counts what comes from the cache beside the input, not in it."""
+        """Return the count so far. The API counts cached tokens separately from the input."""
         for name, value in _dict(usage).items():
             if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
                 self._counts[name] = value

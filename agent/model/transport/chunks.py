@@ -1,8 +1,8 @@
 """Chat completion chunks, as servers really send them, read as deltas.
 
 The published format is one of many in use: fields are missing or null, tool calls have no index or share one,
-reasoning has three names, usage comes anywhere. Whatever carries text, reasoning, a call or a count is
-understood; everything else is skipped.
+reasoning has three names, usage comes anywhere. All text, reasoning, calls and counts are understood;
+everything else is skipped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ChunkSeals:
         self._marked: set[int] = set()
 
     def add_blocks(self, blocks: Any) -> None:
-        """Take in the thinking blocks of one chunk: texts in pieces, the signature that ends each alone."""
+        """Add the thinking blocks of one chunk: texts in pieces, each ended by a signature alone."""
         for each in blocks if isinstance(blocks, list) else ():
             if not isinstance(each, dict):
                 continue
@@ -56,7 +56,7 @@ class ChunkSeals:
                     last[name] = last.get(name, "") + value
 
     def add_details(self, details: Any) -> None:
-        """Take in the details of one chunk. Pieces of one detail have its number and type."""
+        """Add the details of one chunk. Pieces of one detail have equal number and type."""
         for each in details if isinstance(details, list) else ():
             if not isinstance(each, dict):
                 continue
@@ -69,14 +69,14 @@ class ChunkSeals:
                     known[name] = value
 
     def of_call(self, number: int, extra: Any) -> list[SealedDelta]:
-        """The mark on a call, once."""
+        """Return the mark on a call, only once."""
         if not isinstance(extra, dict) or not extra or number in self._marked:
             return []
         self._marked.add(number)
         return [SealedDelta(json.dumps({"type": EXTRA, "call": number, EXTRA: extra}))]
 
     def flush(self) -> list[SealedDelta]:
-        """The details, if anything in them is signed or encrypted: plain ones nobody wants back."""
+        """Return the details if any is signed or encrypted; plain ones need not be sent back."""
         details, self._details = list(self._details.values()), {}
         sealed: list[SealedDelta] = []
         if any(each.get("signature") or each.get("data") for each in details):
@@ -88,7 +88,7 @@ class ChunkSeals:
 
 
 def _is_whole(block: dict[str, Any]) -> bool:
-    """Whether a block has what makes it valid: nothing is added to it any more."""
+    """Return whether a block is complete and valid, so that nothing more is added to it."""
     return bool(block.get("signature") or block.get("data"))
 
 
@@ -118,7 +118,7 @@ _LEGACY = "function_call"
 
 @dataclass(slots=True)
 class _CallState:
-    """What is known of one call while its pieces come in."""
+    """The known parts of one call while its pieces arrive."""
 
     index: int
     id: str = ""
@@ -144,7 +144,7 @@ class ChunkReader:
         self._streamed = False
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
-        """The deltas in one chunk, or in one whole completion."""
+        """Return the deltas in one chunk, or in one whole completion."""
         deltas: list[Delta] = []
         choice = _own_choice(event.get("choices"))
         if tokens := tokens_of(event, choice):
@@ -157,7 +157,7 @@ class ChunkReader:
         return deltas
 
     def flush(self) -> list[Delta]:
-        """What was held back, when nothing more will come."""
+        """Return the held-back deltas at the end of the stream."""
         lost = [
             TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
             for channel in self._halves.flush()
@@ -166,11 +166,11 @@ class ChunkReader:
         return [*lost, *self._seals.flush()]
 
     def is_reply(self, document: dict[str, Any]) -> bool:
-        """Whether an object is a whole completion."""
+        """Return whether an object is a whole completion."""
         return isinstance(document.get("choices"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """The event itself, if it reports an error."""
+        """Return the event if it reports an error, else None."""
         return event if is_complaint(event) else None
 
     def _read_choice(self, choice: dict[str, Any], deltas: list[Delta]) -> None:
@@ -243,7 +243,7 @@ class ChunkReader:
         deltas += self._seals.of_call(state.index, call.get(EXTRA))
 
     def _state(self, index: object, call_id: str, name: str, arguments: str) -> _CallState:
-        """The call a piece belongs to; a new one if need be."""
+        """Return the call a piece belongs to, a new one if necessary."""
         key: object = str(index) if isinstance(index, (int, str)) and index != "" else None
         if key is not None:
             known = self._by_key.get(key)
@@ -266,7 +266,7 @@ class ChunkReader:
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
-    """The counts of a request, under the names that chat completions and Responses have for them."""
+    """Return the counts of a request, under the names of chat completions or Responses."""
     return Usage(
         input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
         output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
@@ -292,7 +292,7 @@ def usage_of(usage: dict[str, Any]) -> Usage:
 
 
 def tokens_of(event: Mapping[str, Any], choice: Mapping[str, Any] | None) -> TokensDelta | None:
-    """The ids of tokens in a chunk, as servers give them that were asked for them. Pure."""
+    """Return the ids of tokens in a chunk, if the server was asked for them. Pure."""
     told = choice or {}
     prompt = _whole_numbers(event.get("prompt_token_ids") or told.get("prompt_token_ids"))
     output = _whole_numbers(told.get("token_ids"))
@@ -311,7 +311,7 @@ def _whole_numbers(value: Any) -> tuple[int, ...]:
 
 
 def _own_choice(choices: Any) -> dict[str, Any] | None:
-    """The first choice; others were not asked for."""
+    """Return the first choice; others were not requested."""
     if not isinstance(choices, list):
         return None
     for choice in choices:
@@ -321,7 +321,7 @@ def _own_choice(choices: Any) -> dict[str, Any] | None:
 
 
 def _texts(value: Any) -> Iterator[tuple[bool, str]]:
-    """Texts in a content of any shape, each with whether it is reasoning."""
+    """Yield the texts in a content of any shape, each with whether it is reasoning."""
     if isinstance(value, str):
         yield False, value
     elif isinstance(value, list):
@@ -340,7 +340,7 @@ def _texts(value: Any) -> Iterator[tuple[bool, str]]:
 
 
 def _is_next(known: _CallState, call_id: str, name: str, arguments: str, *, indexed: bool) -> bool:
-    """Whether a piece that seems to continue `known` in truth begins another call."""
+    """Return whether a piece that seems to continue `known` actually begins another call."""
     if not name or not known.name:
         return False
     if call_id and known.id:
@@ -380,7 +380,7 @@ def _count(usage: dict[str, Any], *path: str) -> int | None:
 
 
 def _money(value: Any) -> float | None:
-    """US dollars that a gateway says a request cost."""
+    """Return the US dollars that a gateway reports for a request."""
     value = value.get("total_cost") if isinstance(value, dict) else value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) and value >= 0 else None

@@ -1,8 +1,8 @@
-"""A way to one provider over HTTP, in any wire format.
+"""A client of one provider over HTTP, in any wire format.
 
-The body is put together from frozen bytes and sent as it is; the stream is read
-by `agent.model.transport.answer`. Requests travel through the `openai` package, which
-is imported on first use, in a thread; what it would add for OpenAI alone goes to nobody else.
+The body is joined from frozen bytes and sent unchanged; the stream is read by `agent.model.transport.answer`.
+Requests use the `openai` package, which is imported on first use, in a thread; headers it adds for OpenAI are
+sent to no other provider.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 
 
 class _RefusedError(Exception):
-    """An HTTP status that is not a success, with the start of its body."""
+    """An HTTP status other than success, with the start of its body."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         super().__init__(status)
@@ -79,14 +79,14 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _OpenAnswer:
-    """A response whose status said success, and what reads it."""
+    """A response with a successful status, and its reader."""
 
     response: httpx2.Response
     body: AsyncGenerator[bytes, None]
     answer: AnswerReader
 
     def told_beside(self, asked: str) -> Iterator[Delta]:
-        """What a gateway says of the reply beside it: another model that answered, and what it cost."""
+        """Yield a gateway's headers as deltas: another model that answered, and the cost."""
         if self.answer.model not in ("", asked):
             yield AnsweredDelta(self.answer.model)
         try:
@@ -125,7 +125,7 @@ class FormatClient:
         secrets: tuple[str, ...] = (),
         spoken: Callable[[str], SpokenDialect] | None = None,
     ) -> None:
-        """`spoken` gives how a model is spoken to, by its name."""
+        """`spoken` returns the dialect of a model by its name."""
         self._format = wire_format
         self._url = _endpoint(base_url, wire_format.endpoint)
         self._key = (api_key or "").strip()
@@ -150,7 +150,7 @@ class FormatClient:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta, None]:
         """Send a request and read the answer. Closing or cancelling it closes the connection.
 
-        What is refused for its form is repaired and sent again, before anything is given back.
+        A request refused for its form is repaired and sent again, before anything is yielded.
         """
         opened, deltas = await self._begin(request)
         turn_ends = perf_counter() + SLICE
@@ -175,11 +175,11 @@ class FormatClient:
             await client.close()
 
     def _given_headers(self) -> Mapping[str, str]:
-        """The headers of the format, with the key once it is known to be none that breaks a header."""
+        """Return the headers of the format, after checking that the key is valid in a header."""
         return self._format.headers(self._key if _is_header_value(self._key) else "")
 
     async def _begin(self, request: ModelRequest) -> tuple[_OpenAnswer, list[Delta] | None]:
-        """The answer to a request that was taken, with its first deltas."""
+        """Return the answer to an accepted request, with its first deltas."""
         client = await self._ready()
         spoken = self._spoken(request.model)
         trial = request.trial or RequestTrial()
@@ -213,7 +213,7 @@ class FormatClient:
     async def _repair_request(
         self, request: ModelRequest, dialect: Dialect, body: bytes, error: ModelError, trial: RequestTrial
     ) -> ModelRequest:
-        """The request in another form. Raises `error` where none is left that may be taken."""
+        """Return the request in another form. Raises `error` if no permitted form is left."""
         if error.kind not in _ABOUT_FORM or not (error.said or error.words):
             raise error
         trial.sendings += 1
@@ -286,7 +286,7 @@ class FormatClient:
             return self._client
 
     def _check(self) -> None:
-        """Raises `ModelError` for settings no request can be made with."""
+        """Raise `ModelError` for settings that allow no request."""
         provider = self._failures.provider
         if not _is_usable(self._url):
             raise ModelError(
@@ -305,7 +305,7 @@ class FormatClient:
                 )
 
     def _connect(self) -> AsyncOpenAI:
-        """A client of the package. Slow (imports, certificates): runs in a thread."""
+        """Return a client of the package. Slow (imports, certificates): runs in a thread."""
         import httpx2
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
@@ -333,7 +333,7 @@ class FormatClient:
         )
 
     def _request_headers(self) -> dict[str, Any]:
-        """Headers that keep what belongs to OpenAI from everyone else."""
+        """Return headers that keep OpenAI's own headers from other providers."""
         from openai import Omit
 
         own = {name.lower() for name in self._own_headers}
@@ -342,20 +342,20 @@ class FormatClient:
 
 
 def _certificate_places() -> tuple[str, str]:
-    """Where the environment says that the certificates to be trusted are."""
+    """Return the certificate file and folder named in the environment."""
     return os.environ.get("SSL_CERT_FILE", ""), os.environ.get("SSL_CERT_DIR", "")
 
 
 @cache
 def _certificates(trust_env: bool, _file: str, _folder: str) -> ssl.SSLContext:
-    """What connections trust. Loading it takes 50 ms, so all clients of a process have the same."""
+    """Return the TLS context. Loading takes 50 ms, so all clients of a process share one."""
     import httpx2
 
     return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 async def _refuse(response: httpx2.Response) -> None:
-    """Stop at a status that is not a success, after a bounded part of its body."""
+    """Raise for a status other than success, after a bounded part of its body."""
     if response.status_code < 300:
         return
     body = bytearray()
@@ -371,7 +371,7 @@ async def _refuse(response: httpx2.Response) -> None:
 
 
 def _endpoint(base_url: str, endpoint: str) -> str:
-    """The full address; a query (as some gateways want it) stays, a pasted endpoint is not doubled."""
+    """Return the full address; a query is kept for gateways, a pasted endpoint is not doubled."""
     try:
         parts = urlsplit(base_url.strip())
         path = parts.path.rstrip("/").removesuffix(endpoint)

@@ -1,7 +1,7 @@
 """Failures of a provider as one `ModelError` with a cause and a fix.
 
-Nothing here ever repeats an API key: what a provider says is cleaned of keys,
-control bytes and length before a person reads it.
+No message ever contains an API key: a provider's text is cleaned of keys, control bytes and length before a
+person reads it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _WORD_KINDS: tuple[tuple[str, ModelErrorKind], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What a provider says about a failure: its sentence, and its code and type in one lower-case text."""
+    """A provider's text about a failure: its sentence, and its code and type in one lower-case text."""
 
     text: str
     words: str = ""
@@ -93,7 +93,7 @@ class Complaint:
 
 
 def read_complaint(body: bytes) -> Complaint:
-    """What an error body says, whether it is JSON, a page or nothing."""
+    """Return the complaint in an error body, whether it is JSON, a page or empty."""
     text = body.decode("utf-8", "replace").strip()
     try:
         data = json.loads(text)
@@ -103,7 +103,7 @@ def read_complaint(body: bytes) -> Complaint:
 
 
 def complaint_of(data: Any) -> Complaint:
-    """What an error object says, in any of the shapes in use."""
+    """Return the complaint in an error object of any usual shape."""
     if isinstance(data, list):
         data = next((item for item in data if isinstance(item, dict)), {})
     if not isinstance(data, Mapping):
@@ -125,7 +125,7 @@ def complaint_of(data: Any) -> Complaint:
 
 
 def _plain(text: str, words: str = "", status: int | None = None) -> Complaint:
-    """A complaint in which the title stands for a web page, alone or behind what a gateway says of it."""
+    """Return a complaint in which a web page is replaced with its title, after the gateway's text if any."""
     page = _PAGE.search(text[:1_000])
     if page is None:
         return Complaint(text, words, status)
@@ -138,7 +138,7 @@ def _plain(text: str, words: str = "", status: int | None = None) -> Complaint:
 
 
 def _inner(data: Mapping[str, Any]) -> Any:
-    """The part of a body that holds the complaint; the body itself where it does."""
+    """Return the part of a body that holds the complaint, or the body itself."""
     for name in ("error", "errors", "base_resp"):
         part = data.get(name)
         if name == "errors" and isinstance(part, list):
@@ -168,7 +168,7 @@ def _http_status(value: object) -> int | None:
 
 
 def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = None) -> ModelErrorKind:
-    """The kind of a failure. `status` is the HTTP status, or None inside a stream."""
+    """Return the kind of a failure. `status` is the HTTP status, or None inside a stream."""
     words, text = complaint.words, complaint.text
     dialect = dialect or load(DEFAULT)
     if complaint.page is not None and (status is None or status not in _ABOUT_THE_PERSON):
@@ -198,7 +198,7 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
 
 
 def is_complaint(payload: Mapping[str, Any]) -> bool:
-    """Whether an object inside an answer reports an error rather than a piece of the answer."""
+    """Return whether an object inside an answer reports an error rather than a piece of the answer."""
     if payload.get("error"):
         return True
     if payload.get("choices") is not None:
@@ -264,7 +264,9 @@ class Failures:
     def refusal_error(
         self, status: int, headers: Mapping[str, str], body: bytes, dialect: Dialect | None = None
     ) -> ModelError:
-        """The server answered with an HTTP status other than success. Slow at first: expressions are read."""
+        """Return the error for an unsuccessful HTTP status. The first call is slow, as it compiles
+        expressions.
+        """
         if 300 <= status < 400:
             target = headers.get("location", "")
             shown = self.clean(plain_address(target)) or "nowhere"
@@ -279,7 +281,7 @@ class Failures:
         return self._error(complaint, status, wait, dialect or load(DEFAULT))
 
     def in_stream(self, payload: Mapping[str, Any]) -> ModelError:
-        """The server reported an error inside an answer that had begun well."""
+        """Return the error for a failure reported inside an answer that had begun."""
         complaint = complaint_of(payload)
         dialect = load(DEFAULT)
         limited = kind_of(complaint, complaint.status, dialect) == "rate_limit"
@@ -287,14 +289,14 @@ class Failures:
         return self._error(complaint, complaint.status, wait, dialect)
 
     def cut_error(self, reason: str = "") -> ModelError:
-        """The answer ended too early."""
+        """Return the error for an answer that ended too early."""
         because = f" ({self.clean(reason)})" if reason else ""
         return ModelError(
             "cut", f"The answer of {self.provider} broke off before it was complete{because}; try again."
         )
 
     def bad_reply(self, what: str, found: str = "") -> ModelError:
-        """The server answered with something that is not a reply."""
+        """Return the error for a response that is not a reply."""
         shown = f": {self.clean(found)}" if found.strip() else ""
         return ModelError(
             "bad_reply",
@@ -303,7 +305,9 @@ class Failures:
         )
 
     def transport(self, error: BaseException) -> ModelError:
-        """The connection failed. `error` comes from the HTTP library, directly or as a cause."""
+        """Return the error for a failed connection. `error` is from the HTTP library, directly or as a
+        cause.
+        """
         chain = list(_causes(error))
         names = {type(cause).__name__ for cause in chain}
         if any(isinstance(cause, ssl.SSLError) for cause in chain):
@@ -338,11 +342,11 @@ class Failures:
 
     @property
     def address(self) -> str:
-        """The base URL without anything secret in it."""
+        """Return the base URL without secrets."""
         return self.clean(plain_address(self.base_url))
 
     def setting(self, name: str, value: str) -> str:
-        """The command that changes a setting of this provider."""
+        """Return the command that changes a setting of this provider."""
         return f"`hermes config set providers.{self.provider}.{name} {value}`"
 
     def _unreachable(self, reason: str, mend: str) -> ModelError:
@@ -442,7 +446,7 @@ class Failures:
                 return "try again later or choose another model: `hermes --model NAME`"
 
     def clean(self, text: str) -> str:
-        """`text` of a provider as a person reads it: short, on one line, without keys."""
+        """Return a provider's `text` for display: short, on one line, without keys."""
         for secret in (self.api_key, *self.secrets):
             text = text.replace(secret, "[key]") if len(secret) > 3 else text
         text = _KEY_LIKE.sub("[key]", redact(text[: DETAIL * 4]))
@@ -451,7 +455,7 @@ class Failures:
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:
-    """`error` and everything that led to it, groups opened."""
+    """Return `error` and all its causes, with groups expanded."""
     found: list[BaseException] = []
     waiting = [error]
     while waiting and len(found) < 50:

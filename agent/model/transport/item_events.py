@@ -1,9 +1,8 @@
 """Events of the Responses API, read as deltas.
 
-A reply is a list of items: texts, calls, and reasoning, which is handed on sealed when it comes
-encrypted. Events name their item by a number or an id; some servers give neither, some the same
-number to all items, some another id in every event. Servers that send nothing but the whole
-response at the end are understood too.
+A reply is a list of items: texts, calls, and reasoning, which is returned sealed if it is encrypted. Events
+name their item by a number or an id; some servers give neither, some give all items one number, some another
+id in every event. Servers that send only the whole response at the end are supported too.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _KINDS = (
 
 @dataclass(slots=True)
 class _Item:
-    """What is known of one item while its events come in."""
+    """The known parts of one item while its events arrive."""
 
     kind: str
     number: int = -1
@@ -77,7 +76,7 @@ class ItemReader:
         self._halves = HalfCharacters()
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
-        """The deltas in one event, or in one whole response."""
+        """Return the deltas in one event, or in one whole response."""
         kind = str(event.get("type", ""))
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
@@ -112,7 +111,7 @@ class ItemReader:
                 return self._end(event) if self.is_reply(event) else []
 
     def flush(self) -> list[Delta]:
-        """What was held back, when nothing more will come."""
+        """Return the held-back deltas at the end of the stream."""
         return [
             TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
             for channel in self._halves.flush()
@@ -120,11 +119,11 @@ class ItemReader:
         ]
 
     def is_reply(self, document: dict[str, Any]) -> bool:
-        """Whether an object is a whole response."""
+        """Return whether an object is a whole response."""
         return document.get("object") == "response" and isinstance(document.get("output"), list)
 
     def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
-        """The error an event reports: by itself, or in a response that failed."""
+        """Return the error of an event, or of a failed response in it; None without one."""
         if event.get("type") == "error" or (event.get("error") and "output" not in event):
             return event
         response = event if self.is_reply(event) else _dict(event.get("response"))
@@ -135,7 +134,7 @@ class ItemReader:
     # Items
 
     def _open_item(self, event: dict[str, Any], stated: dict[str, Any]) -> _Item:
-        """The item that an event opens; one that is open already if it is announced twice."""
+        """Return the item that an event opens; the open one if it is announced twice."""
         known = self._by_id.get(_id(event, stated))
         if known is not None and not known.done:
             return known
@@ -154,7 +153,7 @@ class ItemReader:
         return item
 
     def _item(self, event: dict[str, Any], stated: Mapping[str, Any] | None = None) -> _Item:
-        """The item an event is about: by its id, the id of its call, its number, or the order of opening."""
+        """Return an event's item: by its id, the id of its call, its number, or the order of opening."""
         kind = _string((stated or {}).get("type")) or _kind(str(event.get("type", "")))
         name, number = _id(event, stated or {}), _count(event.get("output_index"))
         known = self._by_id.get(name)
@@ -207,7 +206,7 @@ class ItemReader:
                 return []
 
     def _end(self, response: dict[str, Any]) -> list[Delta]:
-        """The whole response: what of it did not come before, why it ended, and its count."""
+        """Return the deltas of the whole response: missing parts, the reason for its end, and its count."""
         self.over = True
         output = response.get("output")
         deltas: list[Delta] = []
@@ -231,7 +230,7 @@ class ItemReader:
         return deltas if counted == Usage() else [*deltas, UsageDelta(counted)]
 
     def _seal(self, item: _Item, stated: dict[str, Any], place: tuple[int, int] | None = None) -> list[Delta]:
-        """Encrypted reasoning as it came, and where its item stood if it comes later."""
+        """Return encrypted reasoning unchanged, with its item's position if it arrives later."""
         if item.sealed or not stated.get("encrypted_content"):
             return []
         item.sealed = True
@@ -239,7 +238,7 @@ class ItemReader:
         return [SealedDelta(json.dumps(kept), place)]
 
     def _is_missing(self, stated: dict[str, Any]) -> bool:
-        """Whether a call, or all text, of the whole response was never streamed."""
+        """Return whether a call, or all text, of the whole response was never streamed."""
         match stated.get("type"):
             case "function_call":
                 return all(each.call_id != _call_id(stated) for each in self._items if each.number >= 0)
@@ -268,7 +267,7 @@ class ItemReader:
 
 
 def _id(event: Mapping[str, Any], stated: Mapping[str, Any]) -> str:
-    """What an event calls its item."""
+    """Return the id of an event's item."""
     return _string(event.get("item_id")) or _string(stated.get("id"))
 
 

@@ -1,4 +1,4 @@
-"""Several keys for one provider: when one is refused for now, the next one is asked at once.
+"""Several keys for one provider: when one is refused temporarily, the next one is used at once.
 
 A key stays in use until it is refused, since a provider's cache belongs to its key's account.
 """
@@ -32,9 +32,9 @@ class _Key:
 
 
 class KeyPool:
-    """A `ModelClient` over clients of the same model, one for each key, by the variable that holds it.
+    """A `ModelClient` over clients of one model, one for each key, by the variable that holds it.
 
-    `tell` hears, once a key, of one that is of no use. `clock` is in seconds.
+    `tell` is called once for each key that has become unusable. `clock` returns seconds.
     """
 
     def __init__(
@@ -49,7 +49,9 @@ class KeyPool:
         self._at = 0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
-        """Ask with the key in use, after a refusal with the others in turn. Raises `ModelError`."""
+        """Send the request with the key in use, after a refusal with the others in turn. Raises
+        `ModelError`.
+        """
         refusals: list[ModelError] = []
         for key in self._turn():
             begun = False
@@ -70,7 +72,7 @@ class KeyPool:
             await key.client.aclose()
 
     def _turn(self) -> list[_Key]:
-        """The keys to try, the one in use first; those that rest only if all do, the freshest of them."""
+        """Return the keys to try, the one in use first; resting keys only if all rest, the soonest ready."""
         now = self._clock()
         order = self._keys[self._at :] + self._keys[: self._at]
         awake = [key for key in order if key.rests_until <= now]
@@ -87,7 +89,9 @@ class KeyPool:
         self._at = (self._keys.index(key) + 1) % len(self._keys)
 
     def _worst(self, refusals: list[ModelError]) -> ModelError:
-        """What is told when no key was taken: rather a refusal that passes, with the shortest wait."""
+        """Return the refusal to report if all keys failed: preferably a temporary one with the shortest
+        wait.
+        """
         passing = [error for error in refusals if error.kind not in LASTING]
         if not passing:
             return refusals[-1]

@@ -1,4 +1,4 @@
-"""One complete reply, whatever it takes: attempts, back-off, fallback models."""
+"""Fetching one complete reply, with attempts, back-off and fallback models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRoute:
-    """One model that can answer, and how to speak to it. `name` is what a person calls it."""
+    """One model that can answer, and its wire form. `name` is its name for a person."""
 
     name: str
     model: str
@@ -66,7 +66,7 @@ class ModelRoute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReply:
-    """A complete reply. `route` names the route it came from; `broken` is as in `DecodedReply`."""
+    """A complete reply. `route` names its route; `broken` is as in `DecodedReply`."""
 
     text: str
     reasoning: str
@@ -87,19 +87,19 @@ class ModelReply:
 
 
 class ReplyListener(Protocol):
-    """Hears how a reply comes about. All methods return quickly."""
+    """Receives the progress of a reply. All methods return quickly."""
 
     def start(self, route: ModelRoute, attempt: int) -> None:
-        """A request leaves; `attempt` counts from 1 on each route."""
+        """Handle the start of a request; `attempt` counts from 1 on each route."""
 
     def show(self, delta: Delta) -> None:
-        """Something to show. It belongs to the reply only if no `cut` follows."""
+        """Show a delta. It belongs to the reply only if no `discard` follows."""
 
     def discard(self, reason: str) -> None:
-        """What was shown since `started` came to nothing."""
+        """Discard everything shown since `start`."""
 
     def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
-        """Attempt `attempt` on `route` starts after `delay` seconds. The route may be the next one."""
+        """Announce attempt `attempt` after `delay` seconds on `route`, perhaps the next route."""
 
 
 async def fetch_reply(
@@ -111,11 +111,11 @@ async def fetch_reply(
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     chance: Random | None = None,
 ) -> ModelReply:
-    """The reply of the first route that gives one.
+    """Return the reply of the first route that gives one.
 
-    A failure that may pass is tried again on the same route, from the start; nothing of a failed attempt gets
-    into the reply. Then the next route has its turn. Raises the first route's last `ModelError` when all have
-    failed, and at once when the conversation is too large (kind `overflow`).
+    A temporary failure is retried on its route from the start; nothing of a failed attempt gets into the
+    reply. Then the next route is used. Raises the first route's last `ModelError` when all have failed, and
+    at once when the conversation is too large (kind `overflow`).
     """
     if not routes:
         raise ValueError("no route to a model")
@@ -146,7 +146,7 @@ async def fetch_reply(
 async def _attempt(
     route: ModelRoute, request: ModelRequest, listener: ReplyListener, attempt: int
 ) -> ModelReply:
-    """One request on one route. Raises `ModelError`, after telling the listener what came to nothing."""
+    """Send one request on one route. Raises `ModelError`, after telling the listener to discard the reply."""
     listener.start(route, attempt)
     reader = _ReplyReader(route, listener, request)
     try:
@@ -183,7 +183,7 @@ class _ReplyReader:
         self._tokens: dict[str, list[Any]] = {"prompt": [], "output": [], "logprobs": []}
 
     def take(self, delta: Delta) -> bool:
-        """Read one delta; whether it was the last one."""
+        """Read one delta; return whether it was the last one."""
         if isinstance(delta, UsageDelta):
             self._usage = _merge_usage(self._usage, delta.usage)
             return False
@@ -236,12 +236,12 @@ class _ReplyReader:
         return replace(reply, raw=self._raw(reply), tokens=tokens, answered=self._answered)
 
     def _is_cut(self) -> bool:
-        """Whether the reply reached the limit that was set. Some servers call such a reply complete."""
+        """Return whether the reply reached the given limit. Some servers call such a reply complete."""
         whole = self._finish in ("stop", "tool_calls", "unknown")
         return whole and self._most >= LEAST_LIMIT and (self._usage.output or 0) >= self._most
 
     def _keep(self, piece: CallFragment) -> None:
-        """Keep a piece of a call as it came; pieces that only go on with the last one are joined."""
+        """Store a piece of a call; pieces that continue the last one are joined."""
         last = self._fragments[-1] if self._fragments else None
         if last is not None and last[0] == piece.index and not piece.id and not piece.name:
             last[3].append(piece.arguments)
@@ -270,7 +270,7 @@ class _ReplyReader:
 
 
 def _decode_safely(read: Callable[[], T]) -> T:
-    """What a decoder makes of a reply. One it fails on counts as bad, so that a turn survives it."""
+    """Return the decoder's result. If it fails, raise a bad reply, which a turn survives."""
     try:
         return read()
     except ModelError:
@@ -299,14 +299,14 @@ def _reply(
 
 
 def _merge_usage(known: Usage, newer: Usage) -> Usage:
-    """Counts add to each other when they come in several deltas; the newest one wins."""
+    """Merge two counts from several deltas; newer values win."""
     said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
     return replace(known, **said)
 
 
 @asynccontextmanager
 async def _closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
-    """Close a stream on every way out, if it can be closed."""
+    """Close a stream on every exit, if it can be closed."""
     try:
         yield deltas
     finally:

@@ -1,4 +1,4 @@
-"""Waiting for a provider: pauses it asks for, retries, and requests that wait for each other."""
+"""Waiting for a provider: requested pauses, retries, and the queue of requests of many agents."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _BODY = re.compile(
 def asked_wait(
     headers: Mapping[str, str], status: int | None, body: str = "", now: datetime | None = None
 ) -> float | None:
-    """Seconds a provider asks to wait; None if it says nothing that can be read.
+    """Return the seconds a provider asks to wait; None if it says nothing readable.
 
-    `headers` are looked up in lower case. What the body and the resets of limits say counts only
-    for a refusal because of too many requests.
+    `headers` have lower-case names. The body and the resets of limits count only for a refusal because of too
+    many requests.
     """
     now = now or datetime.now(UTC)
     named = {name.lower(): value for name, value in headers.items()}
@@ -61,7 +61,7 @@ def _waits(headers: Mapping[str, str], now: datetime) -> Iterator[float | None]:
 
 
 def _reset(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds to the reset of the limit that was reached: all of those that are used up, else the nearest."""
+    """Return the seconds to the reset of the limit reached: of all exhausted ones, else the nearest."""
     used_up: list[float] = []
     others: list[float] = []
     for name, value in headers.items():
@@ -87,7 +87,7 @@ def _in_body(body: str) -> float | None:
 
 
 def _seconds(value: str, now: datetime) -> float | None:
-    """A number of seconds, a duration such as `6m0s`, or the time to a moment in any of three forms."""
+    """Parse a number of seconds, a duration such as `6m0s`, or the time to a moment in any of three forms."""
     if (number := _number(value)) is not None:
         if number < _EPOCH:
             return number
@@ -110,7 +110,7 @@ def _date(value: str) -> datetime | None:
 
 
 def _duration(text: str) -> float | None:
-    """Seconds of a text such as `1m2.5s`, `20 seconds` or `500ms`; None if it does not begin with one."""
+    """Return the seconds of a text such as `1m2.5s`, `20 seconds` or `500ms`; None for other texts."""
     total, at = None, 0
     for part in _PART.finditer(text):
         if text[at : part.start()].strip():
@@ -143,10 +143,10 @@ class RetryPolicy:
     """Upper limit of a delay the provider asks for."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
-        """How long to wait after the failure of an attempt (counted from 1); None = do not try again.
+        """Return the wait after the failure of an attempt (counted from 1); None = do not try again.
 
-        Half of the delay is fixed and half is chance, so that many clients do
-        not come back at once. A provider's wish is a lower limit.
+        Half of the delay is fixed and half is random, so that many clients do not come back at once. A
+        provider's wish is a lower limit.
         """
         if error.kind not in RETRYABLE or attempt > self.retries:
             return None
@@ -164,14 +164,14 @@ STORM = 20
 
 
 class PausedError(ModelError):
-    """An answer was broken off because its agent is paused; it is asked for again afterwards."""
+    """An answer was aborted because its agent is paused; it is requested again afterwards."""
 
     def __init__(self) -> None:
         super().__init__("cut", "The agent is paused.")
 
 
 class Pause:
-    """Whether one agent is held still. `waited` is told the seconds of each pause."""
+    """The pause state of one agent. `waited` is called with the seconds of each pause."""
 
     def __init__(self, waited: Callable[[float], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._waited = waited
@@ -186,7 +186,7 @@ class Pause:
         return not self._flows.is_set()
 
     def begin(self) -> None:
-        """Break off the answer that is coming in, and let no request leave."""
+        """Abort the running answer, and send no request."""
         if self.on:
             return
         self._since = self._clock()
@@ -195,7 +195,7 @@ class Pause:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def end(self) -> None:
-        """Let the agent go on."""
+        """End the pause."""
         if self.on:
             self._waited(self._clock() - self._since)
             self._flows.set()
@@ -205,7 +205,7 @@ class Pause:
         await self._flows.wait()
 
     async def next(self, items: AsyncIterator[T]) -> T:
-        """The next of `items`. Raises `PausedError` as soon as the agent is paused."""
+        """Return the next of `items`. Raises `PausedError` as soon as the agent is paused."""
         try:
             async with asyncio.timeout(0 if self.on else None) as limit:
                 self._limit = limit
@@ -219,7 +219,7 @@ class Pause:
 
 
 class NoPause(Pause):
-    """For an agent that is interrupted rather than paused."""
+    """Stand-in for an agent that is interrupted rather than paused."""
 
     def __init__(self) -> None:
         super().__init__(lambda _seconds: None)
@@ -230,10 +230,10 @@ class NoPause(Pause):
 
 @dataclass(frozen=True, slots=True)
 class PatientPolicy(RetryPolicy):
-    """Tries again after each pause, and through long storms of refusals."""
+    """Retries after each pause, and through long series of refusals."""
 
     def delay(self, attempt: int, error: ModelError, chance: Random) -> float | None:
-        """As in `RetryPolicy`; a pause and the throttle do their own waiting."""
+        """Return the delay of `RetryPolicy`, except that a pause and the throttle wait on their own."""
         if isinstance(error, PausedError):
             return 0.0
         if error.kind == "rate_limit" and attempt <= self.retries + STORM:
@@ -258,7 +258,7 @@ NO_GAP = 0.05
 
 
 class Throttle:
-    """One line for the requests of many agents. Times are in seconds of `clock`."""
+    """One queue for the requests of many agents. Times are in seconds of `clock`."""
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class Throttle:
         """Seconds between two requests now."""
 
     async def admit(self) -> float:
-        """Wait for a turn, in the order of asking. The moment of it, for `refused`."""
+        """Wait for a turn, in the order of requests; return its time, for `record_refusal`."""
         async with self._line:
             while (wait := self._opens - self._clock()) > 0:
                 await self._sleep(wait)
@@ -284,7 +284,7 @@ class Throttle:
             return now
 
     def record_refusal(self, admitted: float, retry_after: float | None = None) -> None:
-        """A request that was admitted at that moment came too early for the provider."""
+        """Slow down after a refusal; `admitted` is the time at which the request was admitted."""
         now = self._clock()
         if admitted > self._slowed:
             # The others of the same storm were on their way already: they say nothing new.
@@ -294,14 +294,14 @@ class Throttle:
         self._opens = max(self._opens, now + wait)
 
     def record_answer(self) -> None:
-        """A request got its answer."""
+        """Speed up after a successful request."""
         self.gap *= RECOVERY
         if self.gap < NO_GAP:
             self.gap = 0.0
 
 
 class NoThrottle(Throttle):
-    """For an agent whose requests wait for no others."""
+    """Stand-in for an agent whose requests do not wait for others."""
 
     async def admit(self) -> float:
         return 0.0
