@@ -39,7 +39,7 @@ class RGB(NamedTuple):
         return f"#{self.red:02x}{self.green:02x}{self.blue:02x}"
 
 
-def normalized(text: str) -> str | None:
+def normalize_color(text: str) -> str | None:
     """A colour as skins keep it (`#rrggbb` or `ansi_…`, lower case), None when `text` is not one."""
     color = text.strip().lower()
     if color == DEFAULT or color in _VALUES:
@@ -135,7 +135,7 @@ def detect(environ: Mapping[str, str]) -> Depth:
     return "sixteen"
 
 
-def adapted(skin: Skin, depth: Depth) -> Skin:
+def adapt_skin(skin: Skin, depth: Depth) -> Skin:
     """`skin` as a terminal of `depth` can show it. A skin that fits already comes back unchanged."""
     if depth == "full":
         return skin

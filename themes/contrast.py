@@ -84,7 +84,7 @@ def tightest(skin: Skin) -> dict[str, ContrastFinding]:
     """
     found: dict[str, ContrastFinding] = {}
     for pair in pairs():
-        measured = _measured(skin, *pair)
+        measured = _measure(skin, *pair)
         if measured is None:
             continue
         for role in (measured.role, measured.background):
@@ -95,17 +95,20 @@ def tightest(skin: Skin) -> dict[str, ContrastFinding]:
 
 
 def _finding(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
-    measured = _measured(skin, role, background, needed)
+    measured = _measure(skin, role, background, needed)
     if measured is None or measured.enough:
         return None
     ink = skin.colors[role]
     if is_terminal(ink):
         return measured
-    front, back = _seen(skin, ink, front=True), _seen(skin, skin.colors[background], front=False)
-    return replace(measured, suggestion=mended(front, back, measured.needed))
+    front, back = (
+        _visible_rgb(skin, ink, front=True),
+        _visible_rgb(skin, skin.colors[background], front=False),
+    )
+    return replace(measured, suggestion=fix_contrast(front, back, measured.needed))
 
 
-def _measured(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
+def _measure(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
     """The contrast of one pair, None where the terminal's owner chose it."""
     ink, paper = skin.colors[role], skin.colors[background]
     if ink == DEFAULT and is_terminal(paper):
@@ -113,11 +116,11 @@ def _measured(skin: Skin, role: str, background: str, needed: float) -> Contrast
         return None
     if is_terminal(ink) or is_terminal(paper):
         needed = min(needed, LINES)
-    front, back = _seen(skin, ink, front=True), _seen(skin, paper, front=False)
+    front, back = _visible_rgb(skin, ink, front=True), _visible_rgb(skin, paper, front=False)
     return ContrastFinding(role, background, contrast(front, back), needed)
 
 
-def mended(ink: RGB, paper: RGB, needed: float) -> str:
+def fix_contrast(ink: RGB, paper: RGB, needed: float) -> str:
     """`ink` made lighter or darker until it has `needed` on `paper`; empty when nothing has."""
     aims = sorted((BLACK, WHITE), key=lambda aim: -contrast(aim, paper))
     for aim in aims:
@@ -133,5 +136,5 @@ def is_dark(colors: Mapping[str, str]) -> bool:
     return luminance(rgb(colors["background"], default=BLACK)) < 0.18
 
 
-def _seen(skin: Skin, color: str, *, front: bool) -> RGB:
+def _visible_rgb(skin: Skin, color: str, *, front: bool) -> RGB:
     return rgb(color, default=WHITE if front == skin.dark else BLACK)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from themes import schema
-from themes.schema import Report, SkinSection, parse, translated
-from themes.skin import ROLES, Skin, SkinProblem, nearest, quoted
+from themes.schema import Report, SkinSection, parse, translate_names
+from themes.skin import ROLES, Skin, SkinProblem, nearest, quote
 
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 256 * 1024
@@ -95,7 +95,7 @@ def load_skin(name: str, folder: Path | None = None) -> LoadedSkin:
     found = next((listed for listed in list_skins(folder) if listed.name == name), None)
     if found is None:
         known = [listed.name for listed in list_skins(folder)]
-        message = f"there is no skin `{quoted(name)}`{nearest(name, known)}"
+        message = f"there is no skin `{quote(name)}`{nearest(name, known)}"
         return LoadedSkin(Skin(), (SkinProblem("skin", message),))
     if found.own:
         return load_file(found.path)
@@ -120,7 +120,7 @@ def _load(path: Path, *, own: bool) -> LoadedSkin:
     except UnreadableSkinError as error:
         report(f"cannot be read: {error}; the default skin is used.", None)
         return LoadedSkin(Skin(), tuple(problems))
-    root = translated(parse(content, report), report)
+    root = translate_names(parse(content, report), report)
     base = _base(root, report) if own else Skin()
     name = path.stem if is_name(path.stem) else "unnamed"
     skin = schema.build(root, name, base, report)
@@ -133,7 +133,7 @@ def _base(root: SkinSection, report: Report) -> Skin:
     if start in builtin_names():
         return _builtin(start).skin
     if start is not None:
-        sentence = f"`base: {quoted(start)}` is no built-in skin{nearest(start, builtin_names())}"
+        sentence = f"`base: {quote(start)}` is no built-in skin{nearest(start, builtin_names())}"
         report(sentence, root.lines["base"])
     if schema.wants_light(root):
         return replace(Skin(), colors=_builtin(_LIGHT_BASE).skin.colors, dark=False)
@@ -151,7 +151,7 @@ def new_skin(name: str, based_on: Skin) -> str:
     Raises `ValueError` when no skin may be called `name`.
     """
     if not is_name(name):
-        raise ValueError(f"`{quoted(name)}` is no name for a skin; use letters, digits, - and _.")
+        raise ValueError(f"`{quote(name)}` is no name for a skin; use letters, digits, - and _.")
     skin = based_on
     lines = [
         f"# A skin for Hermes; `hermes skins show {name}` draws a specimen of it.",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from themes.colors import DEFAULT, TERMINAL_COLORS, normalized
+from themes.colors import DEFAULT, TERMINAL_COLORS, normalize_color
 from themes.contrast import is_dark
-from themes.skin import ROLES, Skin, nearest, plain, quoted
+from themes.skin import ROLES, Skin, nearest, plain, quote
 
 if TYPE_CHECKING:
     from tools.kit.yaml_text import Node as YamlNode
@@ -126,7 +126,7 @@ def _node(node: YamlNode, report: Report) -> Node:
             report("a key must be a word.", at)
         elif key_node.value in entries:
             first = lines[key_node.value]
-            report(f"`{quoted(key_node.value)}` is given twice; the one on line {first} counts.", at)
+            report(f"`{quote(key_node.value)}` is given twice; the one on line {first} counts.", at)
         else:
             entries[key_node.value] = _node(value_node, report)
             lines[key_node.value] = at
@@ -161,7 +161,7 @@ def wants_light(root: SkinSection) -> bool:
         return not _TRUTHS[dark.text.lower()]
     colors = root.entries.get("colors")
     node = colors.entries.get("background") if isinstance(colors, SkinSection) else None
-    color = normalized(node.text) if isinstance(node, SkinValue) else None
+    color = normalize_color(node.text) if isinstance(node, SkinValue) else None
     return color is not None and not is_dark({"background": color})
 
 
@@ -169,11 +169,11 @@ def build(root: SkinSection, name: str, base: Skin, report: Report) -> Skin:
     """The skin `root` describes, called `name`; whatever it does not say is as in `base`."""
     for key, line in root.lines.items():
         if key not in KEYS:
-            report(f"`{quoted(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
+            report(f"`{quote(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
     parts = _Parts(root, report)
     called = parts.text("name", 64)
     if called is not None and called != name:
-        report(f"the skin is called `{name}` like its file, not `{quoted(called)}`.", root.lines["name"])
+        report(f"the skin is called `{name}` like its file, not `{quote(called)}`.", root.lines["name"])
     colors = parts.colors(base)
     said: dict[str, Any] = {
         "dark": parts.truth("dark"),
@@ -274,7 +274,7 @@ class _Parts:
             self._report(f"`tool_icons` has more than {_ICONS} entries; the rest is left out.", node.line)
         found: dict[str, str] = {}
         for tool, value in list(node.entries.items())[:_ICONS]:
-            key = f"tool_icons.{quoted(tool)}"
+            key = f"tool_icons.{quote(tool)}"
             icon = _text(value, key, self._report)
             if icon is not None and _fits(icon, key, 2, value.line, self._report):
                 found[plain(tool)] = icon
@@ -312,7 +312,7 @@ class _Parts:
         for role, value in node.entries.items():
             line = node.lines[role]
             if role not in ROLES:
-                self._report(f"`{quoted(role)}` is no role of a skin{nearest(role, ROLES)}", line)
+                self._report(f"`{quote(role)}` is no role of a skin{nearest(role, ROLES)}", line)
             elif (color := _color(role, value, self._report)) is not None:
                 colors[role] = color
         return colors
@@ -325,21 +325,21 @@ def _color(role: str, node: Node, report: Report) -> str | None:
     if node.empty:
         report(f'`colors.{role}` is empty; a colour needs quotes: "#rrggbb".', node.line)
         return None
-    color = normalized(node.text)
+    color = normalize_color(node.text)
     if color is None:
         report(f"`colors.{role}`: {_no_color(node.text)}", node.line)
     return color
 
 
 def _no_color(text: str) -> str:
-    shown = quoted(text, 30)
-    if normalized("#" + text.strip()):
+    shown = quote(text, 30)
+    if normalize_color("#" + text.strip()):
         return f'`{shown}` lacks its #; write "#{shown.lower()}".'
-    if normalized("ansi_" + text.strip().replace(" ", "_")):
+    if normalize_color("ansi_" + text.strip().replace(" ", "_")):
         return f"`{shown}` is no colour; the terminal's own is `ansi_{shown.lower().replace(' ', '_')}`."
     if text.strip().lower().startswith("ansi"):
         return f"`{shown}` is no colour of the terminal{nearest(text, (DEFAULT, *TERMINAL_COLORS))}"
-    if text.strip().startswith("#") and normalized(text.strip()[:7]):
+    if text.strip().startswith("#") and normalize_color(text.strip()[:7]):
         return f"`{shown}` has too many digits; colours are opaque: `{text.strip()[:7].lower()}`."
     return f'`{shown}` is no colour; write "#rrggbb" or a colour of the terminal such as `ansi_red`.'
 
@@ -363,7 +363,7 @@ def _fits(text: str, key: str, cells: int, line: int, report: Report) -> bool:
         report(f"`{key}` needs something that can be seen.", line)
         return False
     if _cells(text) > cells:
-        report(f"`{key}`: `{quoted(text)}` is wider than {cells} columns.", line)
+        report(f"`{key}`: `{quote(text)}` is wider than {cells} columns.", line)
         return False
     return True
 
@@ -405,7 +405,7 @@ _NOTHING = frozenset({"tool_prefix"})
 _MARKUP = re.compile(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
 
 
-def translated(root: SkinSection, report: Report) -> SkinSection:
+def translate_names(root: SkinSection, report: Report) -> SkinSection:
     """`root` in our words only. Reports what should be a section and is not, and unknown names in others."""
     entries, lines = dict(root.entries), dict(root.lines)
     for key in _NOTHING:
@@ -451,7 +451,7 @@ def _lift(
 
 def _unknown(section: str, key: str, known: set[str]) -> str:
     """The sentence about a key that a section does not have."""
-    return f"`{quoted(key)}` is nothing that `{section}` has{nearest(key, sorted(known))}"
+    return f"`{quote(key)}` is nothing that `{section}` has{nearest(key, sorted(known))}"
 
 
 def _colors(colors: SkinSection) -> SkinSection:

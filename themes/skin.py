@@ -117,7 +117,7 @@ def plain(text: str, *, lines: bool = False) -> str:
     )
 
 
-def quoted(text: str, limit: int = 40) -> str:
+def quote(text: str, limit: int = 40) -> str:
     """`text` as one short, harmless line, to stand in a message."""
     line = " ".join(plain(text[: limit * 4]).split())
     return line if len(line) <= limit else line[:limit] + "…"
@@ -133,7 +133,7 @@ class SkinProblem(NamedTuple):
 
     def __str__(self) -> str:
         where = f":{self.line}" if self.line else ""
-        return f"{quoted(self.origin, 120)}{where}: {self.message}"
+        return f"{quote(self.origin, 120)}{where}: {self.message}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -12,7 +12,9 @@ REST = 0.003
 """Seconds the loop belongs to others between two slices."""
 
 
-async def chunked(steps: Iterable[object], seconds: float = SLICE, rest: float = REST) -> AsyncIterator[None]:
+async def run_in_slices(
+    steps: Iterable[object], seconds: float = SLICE, rest: float = REST
+) -> AsyncIterator[None]:
     """Run through `steps`, each a small piece of work; yields behind every slice, the last one too."""
     end = perf_counter() + seconds
     for _ in steps:

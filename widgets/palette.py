@@ -2,7 +2,7 @@
 
 A role whose colour is `ansi_default` has no colour of its own: it is told apart by
 bold, dim, underline or reverse instead. So the skins for terminals without colours, and
-any skin brought down by `themes.colors.adapted`, keep every state distinguishable.
+any skin brought down by `themes.colors.adapt_skin`, keep every state distinguishable.
 """
 
 from __future__ import annotations

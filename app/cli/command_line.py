@@ -160,7 +160,7 @@ def _list_when_bare(parser: argparse.ArgumentParser) -> None:
                 return
 
 
-def _guessed(message: str) -> str:
+def _add_suggestion(message: str) -> str:
     """What argparse says of a wrong choice, with the one that was most likely meant. Pure."""
     found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message, re.DOTALL)
     if found is None:
@@ -174,4 +174,6 @@ class _Parser(argparse.ArgumentParser):
         skeleton.leave()
         from tools.text.safe_text import clean
 
-        self.exit(int(ExitCode.USAGE), f"hermes: {clean(_guessed(message))} See `{self.prog} --help`.\n")
+        self.exit(
+            int(ExitCode.USAGE), f"hermes: {clean(_add_suggestion(message))} See `{self.prog} --help`.\n"
+        )

@@ -55,7 +55,7 @@ def _workspace(args: argparse.Namespace) -> Path:
     return Path(getattr(args, "cwd", None) or ".").expanduser()
 
 
-def _loaded(args: argparse.Namespace) -> LoadedSettings:
+def _load(args: argparse.Namespace) -> LoadedSettings:
     return load_settings(Home.locate(), _workspace(args))
 
 
@@ -64,9 +64,9 @@ def _show(args: argparse.Namespace) -> None:
     from agent.core.config.problem import dotted_key
     from agent.core.config.schema import Settings
 
-    loaded = LoadedSettings(Settings()) if args.defaults else _loaded(args)
+    loaded = LoadedSettings(Settings()) if args.defaults else _load(args)
     rows = [
-        (dotted_key(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)
+        (dotted_key(path), _mask_secrets(path, value), _source(loaded, path)) for path, value in _values(loaded)
     ]
     if args.as_json:
         data = {key: {"value": value, "source": source} for key, value, source in rows}
@@ -94,17 +94,17 @@ def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
     return walk(loaded.settings.model_dump(), ())
 
 
-def _displayed(path: KeyPath, value: Any) -> Any:
+def _mask_secrets(path: KeyPath, value: Any) -> Any:
     """`value` without anything secret in it."""
     from agent.core.config import setting_names
     from tools.text.redact import redact
 
     if isinstance(value, dict):
-        return {key: _displayed((*path, key), inner) for key, inner in value.items()}
+        return {key: _mask_secrets((*path, key), inner) for key, inner in value.items()}
     if setting_names.is_secret(path):
         return MASK
     if isinstance(value, list):
-        return [_displayed(path, item) for item in value]
+        return [_mask_secrets(path, item) for item in value]
     return redact(value) if isinstance(value, str) else value
 
 
@@ -124,12 +124,12 @@ def _get(args: argparse.Namespace) -> None:
     from agent.core.config.layers import lookup
 
     path = setting_names.split(args.key)
-    loaded = _loaded(args)
+    loaded = _load(args)
     try:
         value = lookup(loaded.settings.model_dump(), path)
     except KeyError:
         raise ConfigError(f"`{args.key}` is not set.") from None
-    value = _displayed(path, value)
+    value = _mask_secrets(path, value)
     say(json.dumps(value, indent=2) if isinstance(value, dict) else _text(value))
 
 
@@ -139,7 +139,7 @@ def _set(args: argparse.Namespace) -> None:
     from agent.core.config.environment import OVERRIDES
 
     home, key = Home.locate(), args.key
-    value = _displayed(setting_names.split(key), set_setting(home, key, args.value))
+    value = _mask_secrets(setting_names.split(key), set_setting(home, key, args.value))
     say(f"{key} = {_text(value)}   ({home.config})")
     for variable, path in OVERRIDES.items():
         if path == setting_names.split(key) and os.environ.get(variable):
@@ -183,7 +183,7 @@ def _trust(args: argparse.Namespace) -> None:
     allowed = trust.restrict(parse(project.config or b"", PROJECT_FILE), PROJECT_FILE)
     say(f"{project.root / trust.FOLDER} may now set:")
     for path in leaves(allowed.data):
-        say(f"  {dotted_key(path)} = {_text(_displayed(path, lookup(allowed.data, path)))}")
+        say(f"  {dotted_key(path)} = {_text(_mask_secrets(path, lookup(allowed.data, path)))}")
     for problem in allowed.problems:
         say(f"  ✗ {problem}")
     if project.permissions is not None:

@@ -58,13 +58,13 @@ class Console:
         except LookupError:
             log.exception("a question could not be asked")
             return request.cancelled
-        return await kind.plain(replace(request, agent=self._called(request.agent)), self)
+        return await kind.plain(replace(request, agent=self._agent_label(request.agent)), self)
 
     def say(self, text: str) -> None:
         """Write a line on stderr."""
         say(text, sys.stderr)
 
-    def _called(self, agent: str) -> str:
+    def _agent_label(self, agent: str) -> str:
         name = one_line(self._names.get(agent, agent))
         return agent if name == agent else f"{name} ({agent})"
 

@@ -32,7 +32,7 @@ from app.editor.lookups import (
     need_model,
     server_entries,
 )
-from app.editor.replay import replayed
+from app.editor.replay import replay_updates
 from app.editor.served import service_of
 from app.version import version
 from tools.text.safe_text import clean
@@ -128,7 +128,7 @@ class EditorAgent:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no way {clean(method_id)!r} to sign in; use {SET_UP}."
             )
-        await self._guarded(asyncio.to_thread(need_model, self._model))
+        await self._with_request_errors(asyncio.to_thread(need_model, self._model))
         return schema.AuthenticateResponse()
 
     # Sessions
@@ -137,7 +137,7 @@ class EditorAgent:
         self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.NewSessionResponse:
         """A new session in a folder."""
-        session = await self._guarded(self._open(cwd, servers=server_entries(mcp_servers)))
+        session = await self._with_request_errors(self._open(cwd, servers=server_entries(mcp_servers)))
         self._fresh.add(session.id)
         return schema.NewSessionResponse(
             session_id=session.id,
@@ -149,10 +149,10 @@ class EditorAgent:
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
         """A stored session, shown from its beginning; one that another program works on is looked on at."""
-        if await self._guarded(self._looks_on(cwd, session_id, show=True)):
+        if await self._with_request_errors(self._look_on(cwd, session_id, show=True)):
             return schema.LoadSessionResponse()
-        session = await self._guarded(self._reopened(cwd, session_id, server_entries(mcp_servers)))
-        await self._guarded(self._replay(session))
+        session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
+        await self._with_request_errors(self._replay(session))
         self._announce(session)
         return schema.LoadSessionResponse(
             modes=choices.modes(session.client.mode), config_options=await self._options(session)
@@ -162,9 +162,9 @@ class EditorAgent:
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
         """A stored session that the editor shows by itself."""
-        if await self._guarded(self._looks_on(cwd, session_id, show=False)):
+        if await self._with_request_errors(self._look_on(cwd, session_id, show=False)):
             return schema.ResumeSessionResponse()
-        session = await self._guarded(self._reopened(cwd, session_id, server_entries(mcp_servers)))
+        session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
         self._announce(session)
         return schema.ResumeSessionResponse(
             modes=choices.modes(session.client.mode), config_options=await self._options(session)
@@ -174,7 +174,7 @@ class EditorAgent:
         self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.ForkSessionResponse:
         """A copy of a session, which goes on by itself."""
-        session = await self._guarded(self._forked(cwd, session_id, server_entries(mcp_servers)))
+        session = await self._with_request_errors(self._fork(cwd, session_id, server_entries(mcp_servers)))
         self._fresh.add(session.id)
         return schema.ForkSessionResponse(
             session_id=session.id,
@@ -201,10 +201,10 @@ class EditorAgent:
             raise RequestError(_INVALID_PARAMS, "`sessionId` is missing; name the session to delete.")
         if session in self._sessions or session in self._onlookers:
             await self.close_session(session)
-        await self._guarded(self._deleted(session))
+        await self._with_request_errors(self._delete_stored(session))
         return {}
 
-    async def _deleted(self, session: str) -> None:
+    async def _delete_stored(self, session: str) -> None:
         from agent.core.store.store import Store
         from agent.knowledge.recall.recall import Recall
         from agent.session.conversation.stored_sessions import delete_session
@@ -226,13 +226,13 @@ class EditorAgent:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
             raise RequestError(_INVALID_PARAMS, "The cursor is none of ours; leave it out to begin anew.")
         start = int(cursor or 0)
-        found = await self._guarded(self._listed(cwd, start))
+        found = await self._with_request_errors(self._list_stored(cwd, start))
         more = len(found) > LISTED
         return schema.ListSessionsResponse(
             sessions=found[:LISTED], next_cursor=str(start + LISTED) if more else None
         )
 
-    async def _listed(self, cwd: str | None, start: int) -> list[schema.SessionInfo]:
+    async def _list_stored(self, cwd: str | None, start: int) -> list[schema.SessionInfo]:
         from agent.core.store.store import Store
 
         home = Home.locate()
@@ -272,19 +272,19 @@ class EditorAgent:
         )
         # A session of the service stays there, and others have it as well.
         served = await asyncio.to_thread(service_of, resume) if resume else None
-        session.opened(await open_session(options, session.hear, service=served))
+        session.attach(await open_session(options, session.hear, service=served))
 
-    async def _reopened(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
+    async def _reopen(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
         if (known := self._sessions.get(session_id)) is not None:
             return known
-        return await self._open(cwd, await self._stored(session_id), servers)
+        return await self._open(cwd, await self._require_stored(session_id), servers)
 
-    async def _looks_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
+    async def _look_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
         """Look on at a session if another program works on it; whether one does. Raises `HermesError`."""
         if session_id in self._sessions:
             return False
         workspace = await asyncio.to_thread(folder_of, cwd)
-        session = await self._stored(session_id)
+        session = await self._require_stored(session_id)
         if not await asyncio.to_thread(holder_of, session) or await asyncio.to_thread(service_of, session):
             return False
         if (before := self._onlookers.pop(session, None)) is not None:
@@ -295,7 +295,7 @@ class EditorAgent:
         onlooker.follow()
         return True
 
-    async def _taken_over(self, session_id: str) -> None:
+    async def _take_over(self, session_id: str) -> None:
         """Go on with a session that was looked on at, once it is free. Raises `HermesError`."""
         onlooker = self._onlookers[session_id]
         if holder := await asyncio.to_thread(holder_of, session_id):
@@ -307,14 +307,14 @@ class EditorAgent:
         del self._onlookers[session_id]
         self._announce(await self._open(str(onlooker.workspace), session_id))
 
-    async def _stored(self, session_id: str) -> str:
+    async def _require_stored(self, session_id: str) -> str:
         """The id, if there is such a session: its beginning or title is not enough. Raises `HermesError`."""
         from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database) as store:
             return (await store.session(session_id)).id
 
-    async def _forked(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
+    async def _fork(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
         from agent.core.store.export import copy_session
         from agent.core.store.store import Store
 
@@ -328,8 +328,8 @@ class EditorAgent:
 
         path = await session.client.whole_path()
         await asyncio.to_thread(discover)
-        for update in replayed(path, registry, session.client.workspace):
-            session.put(update)
+        for update in replay_updates(path, registry, session.client.workspace):
+            session.queue_update(update)
             # A long one must not wait in memory for an editor that reads slowly.
             await asyncio.sleep(0)
         await session.flush()
@@ -339,11 +339,11 @@ class EditorAgent:
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
         """Work on a message to its end."""
         if session_id in self._onlookers:
-            await self._guarded(self._taken_over(session_id))
+            await self._with_request_errors(self._take_over(session_id))
         session = self._need(session_id)
-        return await self._guarded(self._prompted(session, prompt))
+        return await self._with_request_errors(self._run_prompt(session, prompt))
 
-    async def _prompted(self, session: EditorSession, blocks: Sequence[Any]) -> schema.PromptResponse:
+    async def _run_prompt(self, session: EditorSession, blocks: Sequence[Any]) -> schema.PromptResponse:
         cancels = session.cancels
         message = event_updates.read(blocks)
         if not message.text.strip() and not message.images:
@@ -390,9 +390,9 @@ class EditorAgent:
             case choices.MODE:
                 await self._set_mode(session, str(value))
             case choices.MODEL:
-                await self._guarded(self._set_model(session, str(value)))
+                await self._with_request_errors(self._set_model(session, str(value)))
             case choices.EFFORT:
-                await self._guarded(session.client.set_effort(str(value)))
+                await self._with_request_errors(session.client.set_effort(str(value)))
             case _:
                 raise RequestError(_INVALID_PARAMS, f"There is no option {clean(config_id)!r}.")
         return schema.SetSessionConfigOptionResponse(config_options=await self._options(session))
@@ -404,7 +404,7 @@ class EditorAgent:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no mode {clean(mode)!r}; there are {', '.join(MODES)}."
             )
-        await self._guarded(session.client.set_mode(mode))
+        await self._with_request_errors(session.client.set_mode(mode))
 
     async def _set_model(self, session: EditorSession, model: str) -> None:
         """Go on with another model: the session is opened again with it, or as it was if that fails."""
@@ -425,18 +425,18 @@ class EditorAgent:
         client = session.client
         return choices.options(client.mode, client.model, client.effort, self._models)
 
-    def moded(self, session: str) -> None:
+    def tell_mode(self, session: str) -> None:
         """Tell the editor which mode, model and effort are in force."""
         if (known := self._sessions.get(session)) is not None:
             self._spawn(self._tell_options(known))
 
     async def _tell_options(self, session: EditorSession) -> None:
-        session.put(
+        session.queue_update(
             schema.CurrentModeUpdate(
                 session_update="current_mode_update", current_mode_id=session.client.mode
             )
         )
-        session.put(
+        session.queue_update(
             schema.ConfigOptionUpdate(
                 session_update="config_option_update", config_options=await self._options(session)
             )
@@ -444,7 +444,7 @@ class EditorAgent:
 
     # What the editor is told by itself
 
-    def answered(self, result: Any) -> None:
+    def note_result(self, result: Any) -> None:
         """A result was sent: a session that it names is known to the editor from now on."""
         name = result.get("sessionId") if isinstance(result, dict) else None
         if name in self._fresh:
@@ -456,7 +456,9 @@ class EditorAgent:
         self._spawn(self._tell_commands(session))
 
     async def _tell_commands(self, session: EditorSession) -> None:
-        session.put(choices.commands(await asyncio.to_thread(known_skills, session.client.workspace)))
+        session.queue_update(
+            choices.commands(await asyncio.to_thread(known_skills, session.client.workspace))
+        )
 
     async def update(self, session: str, update: Any) -> None:
         """Send an update of a session."""
@@ -493,7 +495,7 @@ class EditorAgent:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _guarded(self, work: Any) -> Any:
+    async def _with_request_errors(self, work: Any) -> Any:
         """What `work` gives. What a person can mend is an error in one sentence."""
         try:
             return await work

@@ -26,7 +26,7 @@ from agent.events import (
 from agent.integrations.server_events import FormAsked
 from app.editor import event_updates as calls
 from app.editor.editor_side import EditorOffer, SessionEditor
-from app.editor.event_updates import EventUpdates, said
+from app.editor.event_updates import EventUpdates, agent_words
 from app.editor.live_terminal import LiveTerminal, exit_code_of
 from app.editor.questions import answer_of, fields_of, filled_of, form_of, question_of
 from tools.services.editor import Screen
@@ -75,7 +75,7 @@ class Editor(Protocol):
         """What a form was answered with."""
         ...
 
-    def moded(self, session: str) -> None:
+    def tell_mode(self, session: str) -> None:
         """The mode, the model or the effort of a session has changed."""
         ...
 
@@ -105,7 +105,7 @@ class EditorSession:
             editor.offer, lambda: self._editor.connection, lambda: self.id, self._terminal_of
         )
 
-    def opened(self, client: SessionClient) -> None:
+    def attach(self, client: SessionClient) -> None:
         """The session is open: what was heard so far is sent from now on."""
         self.client, self.id = client, client.id
         self._updates = EventUpdates(client.workspace)
@@ -121,7 +121,7 @@ class EditorSession:
             self._early.append(event)
             return
         for update in self._updates.of(event):
-            self.put(update)
+            self.queue_update(update)
         match event:
             case Asked():
                 self._ask(event)
@@ -133,7 +133,7 @@ class EditorSession:
             case StepTaken() if event.agent == "main":
                 self._look(self._changes(event))
             case _ if event.type in ("mode_changed", "effort_changed"):
-                self._editor.moded(self.id)
+                self._editor.tell_mode(self.id)
             case _:
                 pass
 
@@ -143,7 +143,7 @@ class EditorSession:
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
 
-    def put(self, update: Any) -> None:
+    def queue_update(self, update: Any) -> None:
         """Send an update after those that wait."""
         if not self._closed:
             self._unsent.put_nowait(update)
@@ -173,7 +173,7 @@ class EditorSession:
 
     async def say(self, text: str) -> None:
         """Put our own words into the conversation."""
-        self.put(said(text))
+        self.queue_update(agent_words(text))
         await self.flush()
 
     async def close(self) -> None:
@@ -203,15 +203,15 @@ class EditorSession:
         if self._updates is None or call not in self._updates.running:
             return None
         terminal = LiveTerminal(
-            self._editor.connection, self.id, self.client.workspace, lambda id: self._terminal_shown(call, id)
+            self._editor.connection, self.id, self.client.workspace, lambda id: self._tell_terminal(call, id)
         )
         self._terminals[call] = terminal
         return terminal.write
 
-    def _terminal_shown(self, call: str, terminal: str) -> None:
+    def _tell_terminal(self, call: str, terminal: str) -> None:
         if self._updates is not None:
-            for update in self._updates.terminal_shown(call, terminal):
-                self.put(update)
+            for update in self._updates.show_terminal(call, terminal):
+                self.queue_update(update)
 
     def _ends(self, terminal: LiveTerminal, code: int | None) -> None:
         self._look(terminal.end(code))
@@ -238,8 +238,8 @@ class EditorSession:
             log.warning("the changes of a step could not be read", exc_info=True)
             return
         if diffs and self._updates is not None:
-            for update in self._updates.changed(step.call, diffs):
-                self.put(update)
+            for update in self._updates.show_changes(step.call, diffs):
+                self.queue_update(update)
 
     async def _diffs(self, step: StepTaken) -> list[Any]:
         history = self.client.history
@@ -266,16 +266,16 @@ class EditorSession:
     # What is asked
 
     def _ask(self, request: Asked) -> None:
-        task = asyncio.create_task(self._put(request))
+        task = asyncio.create_task(self._answer_request(request))
         self._asking[request.id] = task
         task.add_done_callback(lambda _: self._asking.pop(request.id, None))
 
-    async def _put(self, request: Asked) -> None:
+    async def _answer_request(self, request: Asked) -> None:
         reply: Reply = request.cancelled
         try:
             # What led to the question is seen before it.
             await self._unsent.join()
-            reply = await self._answered(request)
+            reply = await self._ask_person(request)
         except ConnectionError:
             log.info("a question found nobody")
         except asyncio.CancelledError:
@@ -285,7 +285,7 @@ class EditorSession:
         with contextlib.suppress(HermesError):
             self.client.answer(request.id, reply)
 
-    async def _answered(self, request: Asked) -> Reply:
+    async def _ask_person(self, request: Asked) -> Reply:
         if isinstance(request, FormAsked) and self._editor.has_forms:
             return await self._form(request)
         question = question_of(request)
@@ -293,7 +293,7 @@ class EditorSession:
             return request.unattended
         if isinstance(request, QuestionAsked) and question.form:
             if self._editor.has_forms:
-                return await self._filled(request)
+                return await self._fill_question(request)
             if not request.choices:
                 await self.say(clean(request.question))
                 return request.unattended
@@ -321,7 +321,7 @@ class EditorSession:
             case _:
                 return request.cancelled
 
-    async def _filled(self, request: QuestionAsked) -> Reply:
+    async def _fill_question(self, request: QuestionAsked) -> Reply:
         answer = await self._editor.form(self.id, clean(request.question), form_of(request))
         match getattr(answer, "action", ""):
             case "accept":

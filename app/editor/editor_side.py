@@ -59,7 +59,7 @@ class SessionEditor:
 
     async def text(self, path: Path) -> str | None:
         """The text of a file as the editor has it; None where it does not tell."""
-        answer = await self._asked(
+        answer = await self._request(
             "a file", lambda it: it.read_text_file(session_id=self._session(), path=str(path))
         )
         content = getattr(answer, "content", None)
@@ -72,13 +72,13 @@ class SessionEditor:
             await it.write_text_file(session_id=self._session(), path=str(path), content=text)
             return True
 
-        return bool(await self._asked("text for a file", write))
+        return bool(await self._request("text for a file", write))
 
     def screen(self, call: str) -> Screen | None:
         """A terminal of the editor for what a call prints."""
         return self._screen(call) if self._offer.terminals else None
 
-    async def _asked(self, what: str, ask: Callable[[Any], Any]) -> Any:
+    async def _request(self, what: str, ask: Callable[[Any], Any]) -> Any:
         if not self._session():
             return None
         try:

@@ -65,22 +65,22 @@ class EventUpdates:
         match event:
             case TextAdded():
                 self._streamed = True
-                return [said(event.text)]
+                return [agent_words(event.text)]
             case ReasoningAdded():
-                return [thought(event.text)]
+                return [agent_thought(event.text)]
             case AssistantMessageAdded():
-                whole = [] if self._streamed or not event.text else [said(event.text)]
+                whole = [] if self._streamed or not event.text else [agent_words(event.text)]
                 self._streamed = False
                 return whole
             case ReplyCut():
                 self._streamed = False
-                return [thought(f"\nThe answer was cut off: {event.reason}\n")]
+                return [agent_thought(f"\nThe answer was cut off: {event.reason}\n")]
             case ToolStarted():
-                return self._started(event)
+                return self._start_call(event)
             case ToolProgressed():
-                return self._progressed(event)
+                return self._progress_call(event)
             case ToolFinished():
-                return self._finished(event)
+                return self._finish_call(event)
             case TodosChanged():
                 return [plan(event.items)]
             case UsageChanged():
@@ -94,15 +94,17 @@ class EventUpdates:
                 return []
             case _:
                 notice = event.notice()
-                return [thought(f"\n{notice[1]}\n")] if notice is not None and notice[0] in _TOLD else []
+                return (
+                    [agent_thought(f"\n{notice[1]}\n")] if notice is not None and notice[0] in _TOLD else []
+                )
 
-    def _started(self, event: ToolStarted) -> list[Any]:
+    def _start_call(self, event: ToolStarted) -> list[Any]:
         if event.parent:
             return []
         self.running[event.call] = event
-        return [started(event.call, event.tool, event.display, event.arguments, self._workspace)]
+        return [call_start(event.call, event.tool, event.display, event.arguments, self._workspace)]
 
-    def _progressed(self, event: ToolProgressed) -> list[Any]:
+    def _progress_call(self, event: ToolProgressed) -> list[Any]:
         started = self.running.get(event.call)
         if started is None or event.call in self.terminals:
             return []
@@ -110,9 +112,9 @@ class EventUpdates:
         before = "" if started.tool == "terminal" else self._printed.get(event.call, "")
         printed = f"{before}{event.text}"[-LIVE:]
         self._printed[event.call] = printed
-        return [progressed(event.call, printed)]
+        return [call_progress(event.call, printed)]
 
-    def _finished(self, event: ToolFinished) -> list[Any]:
+    def _finish_call(self, event: ToolFinished) -> list[Any]:
         if event.parent:
             return []
         self.running.pop(event.call, None)
@@ -124,9 +126,9 @@ class EventUpdates:
             said_of_it = [terminal_content(terminal)]
         shown = [*said_of_it, *self.shown.get(event.call, ())]
         self.shown[event.call] = shown
-        return [finished(event.call, event.display, event.outcome, shown)]
+        return [call_end(event.call, event.display, event.outcome, shown)]
 
-    def terminal_shown(self, call: str, terminal: str) -> list[Any]:
+    def show_terminal(self, call: str, terminal: str) -> list[Any]:
         """What an editor is sent when a terminal of its own shows what a running call prints."""
         if call not in self.running:
             return []
@@ -137,7 +139,7 @@ class EventUpdates:
             )
         ]
 
-    def changed(self, call: str, diffs: Sequence[Any]) -> list[Any]:
+    def show_changes(self, call: str, diffs: Sequence[Any]) -> list[Any]:
         """What an editor is sent when it is known which files a call changed."""
         # The changes themselves stand in for what was said of them, but not for a terminal.
         kept = [terminal_content(self.terminals[call])] if call in self.terminals else []
@@ -148,17 +150,17 @@ class EventUpdates:
         return [schema.ToolCallProgress(session_update="tool_call_update", tool_call_id=call, content=shown)]
 
 
-def said(text: str) -> schema.AgentMessageChunk:
+def agent_words(text: str) -> schema.AgentMessageChunk:
     """Words of the agent."""
     return schema.AgentMessageChunk(session_update="agent_message_chunk", content=_text(text))
 
 
-def thought(text: str) -> schema.AgentThoughtChunk:
+def agent_thought(text: str) -> schema.AgentThoughtChunk:
     """What the agent thinks, or what is said beside the conversation."""
     return schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text))
 
 
-def asked(text: str) -> schema.UserMessageChunk:
+def user_words(text: str) -> schema.UserMessageChunk:
     """Words of the person, when a session is shown again."""
     return schema.UserMessageChunk(session_update="user_message_chunk", content=_text(text))
 
@@ -312,7 +314,7 @@ def portable(value: Any, depth: int = 0) -> Any:
             return portable(str(value))
 
 
-def started(
+def call_start(
     call: str, tool: str, display: Display, arguments: Mapping[str, Any], workspace: Path
 ) -> schema.ToolCallStart:
     """A call that begins."""
@@ -327,14 +329,14 @@ def started(
     )
 
 
-def progressed(call: str, words: str) -> schema.ToolCallProgress:
+def call_progress(call: str, words: str) -> schema.ToolCallProgress:
     """What a running call has printed so far."""
     return schema.ToolCallProgress(
         session_update="tool_call_update", tool_call_id=call, content=[output(words)]
     )
 
 
-def finished(call: str, display: Display, outcome: Outcome, shown: Sequence[Any]) -> schema.ToolCallProgress:
+def call_end(call: str, display: Display, outcome: Outcome, shown: Sequence[Any]) -> schema.ToolCallProgress:
     """A call that has ended."""
     return schema.ToolCallProgress(
         session_update="tool_call_update",
@@ -371,7 +373,7 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
             case schema.TextContentBlock():
                 said.append(block.text)
             case schema.ImageContentBlock():
-                images.append((_image_name(block), _decoded(block.data)))
+                images.append((_image_name(block), _decode_image(block.data)))
             case schema.ResourceContentBlock():
                 said.append(_link(block.uri, block.title or block.name))
             case schema.EmbeddedResourceContentBlock():
@@ -385,11 +387,11 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
                             f"The files in this message have more than {MOST_CONTEXT:,} characters; name "
                             "them instead, and the agent reads what it needs."
                         )
-                    embedded.append(_fenced(resource.uri, text))
+                    embedded.append(_fence_text(resource.uri, text))
                 elif (resource.mime_type or "") in _ENDINGS:
-                    images.append((_named(resource.uri), _decoded(resource.blob)))
+                    images.append((_name_of(resource.uri), _decode_image(resource.blob)))
                 else:
-                    embedded.append(f"`{_named(resource.uri)}` holds bytes that are no text.")
+                    embedded.append(f"`{_name_of(resource.uri)}` holds bytes that are no text.")
             case _:
                 raise ConfigError("Hermes takes text, images and files; sound was not announced.")
     text = "".join(said)
@@ -398,7 +400,7 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
     return EditorMessage(text, tuple(images))
 
 
-def kept(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
+def store_images(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
     """Images taken into the home. Writes files; raises `AttachmentError` for what is not an image."""
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-acp-") as folder:
@@ -410,7 +412,7 @@ def kept(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[A
     return tuple(found)
 
 
-def _decoded(data: str) -> bytes:
+def _decode_image(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
@@ -419,11 +421,11 @@ def _decoded(data: str) -> bytes:
 
 def _image_name(block: schema.ImageContentBlock) -> str:
     if block.uri:
-        return _named(block.uri)
+        return _name_of(block.uri)
     return f"image{_ENDINGS.get(block.mime_type, '')}"
 
 
-def _named(uri: str) -> str:
+def _name_of(uri: str) -> str:
     path = clean(unquote(urlsplit(uri).path)) if _is_address(uri) else clean(uri)
     return path.rstrip("/").rsplit("/", 1)[-1][:120] or "file"
 
@@ -437,12 +439,12 @@ def _is_address(uri: str) -> bool:
 
 def _link(uri: str, name: str) -> str:
     """A mention that a person and a model can read: the path of a file, any other address as it is."""
-    shown = one_line(name) or _named(uri)
+    shown = one_line(name) or _name_of(uri)
     where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
     return f"[{shown}]({where})"
 
 
-def _fenced(uri: str, text: str) -> str:
+def _fence_text(uri: str, text: str) -> str:
     longest = max((len(each) for each in _FENCES.findall(text)), default=2)
     fence = "`" * (longest + 1)
     where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)

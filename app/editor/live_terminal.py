@@ -105,7 +105,7 @@ class LiveTerminal:
 
     async def _feed(self, pipe: Path) -> None:
         transport, protocol = await self._loop.connect_write_pipe(
-            lambda: asyncio.streams.FlowControlMixin(self._loop), await _opened(pipe)
+            lambda: asyncio.streams.FlowControlMixin(self._loop), await _open_pipe(pipe)
         )
         writer = asyncio.StreamWriter(transport, protocol, None, self._loop)
         try:
@@ -132,7 +132,7 @@ def exit_code_of(result: str) -> int | None:
     return code if isinstance(code, int) else None
 
 
-async def _opened(pipe: Path) -> Any:
+async def _open_pipe(pipe: Path) -> Any:
     """The pipe once somebody reads it. Raises `OSError`."""
     for _ in range(int(PATIENCE / 0.02)):
         try:

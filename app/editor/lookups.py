@@ -18,7 +18,7 @@ from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.model.model_choices import ModelChoice
 from app.editor import event_updates
-from app.editor.replay import replayed
+from app.editor.replay import replay_updates
 from tools.text.safe_text import clean
 
 
@@ -39,7 +39,7 @@ def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
 
     home = Home.locate()
     private_folder(home.root)
-    return event_updates.kept(AttachmentStore(home.attachments), images)
+    return event_updates.store_images(AttachmentStore(home.attachments), images)
 
 
 def known_models(workspace: Path) -> Sequence[ModelChoice]:
@@ -152,6 +152,6 @@ class Onlooker:
             # The calls of a message that was shown before are needed for their results.
             first = next(at for at, node in enumerate(path) if node.id == new[0].id)
             asked = [node for node in path[:first] if node.kind == "assistant"][-1:]
-            known = len(list(replayed(asked, registry, self.workspace)))
-            for update in list(replayed([*asked, *path[first:]], registry, self.workspace))[known:]:
+            known = len(list(replay_updates(asked, registry, self.workspace)))
+            for update in list(replay_updates([*asked, *path[first:]], registry, self.workspace))[known:]:
                 await self._send(self.id, update)

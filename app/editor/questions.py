@@ -92,7 +92,7 @@ def _approval(request: ApprovalAsked) -> EditorQuestion:
     choices.append(EditorChoice("deny", "Deny", "reject_once", Decision("deny")))
     return EditorQuestion(
         title=brief(f"{request.tool}: {request.headline}", LONGEST_NAME),
-        text="\n".join([_fenced(request.headline), "", *facts]),
+        text="\n".join([_fence(request.headline), "", *facts]),
         choices=tuple(choices),
     )
 
@@ -101,7 +101,7 @@ def _forecast(request: ForecastAsked) -> EditorQuestion:
     goals = [f"- {one_line(goal)}" for goal in request.forecast.goals]
     return EditorQuestion(
         title=brief(budget.heading(request), LONGEST_NAME),
-        text="\n".join([*goals, "", _fenced(budget.align_lines(list(budget.figures(request))))]),
+        text="\n".join([*goals, "", _fence(budget.align_lines(list(budget.figures(request))))]),
         choices=(
             EditorChoice("once", "Send them", "allow_once", Decision("once")),
             EditorChoice(
@@ -181,7 +181,7 @@ def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
     return PersonAnswer("answered", said) if said else PersonAnswer("declined")
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     shown = clean(text)
     fence = "```"
     while fence in shown:

@@ -11,7 +11,7 @@ from acp import schema
 
 from agent.core.store.nodes import Node
 from app.editor import event_updates as calls
-from app.editor.event_updates import asked, plan, said, thought
+from app.editor.event_updates import agent_thought, agent_words, plan, user_words
 from app.tui.conversation.replay import OUTCOMES, display_of
 from tools.context import Todo
 from tools.inner_call import meant_arguments
@@ -21,7 +21,7 @@ from tools.results import Outcome
 _STATUSES = frozenset({"pending", "in_progress", "completed"})
 
 
-def replayed(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator[Any]:
+def replay_updates(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator[Any]:
     """The path as updates, oldest first: words, thoughts, calls with their results, the task list."""
     given: dict[str, dict[str, Any]] = {}
     todos: tuple[Todo, ...] = ()
@@ -29,14 +29,14 @@ def replayed(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator
         match node.kind:
             case "user" if node.data.get("origin") != "engine":
                 if node.content.strip():
-                    yield asked(node.content)
+                    yield user_words(node.content)
             case "assistant":
                 given = _arguments(node.data.get("calls"))
                 reasoning = node.data.get("reasoning")
                 if isinstance(reasoning, str) and reasoning.strip():
-                    yield thought(reasoning)
+                    yield agent_thought(reasoning)
                 if node.content.strip():
-                    yield said(node.content)
+                    yield agent_words(node.content)
             case "tool":
                 yield _call(node, given, tools, workspace)
                 if str(node.data.get("tool", "")).startswith("todo_"):

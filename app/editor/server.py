@@ -20,12 +20,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 async def serve(model: str | None) -> None:
     """Serve until the editor leaves or a signal ends it; every session is closed in order then."""
-    transport = await _taken_over()
+    transport = await _take_pipes()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, transport.leave)
     agent = EditorAgent(model)
-    transport.answered = agent.answered
+    transport.answered = agent.note_result
     connection = AgentSideConnection(
         cast("Any", agent), transport, listening=False, use_unstable_protocol=True
     )
@@ -37,7 +37,7 @@ async def serve(model: str | None) -> None:
             await connection.close()
 
 
-async def _taken_over() -> LineTransport:
+async def _take_pipes() -> LineTransport:
     """The pipes to the editor. Whatever else prints from now on goes to stderr."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)

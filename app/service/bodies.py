@@ -38,7 +38,7 @@ async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise TurnedAwayError(415, "The body is to be application/json.")
-    return parsed(await body_of(request, most))
+    return parse_object(await body_of(request, most))
 
 
 async def body_of(request: Request, most: int) -> bytes:
@@ -60,7 +60,7 @@ async def body_of(request: Request, most: int) -> bytes:
     return bytes(data)
 
 
-def parsed(data: bytes | str) -> dict[str, Any]:
+def parse_object(data: bytes | str) -> dict[str, Any]:
     """The JSON object that stands there. Raises `TurnedAwayError`."""
     try:
         found = json.loads(data)
@@ -100,7 +100,7 @@ def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
     """The reply. Raises `TurnedAwayError` for what is not an answer to this request."""
     match request:
         case QuestionAsked():
-            return _said(request, answer)
+            return _person_answer(request, answer)
         case ApprovalAsked():
             allowed = ("once", "session", "always", "deny") if request.rule else ("once", "deny")
             return Decision(_one_of(answer, allowed), feedback, by)
@@ -111,12 +111,12 @@ def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
                 return CeilingReply("raised", request.again, by)
             return CeilingReply("stopped", by=by)
         case FormAsked():
-            return _filled(request, answer)
+            return _form_reply(request, answer)
         case _:
             raise TurnedAwayError(400, "This kind of request can only be answered in the terminal.")
 
 
-def _said(request: QuestionAsked, answer: Any) -> PersonAnswer:
+def _person_answer(request: QuestionAsked, answer: Any) -> PersonAnswer:
     if answer is None:
         return PersonAnswer("declined")
     if not isinstance(answer, str) or not answer.strip() or len(answer) > LONGEST:
@@ -127,7 +127,7 @@ def _said(request: QuestionAsked, answer: Any) -> PersonAnswer:
     return PersonAnswer("answered", text)
 
 
-def _filled(request: FormAsked, answer: Any) -> FormReply:
+def _form_reply(request: FormAsked, answer: Any) -> FormReply:
     if answer is None:
         return FormReply("declined")
     if not isinstance(answer, dict):

@@ -105,7 +105,7 @@ class Credentials:
     def make_code(self, scope: Scope, name: str = "") -> tuple[str, float]:
         """A new code and when it expires. Raises `ConfigError`."""
         first, second, third = ("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(3))
-        code = PairingCode(first, _hash(second + third), scope, _named(name), self._now() + CODE_LIFE)
+        code = PairingCode(first, _hash(second + third), scope, _short_name(name), self._now() + CODE_LIFE)
         with self._changing() as contents:
             codes = (*self._living(contents.codes), code)[-CODES_KEPT:]
             self._write(replace(contents, codes=codes))
@@ -131,7 +131,7 @@ class Credentials:
             token_secret = secrets.token_urlsafe(32)
             device = Device(
                 id=secrets.token_hex(4),
-                name=_named(name) or known.name or "device",
+                name=_short_name(name) or known.name or "device",
                 scope=known.scope,
                 hash=_hash(token_secret),
                 created=self._now(),
@@ -150,7 +150,7 @@ class Credentials:
             return None
         return device
 
-    def seen(self, device: Device, address: str) -> None:
+    def note_visit(self, device: Device, address: str) -> None:
         """Note when and where a device came from; seldom, as it writes."""
         if self._now() - device.seen < SEEN_EVERY and device.address == address:
             return
@@ -189,10 +189,10 @@ class Credentials:
         except OSError as error:
             raise ConfigError(f"{self._file} cannot be read: {error.strerror}.") from error
         if self._read is None or self._read[0] != stamp:
-            self._read = (stamp, _Contents() if stamp is None else self._parsed())
+            self._read = (stamp, _Contents() if stamp is None else self._parse_file())
         return self._read[1]
 
-    def _parsed(self) -> _Contents:
+    def _parse_file(self) -> _Contents:
         try:
             data = json.loads(self._file.read_bytes())
             return _Contents(
@@ -245,7 +245,7 @@ def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-def _named(name: str) -> str:
+def _short_name(name: str) -> str:
     return one_line(name)[:NAME_LENGTH]
 
 

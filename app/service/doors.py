@@ -223,7 +223,7 @@ class Doors:
                 raise TurnedAwayError(403, "A request that changes something names its Origin.")
         if wait := self._rate.take(device.id):
             raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
-        self._credentials.seen(device, client)
+        self._credentials.note_visit(device, client)
         return HeadIdentity(device.id, device.name, device.scope, client)
 
     def _device(self, token: str | None) -> Device:

@@ -100,19 +100,19 @@ class EventLog:
         if self._size <= LARGE:
             return
         until, old = len(self._numbers), self._file
-        kept = await asyncio.to_thread(self._rewritten, until)
+        kept = await asyncio.to_thread(self._write_smaller, until)
         if self.closed:
             return
         # What came meanwhile stands in the old file only. No await from here on.
-        size = self._beside.stat().st_size
+        size = self._new_path.stat().st_size
         rest = os.pread(old, self._size - self._start(until), self._start(until))
         shift = size - self._start(until)
-        file = os.open(self._beside, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
+        file = os.open(self._new_path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW)
         os.write(file, rest)
         numbers, starts = kept
         numbers.extend(self._numbers[until:])
         starts.extend(array("Q", (each + shift for each in self._starts[until:])))
-        self._beside.replace(self._path)
+        self._new_path.replace(self._path)
         self.gone = max(self.gone, (numbers[0] if numbers else self.last + 1) - 1)
         self._numbers, self._starts, self._file, self._size = numbers, starts, file, size + len(rest)
         os.close(old)
@@ -126,7 +126,7 @@ class EventLog:
         self._wake()
 
     @property
-    def _beside(self) -> Path:
+    def _new_path(self) -> Path:
         return self._path.with_name(f".{self._path.name}.new")
 
     def _start(self, at: int) -> int:
@@ -153,7 +153,7 @@ class EventLog:
         except OSError as error:
             raise StoreError(f"{self._path} cannot be used: {error.strerror}.") from error
 
-    def _rewritten(self, until: int) -> tuple[array[int], array[int]]:
+    def _write_smaller(self, until: int) -> tuple[array[int], array[int]]:
         """A new file beside the old one, with what stays of the first `until` events. Runs in a thread."""
         numbers, starts, size = array("Q"), array("Q"), 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
@@ -169,7 +169,7 @@ class EventLog:
         while first < len(lines) and total > KEPT:
             total -= len(lines[first][1])
             first += 1
-        with os.fdopen(os.open(self._beside, flags, PRIVATE_FILE), "wb") as file:
+        with os.fdopen(os.open(self._new_path, flags, PRIVATE_FILE), "wb") as file:
             for number, line in lines[first:]:
                 numbers.append(number)
                 starts.append(size)

@@ -125,7 +125,7 @@ class GatewayHost:
 
     async def list_sessions(self) -> Sequence[Mapping[str, Any]]:
         try:
-            return await self._hub.listed()
+            return await self._hub.list_sessions()
         except TurnedAwayError as refusal:
             raise HermesError(str(refusal)) from refusal
 
@@ -191,7 +191,7 @@ class Messengers:
 def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
     """Where platforms call, for the application."""
 
-    async def called(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         running = gateways()
         try:
             body = await body_of(request, ATTACHMENTS)
@@ -215,6 +215,6 @@ def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
 
     methods = ["GET", "POST"]
     return [
-        Route(CALLS + "{name}", called, methods=methods),
-        Route(CALLS + "{name}/{path:path}", called, methods=methods),
+        Route(CALLS + "{name}", handle, methods=methods),
+        Route(CALLS + "{name}/{path:path}", handle, methods=methods),
     ]

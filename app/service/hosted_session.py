@@ -35,7 +35,7 @@ from agent.session.options import Options
 from app.service.bodies import reply_of, scope_of
 from app.service.doors import HeadIdentity, TurnedAwayError
 from app.service.event_log import EventLog
-from app.service.retelling import ended_meanwhile, last_node, retold, waiting_of, without_said
+from app.service.retelling import closing_events, last_node, past_events, still_waiting, waiting_of
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class HostedSession:
             self.client.submit(text, attachments, received)
         return waits
 
-    async def taken(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
+    async def store_message(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
         """As `message`, and wait until it is on the disk: what a head is told then survives a kill."""
         waits = self.message(text, how, attachments)
         if not waits:
@@ -275,14 +275,14 @@ class HostedSession:
         told: list[Mapping[str, Any]] = []
         missed: Sequence[Event] = ()
         if not fresh and self.log.last:
-            told = await asyncio.to_thread(self._told)
-            missed = await self._missed(told)
+            told = await asyncio.to_thread(self._logged_events)
+            missed = await self._missed_events(told)
         early, self._early = self._early or [], None
         for event in early:
             self._keep(event)
         for event in missed:
             self._keep(self.client.stream.number_event(event))
-        waiting = without_said(waiting_of(told), missed)
+        waiting = still_waiting(waiting_of(told), missed)
         if waiting:
             database = self.client.session.store.database
             for text in await database.read(lambda c: handed_texts(c, self.id)):
@@ -292,7 +292,7 @@ class HostedSession:
         if waiting:
             self.client.set_queue([*waiting, *self.client.queue])
 
-    def _told(self) -> list[Mapping[str, Any]]:
+    def _logged_events(self) -> list[Mapping[str, Any]]:
         found: list[Mapping[str, Any]] = []
         after = max(0, self.log.last - LOOKED_BACK)
         while lines := self.log.read(after, 4_000_000, LOOKED_BACK):
@@ -300,7 +300,7 @@ class HostedSession:
             after = lines[-1][0]
         return found
 
-    async def _missed(self, told: Sequence[Mapping[str, Any]]) -> list[Event]:
+    async def _missed_events(self, told: Sequence[Mapping[str, Any]]) -> list[Event]:
         from tools.discovery import discover
         from tools.registry import registry
 
@@ -310,10 +310,10 @@ class HostedSession:
         asked = begin
         while asked > 0 and path[asked - 1].kind == "tool":
             asked -= 1
-        new = retold(path[max(0, asked - 1) :], registry) if begin < len(path) else ()
+        new = past_events(path[max(0, asked - 1) :], registry) if begin < len(path) else ()
         nodes = {node.id for node in path[begin:]}
         missed = [event for event in new if getattr(event, "node", 0) in nodes]
-        return [*ended_meanwhile(told, self.client.id), *missed]
+        return [*closing_events(told, self.client.id), *missed]
 
 
 Mover = Callable[[HostedSession, str], Awaitable[str]]
@@ -354,7 +354,7 @@ class SessionHub:
         One that a chat talks to has the surface of that chat, no matter who opens it.
         """
         while (opening := self._open.get(id)) is None:
-            workspace, chat = await self._stored(id)
+            workspace, chat = await self._stored_folder(id)
             if id not in self._open:
                 self._begin(
                     id,
@@ -398,7 +398,7 @@ class SessionHub:
             raise TurnedAwayError(503, NOT_YET)
         await self.move_checker(where)
 
-    async def found(self, text: str, model: str | None = None) -> HostedSession:
+    async def find_session(self, text: str, model: str | None = None) -> HostedSession:
         """A stored session by id, beginning of an id, or title; `model` answers in it if it is not open yet.
 
         Raises `TurnedAwayError`.
@@ -412,7 +412,7 @@ class SessionHub:
             raise TurnedAwayError(404, str(error)) from error
         return await self.session(record.id, model=model)
 
-    async def listed(self) -> list[dict[str, Any]]:
+    async def list_sessions(self) -> list[dict[str, Any]]:
         """Stored sessions, those used last first. Raises `TurnedAwayError`."""
         from agent.core.store.store import Store
 
@@ -482,9 +482,9 @@ class SessionHub:
         self._stay_open()
         task = asyncio.create_task(HostedSession.open(options, self.folder), name=f"open {id}")
         self._open[id] = task
-        task.add_done_callback(lambda done: self._opened(id, done))
+        task.add_done_callback(lambda done: self._finish_open(id, done))
 
-    def _opened(self, id: str, done: asyncio.Task[HostedSession]) -> None:
+    def _finish_open(self, id: str, done: asyncio.Task[HostedSession]) -> None:
         if done.cancelled() or done.exception() is not None:
             # The next one who asks may succeed.
             self._open.pop(id, None)
@@ -495,7 +495,7 @@ class SessionHub:
         if self._closing:
             raise TurnedAwayError(503, "The service is about to end.")
 
-    async def _stored(self, id: str) -> tuple[Path, str]:
+    async def _stored_folder(self, id: str) -> tuple[Path, str]:
         """The folder of a session that nobody else has open, and the surface of its chat if it has one.
 
         Raises `TurnedAwayError`.

@@ -70,7 +70,7 @@ def newest(messages: Sequence[Any]) -> GivenMessage:
     raise TurnedAwayError(400, "There is no message of role user.")
 
 
-def require_own_ways(data: Mapping[str, Any]) -> None:
+def require_supported(data: Mapping[str, Any]) -> None:
     """Refuse what a session cannot do, rather than leave it out. Raises `TurnedAwayError`. Pure."""
     if data.get("tools") or data.get("functions"):
         raise TurnedAwayError(400, "Tools of the client are not taken: the session has its own.")
@@ -170,14 +170,14 @@ class OpenAiApi:
     def routes(self) -> list[Route]:
         """For the application."""
         return [
-            Route("/v1/models", self._guarded(self._list, "look"), methods=["GET"]),
-            Route("/v1/models/{model:path}", self._guarded(self._one_model, "look"), methods=["GET"]),
-            Route("/v1/chat/completions", self._guarded(self._chat, "talk"), methods=["POST"]),
-            Route("/v1/responses", self._guarded(self._respond, "talk"), methods=["POST"]),
+            Route("/v1/models", self._with_refusals(self._list, "look"), methods=["GET"]),
+            Route("/v1/models/{model:path}", self._with_refusals(self._one_model, "look"), methods=["GET"]),
+            Route("/v1/chat/completions", self._with_refusals(self._chat, "talk"), methods=["POST"]),
+            Route("/v1/responses", self._with_refusals(self._respond, "talk"), methods=["POST"]),
         ]
 
-    def _guarded(self, handler: Callable[[Request], Awaitable[Response]], scope: Scope) -> Any:
-        async def guarded(request: Request) -> Response:
+    def _with_refusals(self, handler: Callable[[Request], Awaitable[Response]], scope: Scope) -> Any:
+        async def handle(request: Request) -> Response:
             caller: HeadIdentity = request.scope["state"]["caller"]
             try:
                 if not caller.may(scope):
@@ -188,7 +188,7 @@ class OpenAiApi:
             except HermesError as error:
                 return refusal_of(409, str(error))
 
-        return guarded
+        return handle
 
     async def _list(self, _request: Request) -> Response:
         names = [MODEL, *await asyncio.to_thread(self._models)]
@@ -324,7 +324,7 @@ class OpenAiApi:
 
     async def _session(self, data: dict[str, Any], known: str | None) -> HostedSession:
         """The session to work in. Raises `TurnedAwayError`."""
-        require_own_ways(data)
+        require_supported(data)
         model = data.get("model")
         if not isinstance(model, str):
             raise TurnedAwayError(400, "`model` is to be `hermes`, or a name of /v1/models.")

@@ -32,7 +32,7 @@ _QUIET = frozenset({"todos", "mention", "subagent", "subagent_told", "subagent_e
 _KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recovery", "store"})
 
 
-def retold(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
+def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
     """The events of the nodes of a path, oldest first, without numbers."""
     arguments: dict[str, dict[str, Any]] = {}
     for node in path:
@@ -58,7 +58,7 @@ def retold(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
                 if node.data.get("state") == "interrupted":
                     yield Noticed(kind="info", text="The answer was cut off here.", node=node.id)
             case "tool":
-                yield _finished(node, arguments.pop(str(node.data.get("call", "")), {}), tools)
+                yield _tool_finished(node, arguments.pop(str(node.data.get("call", "")), {}), tools)
                 if str(node.data.get("tool", "")).startswith("todo_"):
                     todos = _object(node.content).get("todos")
                     if isinstance(todos, list):
@@ -72,7 +72,7 @@ def retold(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
                 pass
 
 
-def ended_meanwhile(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
+def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
     """What nobody told because the process was killed, given the last events it told: what is over.
 
     A message that was being written is cut, requests are cancelled, and the turn was interrupted.
@@ -133,7 +133,7 @@ def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return (*taken, *waiting)
 
 
-def without_said(waiting: Sequence[str], missed: Sequence[Event]) -> list[str]:
+def still_waiting(waiting: Sequence[str], missed: Sequence[Event]) -> list[str]:
     """Those of the waiting messages that none of the events that were missed has in the conversation."""
     left = list(waiting)
     for event in missed:
@@ -161,7 +161,7 @@ def last_node(told: Sequence[Mapping[str, Any]]) -> int:
     )
 
 
-def _finished(node: Node, arguments: dict[str, Any], tools: Registry) -> ToolFinished:
+def _tool_finished(node: Node, arguments: dict[str, Any], tools: Registry) -> ToolFinished:
     tool, outcome, seconds = (
         str(node.data.get("tool", "")),
         node.data.get("outcome"),

@@ -28,7 +28,7 @@ from app.service.bodies import ATTACHMENTS, BODY, body_of, json_body, only, text
 from app.service.credentials import Credentials, Lockout, Scope, WrongCodeError
 from app.service.doors import Address, HeadIdentity, TurnedAwayError
 from app.service.hosted_session import HostedSession, SessionHub
-from app.service.retelling import retold
+from app.service.retelling import past_events
 from app.service.socket_head import SocketHead, listed_commands, run_command
 from themes.loader import builtin_names, load_skin
 from tools.text.safe_text import clean
@@ -61,35 +61,35 @@ class Routes:
         """For the application."""
         one = "/api/sessions/{session}"
         return [
-            Route("/api/pair", self._guarded(self._pair), methods=["POST"]),
-            Route("/api/me", self._guarded(self._me, "look"), methods=["GET"]),
-            Route("/api/sessions", self._guarded(self._list, "look"), methods=["GET"]),
-            Route("/api/sessions", self._guarded(self._create, "talk"), methods=["POST"]),
-            Route(one, self._guarded(self._state, "look"), methods=["GET"]),
-            Route(f"{one}/events", self._guarded(self._events, "look"), methods=["GET"]),
-            Route(f"{one}/history", self._guarded(self._history, "look"), methods=["GET"]),
-            Route(f"{one}/canvas/{{document}}", self._guarded(self._canvas, "look"), methods=["GET"]),
-            Route(f"{one}/messages", self._guarded(self._message, "talk"), methods=["POST"]),
-            Route(f"{one}/interrupt", self._guarded(self._interrupt, "talk"), methods=["POST"]),
-            Route(f"{one}/queue", self._guarded(self._queue, "talk"), methods=["POST"]),
-            Route(f"{one}/commands", self._guarded(self._command, "talk"), methods=["POST"]),
-            Route(f"{one}/move", self._guarded(self._move, "talk"), methods=["POST"]),
-            Route(f"{one}/requests/{{request}}", self._guarded(self._answer, "talk"), methods=["POST"]),
+            Route("/api/pair", self._with_refusals(self._pair), methods=["POST"]),
+            Route("/api/me", self._with_refusals(self._me, "look"), methods=["GET"]),
+            Route("/api/sessions", self._with_refusals(self._list, "look"), methods=["GET"]),
+            Route("/api/sessions", self._with_refusals(self._create, "talk"), methods=["POST"]),
+            Route(one, self._with_refusals(self._state, "look"), methods=["GET"]),
+            Route(f"{one}/events", self._with_refusals(self._events, "look"), methods=["GET"]),
+            Route(f"{one}/history", self._with_refusals(self._history, "look"), methods=["GET"]),
+            Route(f"{one}/canvas/{{document}}", self._with_refusals(self._canvas, "look"), methods=["GET"]),
+            Route(f"{one}/messages", self._with_refusals(self._message, "talk"), methods=["POST"]),
+            Route(f"{one}/interrupt", self._with_refusals(self._interrupt, "talk"), methods=["POST"]),
+            Route(f"{one}/queue", self._with_refusals(self._queue, "talk"), methods=["POST"]),
+            Route(f"{one}/commands", self._with_refusals(self._command, "talk"), methods=["POST"]),
+            Route(f"{one}/move", self._with_refusals(self._move, "talk"), methods=["POST"]),
+            Route(f"{one}/requests/{{request}}", self._with_refusals(self._answer, "talk"), methods=["POST"]),
             WebSocketRoute(f"{one}/ws", self.heads),
         ]
 
-    def _guarded(self, handler: Handler, scope: Scope | None = None) -> Handler:
-        async def guarded(request: Request) -> Response:
+    def _with_refusals(self, handler: Handler, scope: Scope | None = None) -> Handler:
+        async def handle(request: Request) -> Response:
             try:
                 if scope is not None and not caller_of(request).may(scope):
                     raise TurnedAwayError(403, f"This device may not {scope}.")
                 return await handler(request)
             except TurnedAwayError as refusal:
-                return refused(refusal)
+                return refusal_response(refusal)
             except HermesError as error:
-                return refused(TurnedAwayError(409, str(error)))
+                return refusal_response(TurnedAwayError(409, str(error)))
 
-        return guarded
+        return handle
 
     # Pairing
 
@@ -128,7 +128,7 @@ class Routes:
     # Sessions
 
     async def _list(self, _request: Request) -> Response:
-        return answer({"sessions": await self._hub.listed()})
+        return answer({"sessions": await self._hub.list_sessions()})
 
     async def _create(self, request: Request) -> Response:
         data = await json_body(request)
@@ -156,7 +156,7 @@ class Routes:
             nodes = [*(await session.client.stored.before(session.id, nodes[0].id, 20)), *nodes]
             first = max((at for at, node in enumerate(nodes[:21]) if node.kind == "assistant"), default=0)
             nodes = nodes[first:]
-        events = await asyncio.to_thread(lambda: [each.to_json() for each in retold(nodes, registry)])
+        events = await asyncio.to_thread(lambda: [each.to_json() for each in past_events(nodes, registry)])
         more = bool(nodes) and nodes[0].parent is not None
         first = nodes[0].id if nodes else 0
         return answer({"events": events, "first": first, "more": more, "state": state})
@@ -201,7 +201,7 @@ class Routes:
     async def _message(self, request: Request) -> Response:
         data = await json_body(request, ATTACHMENTS)
         session = await self._session(request)
-        waits = await session.taken(*await message_of(data, self._home))
+        waits = await session.store_message(*await message_of(data, self._home))
         return answer({"queued": waits, "seq": session.log.last}, 202)
 
     async def _answer(self, request: Request) -> Response:
@@ -264,7 +264,7 @@ def answer(data: Any, status: int = 200) -> JSONResponse:
     return JSONResponse(data, status, headers=NO_STORE)
 
 
-def refused(refusal: TurnedAwayError) -> Response:
+def refusal_response(refusal: TurnedAwayError) -> Response:
     """The refusal of a request that came in."""
     headers = {**NO_STORE, "Connection": "close"}
     if refusal.wait:
@@ -405,7 +405,7 @@ class PageFiles:
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
             headers["Content-Encoding"] = "gzip"
-            data = _packed(data)
+            data = _compress(data)
         return Response(data, media_type=_TYPES[ending], headers=headers)
 
 
@@ -421,7 +421,7 @@ def contents() -> Mapping[str, bytes]:
 
 
 @lru_cache(32)
-def _packed(data: bytes) -> bytes:
+def _compress(data: bytes) -> bytes:
     return gzip.compress(data, 9, mtime=0)
 
 

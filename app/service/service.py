@@ -32,7 +32,7 @@ from app.service.doors import Address, Doors, GuardedProtocol, TurnedAwayError
 from app.service.gateway_host import CALLS, Messengers, call_routes
 from app.service.hosted_session import SessionHub
 from app.service.openai_api import OpenAiApi, refusal_of
-from app.service.routes import PageFiles, Routes, refused
+from app.service.routes import PageFiles, Routes, refusal_response
 from app.service.socket_head import FRAME
 from app.service.terminal_heads import TerminalHeads
 
@@ -67,7 +67,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
     calls: list[AllGateways] = []
     with ServicePlace(folder) as place, _listening(options) as listening:
         port = listening.getsockname()[1]
-        url = f"{options.scheme}://{_spelled(options.host)}:{port}"
+        url = f"{options.scheme}://{_url_host(options.host)}:{port}"
         hosts = frozenset(each.lower() for each in settings.serve.hosts)
         address = Address(options.scheme, options.host.strip("[]").lower(), port, hosts)
         hub = SessionHub(home, options.model)
@@ -152,7 +152,7 @@ async def _missing(request: Request, error: Exception) -> Response:
     sentence = "There is nothing here." if status == 404 else "Not in this way."
     if request.url.path.startswith("/v1/"):
         return refusal_of(status, sentence)
-    return refused(TurnedAwayError(status, sentence))
+    return refusal_response(TurnedAwayError(status, sentence))
 
 
 class _Server(uvicorn.Server):
@@ -221,7 +221,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _spelled(host: str) -> str:
+def _url_host(host: str) -> str:
     return f"[{host.strip('[]')}]" if ":" in host else host
 
 

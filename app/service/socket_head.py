@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent.errors import HermesError
-from app.service.bodies import only, parsed, text_of
+from app.service.bodies import only, parse_object, text_of
 from app.service.credentials import Credentials, RateLimit
 from app.service.doors import HeadIdentity, Message, Receive, Send, TurnedAwayError, refuse
 from app.service.hosted_session import HostedSession, SessionHub
@@ -124,7 +124,7 @@ class SocketHead:
                     raise TurnedAwayError(429, "Too many frames; wait a little.", wait)
                 if len(text) > FRAME:
                     raise TurnedAwayError(413, "The frame is too large.")
-                frame = parsed(text)
+                frame = parse_object(text)
                 told = await self._do(frame, session, caller)
             except TurnedAwayError as refusal:
                 told = {"type": "refused", "status": refusal.status, "error": str(refusal)}
@@ -141,7 +141,7 @@ class SocketHead:
         match frame.get("type"):
             case "message":
                 assert self.read_message is not None
-                return {"type": "ok", "queued": await session.taken(*await self.read_message(frame))}
+                return {"type": "ok", "queued": await session.store_message(*await self.read_message(frame))}
             case "answer":
                 only(frame, "type", "ref", "request", "answer", "feedback")
                 if "answer" not in frame:
@@ -209,7 +209,7 @@ async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Wor
     if (kind := await word_kind(session.client, name)) == "plugin":
         return {"told": await session.client.plugins.run(name, rest)}
     if kind == "prompt":
-        await session.taken(f"/{text.strip()}", "prompt")
+        await session.store_message(f"/{text.strip()}", "prompt")
         return {"told": ""}
     near = get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.7)
     offer = f"did you mean /{near[0]}?" if near else "the terminal may have it (`hermes --attach`)."
@@ -217,14 +217,14 @@ async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Wor
 
 
 async def _undo(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
-    return _went("Undone", *await session.client.history.undo(), "/redo does it again.")
+    return _navigation_words("Undone", *await session.client.history.undo(), "/redo does it again.")
 
 
 async def _redo(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
-    return _went("Done again", *await session.client.history.redo(), "/undo takes it back.")
+    return _navigation_words("Done again", *await session.client.history.redo(), "/undo takes it back.")
 
 
-def _went(word: str, operation: Operation, result: NavigationResult, rest: str) -> Words:
+def _navigation_words(word: str, operation: Operation, result: NavigationResult, rest: str) -> Words:
     files = result.restored.sentence() if result.restored is not None else "Files stay as they are."
     return {"told": clean(f"{word}: {operation.label}. {files} {rest}"), "draft": result.draft}
 
@@ -237,7 +237,7 @@ async def _stop(_hub: SessionHub, session: HostedSession, _rest: str) -> Words:
 
 
 async def _steer(_hub: SessionHub, session: HostedSession, rest: str) -> Words:
-    await session.taken(rest, "steer")
+    await session.store_message(rest, "steer")
     return {"told": ""}
 
 

@@ -154,7 +154,7 @@ class _TerminalHead(EngineServer):
 
     async def _open(self, options: Any, environ: dict[str, str] | None, preview: bool) -> dict[str, str]:
         try:
-            session = await self._wanted(options)
+            session = await self._find_session(options)
         except TurnedAwayError as refusal:
             raise HermesError(str(refusal)) from refusal
         attached = _AttachedSession(session, self._identity)
@@ -214,9 +214,9 @@ class _TerminalHead(EngineServer):
         except TurnedAwayError as refusal:
             raise HermesError(str(refusal)) from refusal
 
-    async def _wanted(self, options: Any) -> HostedSession:
+    async def _find_session(self, options: Any) -> HostedSession:
         if options.resume is not None:
-            return await self._hub.found(options.resume, options.model)
+            return await self._hub.find_session(options.resume, options.model)
         if options.resume_last and (opened := self._hub.sessions):
             return max(opened, key=lambda each: each.used)
         return await self._hub.create(os.fspath(options.workspace), options.model)

@@ -10,15 +10,15 @@ from themes.colors import (
     DEFAULT,
     RGB,
     TERMINAL_COLORS,
-    adapted,
+    adapt_skin,
     blend,
     contrast,
     detect,
     is_terminal,
-    normalized,
+    normalize_color,
     rgb,
 )
-from themes.contrast import ContrastFinding, check, is_dark, mended, pairs
+from themes.contrast import ContrastFinding, check, fix_contrast, is_dark, pairs
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES, Skin
 
@@ -27,11 +27,11 @@ COLORS = st.builds(RGB, *[st.integers(0, 255)] * 3)
 
 
 def test_colours_are_written_in_six_digits_or_as_the_terminals() -> None:
-    assert normalized(" #AbC ") == "#aabbcc"
-    assert normalized("ANSI_Bright_Red") == "ansi_bright_red"
-    assert normalized(DEFAULT) == DEFAULT
+    assert normalize_color(" #AbC ") == "#aabbcc"
+    assert normalize_color("ANSI_Bright_Red") == "ansi_bright_red"
+    assert normalize_color(DEFAULT) == DEFAULT
     for wrong in ("", "#", "#12", "#12345", "#1234567", "#ggg", "red", "ansi_", "ansi_orange", "#１２３"):
-        assert normalized(wrong) is None, wrong
+        assert normalize_color(wrong) is None, wrong
 
 
 def test_contrast_is_that_of_the_standard() -> None:
@@ -50,12 +50,12 @@ def test_contrast_is_symmetric_and_between_1_and_21(one: RGB, other: RGB) -> Non
 
 @given(ink=COLORS, paper=COLORS)
 def test_a_suggested_colour_is_enough(ink: RGB, paper: RGB) -> None:
-    color = mended(ink, paper, 4.5)
+    color = fix_contrast(ink, paper, 4.5)
     assert contrast(rgb(color, default=ink), paper) >= 4.5
 
 
 def test_a_contrast_nothing_can_reach_has_no_suggestion() -> None:
-    assert mended(BLACK, RGB(119, 119, 119), 7) == ""
+    assert fix_contrast(BLACK, RGB(119, 119, 119), 7) == ""
 
 
 def test_every_role_is_measured_as_ink_or_as_paper() -> None:
@@ -112,7 +112,7 @@ def test_what_a_terminal_can_show_is_read_from_its_environment(environ: dict[str
 @pytest.mark.parametrize("name", builtin_names())
 def test_sixteen_colours_keep_the_states_apart_and_the_page_the_terminals(name: str) -> None:
     skin = load_skin(name).skin
-    colors = adapted(skin, "sixteen").colors
+    colors = adapt_skin(skin, "sixteen").colors
     assert set(colors) == set(ROLES)
     assert set(colors.values()) <= {DEFAULT, *TERMINAL_COLORS}
     assert colors["background"] == colors["surface"] == DEFAULT
@@ -134,7 +134,7 @@ def test_hues_keep_their_names() -> None:
             "text": "#cccccc",
         }
     )
-    colors = adapted(skin, "sixteen").colors
+    colors = adapt_skin(skin, "sixteen").colors
     assert [
         colors[role] for role in ("accent", "user", "keyword", "function", "number", "string", "text")
     ] == [
@@ -146,14 +146,14 @@ def test_hues_keep_their_names() -> None:
 @given(color=COLORS)
 def test_every_colour_has_a_name_among_sixteen(color: RGB) -> None:
     skin = Skin(colors={**Skin().colors, "accent": color.hex})
-    assert is_terminal(adapted(skin, "sixteen").colors["accent"])
+    assert is_terminal(adapt_skin(skin, "sixteen").colors["accent"])
 
 
 def test_without_colours_only_the_words_of_a_skin_are_left() -> None:
     tide = load_skin("tide").skin
-    bare = adapted(tide, "none")
+    bare = adapt_skin(tide, "none")
     assert set(bare.colors.values()) == {DEFAULT}
     assert (bare.name, bare.verbs, bare.prompt_symbol) == (tide.name, tide.verbs, tide.prompt_symbol)
-    assert adapted(tide, "full") is tide
+    assert adapt_skin(tide, "full") is tide
     mono = load_skin("mono").skin
-    assert adapted(mono, "none") is mono
+    assert adapt_skin(mono, "none") is mono

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from themes.colors import normalized
+from themes.colors import normalize_color
 from themes.loader import MAX_BYTES, LoadedSkin, builtin_names, list_skins, load_file, load_skin, new_skin
 from themes.skin import ROLES, Skin
 
@@ -445,7 +445,7 @@ def test_any_value_anywhere_leaves_a_usable_skin(
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
     path.write_text(yaml.safe_dump(data, allow_unicode=False), "utf-8")
     skin = load_file(path).skin
-    assert all(normalized(color) == color for color in skin.colors.values())
+    assert all(normalize_color(color) == color for color in skin.colors.values())
     assert skin.spinner and skin.verbs and skin.prompt_symbol
     texts = (skin.welcome, skin.goodbye, skin.agent_name, skin.prompt_symbol, *skin.spinner, *skin.verbs)
     assert all(map(harmless, texts))

@@ -13,7 +13,7 @@ from textual.widgets import Label, Static
 
 from tests.support.painted import PaintedScreen
 from tests.support.waiting import until
-from widgets.painting.direct_rows import uncovered
+from widgets.painting.direct_rows import uncovered_region
 from widgets.transcript.view import Transcript
 
 SIZE = (60, 12)
@@ -127,7 +127,7 @@ async def test_nothing_is_sent_while_a_menu_lies_over_the_rows() -> None:
             await pilot.pause()
         assert "before beneath" in app.export_screenshot().replace("&#160;", " ")
         menu.display = False
-        await until(pilot, lambda: uncovered(app.transcript), "the transcript alone")
+        await until(pilot, lambda: uncovered_region(app.transcript), "the transcript alone")
         say(app, " again")
         assert "before beneath again" in app.painted().text(0, 1, 48, 11)
 
@@ -150,11 +150,11 @@ async def test_nothing_is_sent_over_a_notification() -> None:
     async with app.run_test(size=SIZE, notifications=True) as pilot:
         say(app, "before")
         app.notify("something happened", timeout=1_000)
-        await until(pilot, lambda: uncovered(app.transcript) is None, "the notification")
+        await until(pilot, lambda: uncovered_region(app.transcript) is None, "the notification")
         with nothing_written(app):
             say(app, " beneath")
         app.clear_notifications()
-        await until(pilot, lambda: uncovered(app.transcript), "its end")
+        await until(pilot, lambda: uncovered_region(app.transcript), "its end")
         say(app, " again")
         assert "before beneath again" in app.painted().text(0, 1, 48, 11)
 
@@ -199,10 +199,10 @@ async def test_a_widget_that_is_not_in_sight_in_full_has_no_direct_way() -> None
     app = Scrolled()
     async with app.run_test(size=SIZE):
         assert app.transcript.region.height == 30
-        assert uncovered(app.transcript) is None
+        assert uncovered_region(app.transcript) is None
 
 
 async def test_what_is_uncovered_is_where_the_widget_is() -> None:
     app = Stage()
     async with app.run_test(size=SIZE, notifications=True, tooltips=True):
-        assert uncovered(app.transcript) == app.transcript.region == Region(0, 1, 48, 11)
+        assert uncovered_region(app.transcript) == app.transcript.region == Region(0, 1, 48, 11)

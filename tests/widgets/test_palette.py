@@ -9,7 +9,7 @@ from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.widgets import Button, Input, OptionList, Static
 
-from themes.colors import adapted
+from themes.colors import adapt_skin
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES, Skin
 from widgets.palette import Palette, css_variables, textual_theme
@@ -113,7 +113,7 @@ async def test_every_skin_is_a_theme_whose_roles_style_sheets_can_name() -> None
 @pytest.mark.thorough
 @pytest.mark.parametrize("depth", ["sixteen", "none"])
 async def test_a_skin_brought_down_is_a_theme_of_terminal_colours(depth: str) -> None:
-    skin = adapted(load_skin("ember").skin, "sixteen" if depth == "sixteen" else "none")
+    skin = adapt_skin(load_skin("ember").skin, "sixteen" if depth == "sixteen" else "none")
     app = Sheet()
     async with app.run_test() as pilot:
         app.register_theme(textual_theme(skin))

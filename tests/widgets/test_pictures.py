@@ -79,7 +79,7 @@ def test_a_terminal_with_graphics_gets_the_picture_whole_and_a_sign_for_each_par
     file = io.BytesIO()
     noise.save(file, "PNG")
     small = draw_thumbnail(file.getvalue(), 12, 4, "png")
-    pieces = list(kitty.sent(0x0A0B0C, small.data, small.columns, small.rows))
+    pieces = list(kitty.send_sequences(0x0A0B0C, small.data, small.columns, small.rows))
     assert len(pieces) > 1 and all(len(piece) < kitty.PIECE + 100 for piece in pieces)
     told = [re.fullmatch(r"\x1b_G([^;]*);([^\x1b]*)\x1b\\", piece) for piece in pieces]
     assert f"i={0x0A0B0C},c=12,r=4," in pieces[0] and "U=1" in pieces[0]
@@ -125,14 +125,16 @@ def test_signs_become_sixel_graphics_on_their_way_to_the_terminal() -> None:
     assert held.add(sixel.cut(small.data, small.columns, small.rows)) == slot + 1
     first, second = sixel.signs(slot, small.columns, small.rows)
     assert [row.cell_length for row in (first, second)] == [6, 6]
-    shown = held.shown(f"before{second.text}behind")
+    shown = held.with_graphics(f"before{second.text}behind")
     assert shown.startswith("before      \x1b7\x1b[6D\x1bP0;1;0q") and shown.endswith("\x1b\\\x1b8behind")
-    assert held.shown("plain") == "plain"
-    part = held.shown(first.crop(2, 5).text)  # as it is cut where something lies over it
+    assert held.with_graphics("plain") == "plain"
+    part = held.with_graphics(first.crop(2, 5).text)  # as it is cut where something lies over it
     assert part.count("▀") == 3 and "\x1bP" not in part
-    assert held.shown(first.text + second.text) == " " * 12, "rows that touch are no row of one picture"
+    assert held.with_graphics(first.text + second.text) == " " * 12, (
+        "rows that touch are no row of one picture"
+    )
     held.drop(slot)
-    assert held.shown(first.text) == " " * 6
+    assert held.with_graphics(first.text) == " " * 6
 
 
 class Stage(App[None]):
@@ -209,7 +211,7 @@ async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: 
                     transcript.repaint()
                     await pilot.pause()
             await app.shown(pilot, f"{at}.png")
-            assert transcript.pictures.held <= 4 + KEPT
+            assert transcript.pictures.picture_count <= 4 + KEPT
         height = transcript.document.heights.total
         transcript._viewport.to_end()
         transcript.repaint()
@@ -218,12 +220,12 @@ async def test_pictures_out_of_sight_are_let_go_and_their_place_stays(graphics: 
         if graphics is Graphics.KITTY:
             sent = {m[1] for each in app.told if (m := re.search(r"U=1.*i=(\d+)", each))}
             gone = {m[1] for each in app.told if (m := re.search(r"a=d,d=I,i=(\d+)", each))}
-            assert len(sent - gone) == transcript.pictures.held and gone
+            assert len(sent - gone) == transcript.pictures.picture_count and gone
             transcript.pictures.renew()
-            assert transcript.pictures.held == 0
+            assert transcript.pictures.picture_count == 0
         if graphics is Graphics.SIXEL:
-            assert len(transcript.pictures.sixels._held) == transcript.pictures.held
-            shown = transcript.pictures.sixels.shown("\n".join(app.lines))
+            assert len(transcript.pictures.sixels._held) == transcript.pictures.picture_count
+            shown = transcript.pictures.sixels.with_graphics("\n".join(app.lines))
             assert shown.count("\x1bP0;1;0q") >= 4 and kitty.SIGN not in shown
 
 

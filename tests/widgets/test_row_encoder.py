@@ -61,13 +61,13 @@ RUNS = st.lists(st.tuples(st.sampled_from(TEXTS), st.sampled_from(STYLES)), max_
 @given(RUNS)
 def test_a_terminal_shows_the_same_as_of_textuals_own_bytes(runs: Runs) -> None:
     row = Strip([Segment(text, style) for text, style in runs])
-    assert cells(RowEncoder(console()).written(row)) == cells(row.render(console()))
+    assert cells(RowEncoder(console()).encode(row)) == cells(row.render(console()))
 
 
 @given(RUNS)
 def test_a_row_leaves_no_style_behind(runs: Runs) -> None:
     screen = pyte.Screen(WIDTH, 2)
-    written = RowEncoder(console()).written(Strip([Segment(text, style) for text, style in runs]))
+    written = RowEncoder(console()).encode(Strip([Segment(text, style) for text, style in runs]))
     pyte.Stream(screen).feed(f"{written}\x1b[2;1Hnext")
     cell = screen.buffer[1][0]
     assert (cell.fg, cell.bg, cell.bold, cell.underscore, cell.reverse) == (
@@ -81,23 +81,23 @@ def test_blanks_go_along_with_the_words_beside_them() -> None:
     row = row_of(
         (" ", "red on green"), ("  ", "blue on green"), ("word", "blue on green"), ("   ", "red on green")
     )
-    assert RowEncoder(console("standard")).written(row) == "\x1b[0;34;42m   word   \x1b[0m"
+    assert RowEncoder(console("standard")).encode(row) == "\x1b[0;34;42m   word   \x1b[0m"
 
 
 def test_blanks_that_show_a_line_keep_their_style() -> None:
     row = row_of(("a", "blue on green"), (" ", "underline blue on green"), (" ", "reverse blue on green"))
-    written = RowEncoder(console("standard")).written(row)
+    written = RowEncoder(console("standard")).encode(row)
     assert written == "\x1b[0;34;42ma\x1b[0;4;34;42m \x1b[0;7;34;42m \x1b[0m"
 
 
 def test_words_of_one_style_in_several_runs_are_told_once() -> None:
     row = row_of(("one", "red"), (" ", "blue"), ("two", "red"))
-    assert RowEncoder(console("standard")).written(row) == "\x1b[0;31mone two\x1b[0m"
+    assert RowEncoder(console("standard")).encode(row) == "\x1b[0;31mone two\x1b[0m"
 
 
 def test_plain_words_need_no_sequence() -> None:
     assert (
-        RowEncoder(console()).written(Strip([Segment("plain"), Segment(" "), Segment("words")]))
+        RowEncoder(console()).encode(Strip([Segment("plain"), Segment(" "), Segment("words")]))
         == "plain words"
     )
 
@@ -107,7 +107,7 @@ def test_plain_words_need_no_sequence() -> None:
 )
 def test_what_is_more_than_colour_is_left_to_textual(run: Segment) -> None:
     row = Strip([Segment("before", Style.parse("red")), run])
-    assert RowEncoder(console()).written(row) == Strip([Segment("before", Style.parse("red")), run]).render(
+    assert RowEncoder(console()).encode(row) == Strip([Segment("before", Style.parse("red")), run]).render(
         console()
     )
 
@@ -117,6 +117,6 @@ def test_a_row_is_written_anew_when_more_were_kept_than_are_held(monkeypatch: py
     monkeypatch.setattr(direct_rows, "STYLES", 2)
     used = RowEncoder(console("standard"))
     rows = [row_of((str(number), f"color({number})")) for number in range(1, 7)]
-    first = [used.written(row) for row in rows]
-    assert [used.written(row) for row in rows] == first
+    first = [used.encode(row) for row in rows]
+    assert [used.encode(row) for row in rows] == first
     assert first[0] == "\x1b[0;31m1\x1b[0m"

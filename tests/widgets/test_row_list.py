@@ -105,12 +105,12 @@ async def test_a_filter_over_many_rows_sees_rows_that_come_in_meanwhile() -> Non
     async with app.run_test(size=(40, 10)) as pilot:
         await pilot.press("slash", *"999")
         app.texts.append("row 999 again")
-        app.rows.appended()
+        app.rows.add_rows()
         app.texts.append("another")
-        app.rows.appended()
+        app.rows.add_rows()
         await settle(pilot)
         matching = sum("999" in text for text in app.texts)
-        assert app.rows.shown == matching
+        assert app.rows.shown_count == matching
         await pilot.press("enter", "G")
         assert shown(app.rows)[-2] == "row 999 again"
 
@@ -146,7 +146,7 @@ async def test_an_empty_list_teaches_one_thing_and_takes_every_key() -> None:
         assert shown(app.rows) == ["Nothing here yet."]
         assert app.opened == []
         app.texts.append("first")
-        app.rows.appended()
+        app.rows.add_rows()
         await pilot.pause(0.05)
         assert shown(app.rows) == ["first"]
 
@@ -159,7 +159,7 @@ async def test_following_shows_the_newest_until_one_looks_back() -> None:
         assert not app.rows.follows
         before = shown(app.rows)
         app.texts.append("new")
-        app.rows.appended()
+        app.rows.add_rows()
         await pilot.pause(0.05)
         assert shown(app.rows) == before
         await pilot.press("G")
@@ -173,7 +173,7 @@ async def test_a_changed_row_is_the_only_one_drawn_again() -> None:
         await pilot.pause(0.1)
         app.drawn.clear()
         app.texts[2] = "changed"
-        app.rows.changed(2)
+        app.rows.update_row(2)
         await pilot.pause(0.1)
         assert set(app.drawn) == {2}
         assert shown(app.rows)[2] == "changed"
@@ -185,9 +185,9 @@ async def test_a_row_that_changes_enters_and_leaves_a_filtered_list() -> None:
         await pilot.press("slash", *"done", "enter")
         await settle(pilot)
         app.texts[2] = "done late"
-        app.rows.changed(2)
+        app.rows.update_row(2)
         app.texts[1] = "failed"
-        app.rows.changed(1)
+        app.rows.update_row(1)
         await pilot.pause(0.05)
         assert shown(app.rows) == ["done late", "/ done"]
 

@@ -46,16 +46,16 @@ class RowEncoder:
         self._looks: dict[int, _Look] = {}
         """Styles by their identity."""
 
-    def written(self, row: Strip) -> str:
+    def encode(self, row: Strip) -> str:
         """The bytes of a row."""
         known = self._rows.get(id(row))
         if known is None:
             if len(self._rows) >= ROWS:
                 self._rows.clear()
-            known = self._rows[id(row)] = (row, self._written(row))
+            known = self._rows[id(row)] = (row, self._encode(row))
         return known[1]
 
-    def _written(self, row: Strip) -> str:
+    def _encode(self, row: Strip) -> str:
         done: list[str] = []
         shown = waiting = _PLAIN
         blanks = ""  # those that wait for words on their ground
@@ -119,29 +119,29 @@ class DirectRows:
         self._watches = self._known = False
         self._ink: RowEncoder | None = None
 
-    def put(self, rows: Iterable[tuple[int, Strip]]) -> bool:
+    def write_rows(self, rows: Iterable[tuple[int, Strip]]) -> bool:
         """Put whole rows of the widget on the terminal, each by its number; False if only a frame can."""
         widget, write = self._widget, self.write
         if write is None or not widget.screen.is_active:
             return False
-        place = self._looked_up()
+        place = self._find_place()
         if place is None or place.size != widget.size:
             return False
         ink = self._ink = self._ink or RowEncoder(widget.app.console)
         left, top = place.x + 1, place.y + 1
-        lines = [f"\x1b[{top + y};{left}H{ink.written(strip)}" for y, strip in rows]
+        lines = [f"\x1b[{top + y};{left}H{ink.encode(strip)}" for y, strip in rows]
         # Back to where input methods show what is being typed.
         x, y = widget.screen.outer_size.clamp_offset(widget.app.cursor_position)
         write("".join([BEGIN, *lines, f"\x1b[{y + 1};{x + 1}H", END]))
         return True
 
-    def _looked_up(self) -> Region | None:
+    def _find_place(self) -> Region | None:
         if not self._watches:
             self._watches = True
             signal = self._widget.screen.screen_layout_refresh_signal
             signal.subscribe(self._widget, self._laid_out, immediate=True)
         if not self._known:
-            self._known, self._place = True, uncovered(self._widget)
+            self._known, self._place = True, uncovered_region(self._widget)
         return self._place
 
     def _laid_out(self, _screen: object) -> None:
@@ -149,7 +149,7 @@ class DirectRows:
         self._known = False
 
 
-def uncovered(widget: Widget) -> Region | None:
+def uncovered_region(widget: Widget) -> Region | None:
     """Where on its screen a widget without children is; None unless all of it is in sight, with nothing else.
 
     What lies below it counts as something else too, unless it is one of its ancestors.

@@ -48,12 +48,12 @@ class FilteredRows:
         for row in rows:
             known = self._known.get(id(row))
             if known is None:
-                known = self._known[id(row)] = before.get(id(row)) or (row, self._filtered(row))
+                known = self._known[id(row)] = before.get(id(row)) or (row, self._filter(row))
             strip = known[1]
             filtered.append(strip if not start and strip.cell_length <= end else strip.crop(start, end))
         return filtered
 
-    def _filtered(self, row: Strip) -> Strip:
+    def _filter(self, row: Strip) -> Strip:
         filters, background = self._look
         before = runs = list(row)
         for line_filter in filters:

@@ -41,7 +41,7 @@ class Pulse:
 
     counts: tuple[tuple[float, int], ...] = ()
 
-    def counted(self, now: float, total: int) -> Pulse:
+    def with_count(self, now: float, total: int) -> Pulse:
         """The same with one more count. A sum that did not grow says nothing new."""
         if self.counts and total <= self.counts[-1][1]:
             return self
@@ -161,7 +161,7 @@ class AgentRow:
     pulse: Pulse = field(default_factory=Pulse)
     """How its tokens were counted, on the clock of the pane."""
 
-    def worked(self, now: float) -> float | None:
+    def work_seconds(self, now: float) -> float | None:
         """Seconds it has worked."""
         return self.seconds if self.since is None else now - self.since
 
@@ -182,7 +182,7 @@ def height(row: AgentRow) -> int:
     return 1 if row.state not in LIVE else 3 if row.goal else 2
 
 
-def drawn(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
+def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     """The lines of a row: what it is for, what it does, what it took; one line where it does nothing."""
     glyph, role = LOOKS[row.state]
     live = row.state in LIVE
@@ -194,9 +194,9 @@ def drawn(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     name.pad_right(max(NAME_CELLS - name.cell_len, 0))
     first = Text.assemble(" ", (glyph, ink(role)), " ", (indent, ink("rule")), name, " ")
     if not live:
-        first.append(_said(row), ink("dim"))
-        end = _took(row, width, ink)
-        if mark := unmerged(row):
+        first.append(_idle_words(row), ink("dim"))
+        end = _usage_text(row, width, ink)
+        if mark := unmerged_mark(row):
             end = Text.assemble((mark, ink("warning")), "  " if end.plain.strip() else "", end)
         return [spread(first, end, width)]
     hint = Text("⏎ ", ink("warning")) if row.state == "waiting" else Text(" ")
@@ -211,7 +211,8 @@ def drawn(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     tight = row.budget is not None and row.budget >= TIGHT
     lines.append(
         fit(
-            Text(margin + took(row, width - len(margin), look.now), ink("warning" if tight else "dim")), width
+            Text(margin + usage_line(row, width - len(margin), look.now), ink("warning" if tight else "dim")),
+            width,
         )
     )
     return lines
@@ -232,7 +233,7 @@ def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
     return bars(rates, ascii_only=look.ascii_only)
 
 
-def took(row: AgentRow, width: int, now: float) -> str:
+def usage_line(row: AgentRow, width: int, now: float) -> str:
     """Time, calls, tokens, budget and money. Short of room, the gauge goes first, then the calls."""
     calls = plural(row.calls, "call")
     gauge = "" if row.budget is None else status.gauge(row.budget, 4)
@@ -242,25 +243,25 @@ def took(row: AgentRow, width: int, now: float) -> str:
         taken = [status.tokens(row.tokens), cost]
         if bar:
             taken = [" ".join(filter(None, (taken[0], bar, cost)))]
-        line = " · ".join(filter(None, (status.elapsed(row.worked(now)), figure, *taken)))
+        line = " · ".join(filter(None, (status.elapsed(row.work_seconds(now)), figure, *taken)))
         if len(line) < width:
             break
     return line
 
 
-def unmerged(row: AgentRow) -> str:
+def unmerged_mark(row: AgentRow) -> str:
     """The mark of one that is over and whose changes wait to be merged: how many paths."""
     return f"±{row.unmerged:,}" if row.unmerged and row.state not in LIVE else ""
 
 
-def _said(row: AgentRow) -> str:
+def _idle_words(row: AgentRow) -> str:
     """The words in the row of one that does nothing now."""
     if row.state == "pending":
         return one_line(row.goal) or WORDS["pending"]
     return " · ".join(filter(None, (WORDS[row.state], one_line(row.action))))
 
 
-def _took(row: AgentRow, width: int, ink: Ink) -> Text:
+def _usage_text(row: AgentRow, width: int, ink: Ink) -> Text:
     """What one that is over took, where there is room for it."""
     if width < ROOMY or row.state == "pending" or row.seconds is None:
         return Text(" ")
@@ -330,7 +331,7 @@ class AgentsPane(Pane):
         return not self.agents
 
     @property
-    def pointed(self) -> AgentRow | None:
+    def selected_agent(self) -> AgentRow | None:
         """The agent under the cursor."""
         row = self.cursor
         return self.agents[row] if row is not None and row < len(self.agents) else None
@@ -349,7 +350,7 @@ class AgentsPane(Pane):
 
     def show(self, rows: Sequence[AgentRow]) -> None:
         """Show these agents, in this order. Unchanged rows are not drawn again; the cursor stays put."""
-        pointed = self.pointed
+        pointed = self.selected_agent
         before, self.agents = self.agents, tuple(rows)
         ids = [row.agent for row in self.agents]
         if [row.agent for row in before] != ids:
@@ -359,7 +360,7 @@ class AgentsPane(Pane):
         else:
             for index, (old, new) in enumerate(zip(before, self.agents, strict=True)):
                 if old != new:
-                    self.changed(index)
+                    self.update_row(index)
         if [row.state for row in before] != [row.state for row in self.agents]:
             self.reshaped()
         self._tick()
@@ -382,7 +383,7 @@ class AgentsPane(Pane):
     def _redraw_running(self) -> None:
         for index, row in enumerate(self.agents):
             if row.since is not None and row.state in LIVE:
-                self.changed(index)
+                self.update_row(index)
 
     def wanted_lines(self, width: int) -> int:
         lines = [(row.since is None, height(row)) for row in self.agents]
@@ -413,17 +414,17 @@ class AgentsPane(Pane):
         self.post_message(self.Opened(self.agents[event.index].agent))
 
     def action_ask(self, what: Order) -> None:
-        if (row := self.pointed) is not None:
+        if (row := self.selected_agent) is not None:
             self.post_message(self.Asked(what, row.agent))
 
     def _text(self, index: int) -> str:
         row = self.agents[index]
-        mark = f"{unmerged(row)} not merged" if unmerged(row) else ""
+        mark = f"{unmerged_mark(row)} not merged" if unmerged_mark(row) else ""
         return f"{one_line(row.name)} {WORDS[row.state]} {one_line(row.action)} {one_line(row.goal)} {mark}"
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
         look = AgentRowStyle(self.ink, self._clock(), self.motion, self._ascii_only)
-        return drawn(self.agents[index], width, look)
+        return row_lines(self.agents[index], width, look)
 
 
 class AgentHeader(DrawnRow):
@@ -492,7 +493,8 @@ class AgentHeader(DrawnRow):
             left.append(f" · {one_line(row.agent)}", style("dim"))
         tight = row.budget is not None and row.budget >= TIGHT
         right = Text(
-            f"{took(row, max(width * 3 // 5, 24), self._clock())} ", style("warning" if tight else "dim")
+            f"{usage_line(row, max(width * 3 // 5, 24), self._clock())} ",
+            style("warning" if tight else "dim"),
         )
         return spread(fit(left, max(width - right.cell_len - 1, 8)), right, width)
 
@@ -501,7 +503,7 @@ class AgentHeader(DrawnRow):
         look = AgentRowStyle(style, self._clock(), self.motion, self._ascii_only)
         left = Text(f"   {one_line(row.goal)}", style("dim"))
         if row.state not in LIVE:
-            mark = f"{unmerged(row)} not merged " if unmerged(row) else ""
+            mark = f"{unmerged_mark(row)} not merged " if unmerged_mark(row) else ""
             return spread(left, Text(mark, style("warning")), width)
         share = f"  {status.percent(row.budget)} of its budget" if row.budget is not None else ""
         right = Text.assemble(

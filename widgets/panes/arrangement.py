@@ -47,7 +47,7 @@ class Arrangement(NamedTuple):
     folded: frozenset[str] = frozenset()
     """Labels of the panes that show only their title."""
 
-    def changed(self, state: Mapping[str, Any]) -> Arrangement:
+    def with_state(self, state: Mapping[str, Any]) -> Arrangement:
         """As `state` has it. What makes no sense in that, as from an edited file, is passed over."""
         width, folded = state.get("width"), state.get("folded")
         if not isinstance(width, int) or isinstance(width, bool) or width <= 0:

@@ -222,11 +222,11 @@ class LogPane(Pane):
         index = _place(self._order, entry.key)
         self._order.insert(index, entry)
         if index == len(self._order) - 1:
-            self.appended()
+            self.add_rows()
         else:
-            self.inserted(index)
+            self.insert_row(index)
         if entry.nested and index > 0:
-            self.changed(index - 1)
+            self.update_row(index - 1)
 
     def _make_room(self) -> None:
         excess = len(self._all) - self._kept
@@ -241,7 +241,7 @@ class LogPane(Pane):
         gone = _place(self._order, self._all[0].key)
         if gone:
             del self._order[:gone]
-            self.dropped(gone)
+            self.drop_rows(gone)
 
     def _index(self, key: tuple[int, int]) -> int | None:
         index = _place(self._order, key)
@@ -249,11 +249,11 @@ class LogPane(Pane):
 
     def _redraw(self, entry: _Entry) -> None:
         if (index := self._index(entry.key)) is not None:
-            self.changed(index)
+            self.update_row(index)
 
     def _redraw_last_child(self, root: _Entry) -> None:
         if (index := self._index((root.key[0], root.children))) is not None:
-            self.changed(index)
+            self.update_row(index)
 
     # The seconds of running calls
 
@@ -296,7 +296,7 @@ class LogPane(Pane):
         state = entry.outcome or "running"
         return (
             f"{entry.at:%H:%M:%S} {agent}{entry.verb} {entry.subject} · {entry.summary or state} · {state}"
-            f" · {status.took(self._seconds(entry))}"
+            f" · {status.duration(self._seconds(entry))}"
         )
 
     def _seconds(self, entry: _Entry) -> float | None:
@@ -329,7 +329,7 @@ class LogPane(Pane):
         seconds = self._seconds(entry)
         if seconds is None:
             return Text()
-        text = status.elapsed(seconds) if entry.outcome is None else status.took(seconds)
+        text = status.elapsed(seconds) if entry.outcome is None else status.duration(seconds)
         return Text(text + " ", self.ink("accent" if entry.outcome is None else "dim"))
 
     def _closes(self, entry: _Entry) -> bool:

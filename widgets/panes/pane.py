@@ -126,7 +126,7 @@ class Pane(RowList):
         if self.over:
             return Text(f"{self.figure()}  esc back", self.ink("dim"))
         if self.needle:
-            return Text(f"{self.shown} of {self.count}", self.ink("dim"))
+            return Text(f"{self.shown_count} of {self.count}", self.ink("dim"))
         return Text(self.figure(), self.ink("dim"))
 
     def reshaped(self) -> None:
@@ -204,7 +204,7 @@ class PaneBar(DrawnRow, can_focus=True):
             self.post_message(self.Chosen(self.parts[self._cursor].name))
 
     def on_click(self, event: events.Click) -> None:
-        for index, (part, start, text) in enumerate(self._placed()):
+        for index, (part, start, text) in enumerate(self._place_parts()):
             if start <= event.x < start + text.cell_len:
                 self._cursor = index
                 self.post_message(self.Chosen(part.name))
@@ -220,11 +220,11 @@ class PaneBar(DrawnRow, can_focus=True):
         base = self.palette.style("text")
         line = Text(style=base)
         if y == 0:
-            for _part, start, text in self._placed():
+            for _part, start, text in self._place_parts():
                 line.append(" " * (start - line.cell_len)).append_text(text)
         return to_strip(line, self.size.width, base, self.app.console)
 
-    def _placed(self) -> list[tuple[BarPart, int, Text]]:
+    def _place_parts(self) -> list[tuple[BarPart, int, Text]]:
         """Parts with their first cell. Notes share what the rest leaves; parts without room go."""
         texts = [self._text(index) for index in range(len(self.parts))]
         notes = [Text(one_line(part.summary.note, 200), self.palette.style("dim")) for part in self.parts]

@@ -159,7 +159,7 @@ class StatusBar(DrawnRow):
         if y > 0:
             return Strip.blank(width, base)
         line = Text(style=base)
-        for part, start in self._placed():
+        for part, start in self._place_parts():
             line.append(" " * (start - line.cell_len)).append_text(part.text)
         return to_strip(line, width, base, self.app.console)
 
@@ -168,12 +168,12 @@ class StatusBar(DrawnRow):
         return self.palette.style(role, bold=bold)
 
     def _places(self) -> list[tuple[str, int, int]]:
-        return [(part.name, start, start + part.text.cell_len) for part, start in self._placed()]
+        return [(part.name, start, start + part.text.cell_len) for part, start in self._place_parts()]
 
-    def _placed(self) -> list[tuple[StatusPart, int]]:
-        return place(self._left(), self._right(), self.size.width)
+    def _place_parts(self) -> list[tuple[StatusPart, int]]:
+        return place(self._left_parts(), self._right_parts(), self.size.width)
 
-    def _left(self) -> list[StatusPart]:
+    def _left_parts(self) -> list[StatusPart]:
         status = self.status
         parts = [
             StatusPart(
@@ -224,7 +224,7 @@ class StatusBar(DrawnRow):
         face.append(" " * (max(map(cell_len, faces)) - face.cell_len))
         return [StatusPart("face", face, 1)]
 
-    def _right(self) -> list[StatusPart]:
+    def _right_parts(self) -> list[StatusPart]:
         status = self.status
         parts = []
         if status.questions:
@@ -342,7 +342,7 @@ def elapsed(seconds: float | None) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def took(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
     """How long something took: `0.0 s`, `41 s`, `2:05`."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN

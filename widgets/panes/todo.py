@@ -53,7 +53,7 @@ def rows_of(
     return tuple(_list(owner, items, senders, opened, 0, {owner}))
 
 
-def counted(items: Sequence[Todo]) -> tuple[int, int]:
+def count_done(items: Sequence[Todo]) -> tuple[int, int]:
     """How many tasks are completed, of how many that were not cancelled. Pure."""
     wanted = [item for item in items if item.status != "cancelled"]
     return sum(item.status == "completed" for item in wanted), len(wanted)
@@ -167,7 +167,7 @@ class TodoPane(Pane):
 
     def figure(self) -> str:
         """`3/5`: completed of all that were not cancelled."""
-        return "{}/{}".format(*counted(self.items)) if self.items else ""
+        return "{}/{}".format(*count_done(self.items)) if self.items else ""
 
     def summary(self) -> Summary:
         at = current(self.items)
@@ -224,7 +224,7 @@ class TodoPane(Pane):
         left = fit(left, max(width - 8, 1))
         if at is not None:
             left.append(f"  {one_line(at.content)}", self.ink("dim"))
-        done, wanted = counted(row.below.items)
+        done, wanted = count_done(row.below.items)
         return spread(left, Text(f"{done}/{wanted} ", self.ink("dim")), width)
 
     def _item(self, item: Todo, indent: str, width: int) -> Sequence[Text]:

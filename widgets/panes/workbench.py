@@ -18,7 +18,7 @@ from widgets.background import Backdrop, BlankContainer
 from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement, Mode, PaneWant, jump_keys, mode_for, share, side_width
 from widgets.panes.pane import EVERY_PANE, BarPart, Divider, Pane, PaneBar, RegionRule
-from widgets.rows.row_text import fitted, letters
+from widgets.rows.row_text import fit_keys, letters
 
 STEP = 2
 MARGIN = 3
@@ -113,7 +113,7 @@ class Workbench(BlankContainer):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Arrange as remembered. What makes no sense, as from an edited file, is passed over."""
         folded = frozenset(pane.label for pane in self.panes if pane.folded)
-        self._wished, folded = Arrangement(self._wished, folded).changed(state)
+        self._wished, folded = Arrangement(self._wished, folded).with_state(state)
         for pane in self.panes:
             pane.folded = pane.label in folded
         self._arrange()
@@ -192,7 +192,7 @@ class Workbench(BlankContainer):
             self._jump[key] = self._jump_to(name)
             if self.mode != "bare" and name not in (MAIN, *self._targets):
                 continue
-            hint.append_text(self._keyed(name, key)).append("  ", self.palette.style("text"))
+            hint.append_text(self._mark_key(name, key)).append("  ", self.palette.style("text"))
         self._bottom.say(hint.append("esc ", self.palette.style("dim")))
         for pane in shown:
             pane.jump_key = keys.get(pane.label, "")
@@ -203,7 +203,7 @@ class Workbench(BlankContainer):
         self.can_focus = True
         self.focus()
 
-    def _keyed(self, name: str, key: str) -> Text:
+    def _mark_key(self, name: str, key: str) -> Text:
         """The name with its key marked in it, or before it where the key is not one of its letters."""
         mark, rest = self.palette.style("background", "accent", bold=True), self.palette.style("text")
         at = name.find(key)
@@ -251,7 +251,7 @@ class Workbench(BlankContainer):
         own = getattr(part, "KEYS", "")
         if isinstance(part, Pane):
             own = own + EVERY_PANE if part.count else ""
-        return fitted(own, self._room.width - 2 * MARGIN) if own else ""
+        return fit_keys(own, self._room.width - 2 * MARGIN) if own else ""
 
     def _tell_keys(self) -> None:
         """Say below the panes what the keys of the part that has them do."""

@@ -27,7 +27,7 @@ MARKS = (
 """The marks that stand for 0, 1, 2, … as the protocol lists them."""
 
 
-def sent(number: int, png: bytes, columns: int, rows: int) -> Iterator[str]:
+def send_sequences(number: int, png: bytes, columns: int, rows: int) -> Iterator[str]:
     """The sequences that give a picture to the terminal, to be shown in so many cells where signs stand."""
     data = base64.standard_b64encode(png).decode("ascii")
     pieces = [data[at : at + PIECE] for at in range(0, len(data), PIECE)] or [""]
@@ -37,7 +37,7 @@ def sent(number: int, png: bytes, columns: int, rows: int) -> Iterator[str]:
         yield f"\x1b_G{order if at == 0 else 'q=2,'}m={more};{piece}\x1b\\"
 
 
-def deleted(number: int) -> str:
+def delete_sequence(number: int) -> str:
     """The sequence after which the terminal no longer holds a picture."""
     return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
 

@@ -85,7 +85,7 @@ class PictureShelf:
         self._cell = CELL
 
     @property
-    def held(self) -> int:
+    def picture_count(self) -> int:
         """How many pictures are in memory."""
         return len(self._held)
 
@@ -99,9 +99,9 @@ class PictureShelf:
         self._room = min(max(width - GUTTER - MARGIN, 1), COLUMNS)
         held = self._held.get(part)
         if held is not None and held.room == self._room:
-            return _placed(held.rows, width, palette)
+            return _pad_rows(held.rows, width, palette)
         room, rows = self._sizes.get(part, (0, 0))
-        return _placed([Strip([], 0)] * rows, width, palette) if room == self._room else []
+        return _pad_rows([Strip([], 0)] * rows, width, palette) if room == self._room else []
 
     def look(self, parts: Iterable[PicturePart]) -> None:
         """Read what is in sight and not here yet; let go of what has been out of sight for longest."""
@@ -173,7 +173,7 @@ class PictureShelf:
             return HeldPicture(room, await asyncio.to_thread(half_blocks, small.data, small.columns))
         number = secrets.randbelow(kitty.LARGEST_NUMBER) + 1
         order = (number, small.data, small.columns, small.rows)
-        for piece in await asyncio.to_thread(lambda: list(kitty.sent(*order))):
+        for piece in await asyncio.to_thread(lambda: list(kitty.send_sequences(*order))):
             while self.backlog():  # noqa: ASYNC110 - nobody tells when a terminal has read
                 await asyncio.sleep(PATIENCE)
             write(piece)
@@ -187,12 +187,12 @@ class PictureShelf:
     def release(self, held: HeldPicture) -> None:
         """Let go of a picture."""
         if held.number and self.write is not None:
-            self.write(kitty.deleted(held.number))
+            self.write(kitty.delete_sequence(held.number))
         if held.slot >= 0:
             self.sixels.drop(held.slot)
 
 
-def _placed(rows: Iterable[Strip], width: int, palette: Palette) -> list[Strip]:
+def _pad_rows(rows: Iterable[Strip], width: int, palette: Palette) -> list[Strip]:
     """Rows of a picture between gutter and blanks: there is no text in them to be looked at."""
     base = palette.style("text")
     gutter = Segment(" " * GUTTER, base)

@@ -63,11 +63,11 @@ class SixelPictures:
         """Let go of a picture."""
         self._held.pop(slot, None)
 
-    def shown(self, text: str) -> str:
+    def with_graphics(self, text: str) -> str:
         """What goes to the terminal, with graphics in place of signs."""
-        return _RUN.sub(self._replaced, text) if SIGN in text else text
+        return _RUN.sub(self._graphics_for, text) if SIGN in text else text
 
-    def _replaced(self, run: re.Match[str]) -> str:
+    def _graphics_for(self, run: re.Match[str]) -> str:
         signs = run[0]
         cells = [tuple(_PLACE[mark] for mark in signs[at + 1 : at + 4]) for at in range(0, len(signs), 4)]
         # Rows of two pictures never touch; where they seem to, or a picture has gone, nothing is drawn.

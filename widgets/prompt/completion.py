@@ -153,7 +153,7 @@ class PathIndex:
         found = self._containing(wanted)
         if len(found) < limit:
             contained = set(found)
-            found += [at for at in self._scattered(wanted) if at not in contained]
+            found += [at for at in self._find_scattered(wanted) if at not in contained]
         ranked: list[tuple[int, int]] = []
         for at in found:
             path = lowered[at]
@@ -173,7 +173,7 @@ class PathIndex:
             at = self._all.find(wanted, self._starts[path] + len(self._lowered[path]))
         return found
 
-    def _scattered(self, wanted: str) -> list[int]:
+    def _find_scattered(self, wanted: str) -> list[int]:
         """The first paths that have all characters in order; the rare characters are asked first."""
         rare_first = sorted(set(wanted), key=lambda letter: _COMMON_LAST.get(letter, -1))
         fits = _in_order(wanted).search
@@ -303,10 +303,10 @@ def names_lines(form: Form, query: str) -> bool:
 def path_choices(form: Form, paths: Iterable[str], query: str) -> list[CompletionChoice]:
     """Menu rows for ranked paths behind a form. Behind a file its lines may follow, so no blank does."""
     end = " " if form == "folder" else ""
-    return [CompletionChoice(f"@{form}:{_quoted(path)}{end}", path, hits=hits(path, query)) for path in paths]
+    return [CompletionChoice(f"@{form}:{_quote(path)}{end}", path, hits=hits(path, query)) for path in paths]
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     return f'"{path}"' if any(character.isspace() for character in path) else path
 
 
@@ -484,7 +484,7 @@ class Completer:
         if provider is None:
             return
         if self._index is None or self._index[0] != mention.start:
-            listing = asyncio.to_thread(_listed, provider, self.agents_provider)
+            listing = asyncio.to_thread(_list_files_and_agents, provider, self.agents_provider)
             self._index = mention.start, asyncio.ensure_future(listing)
         # Shielded: the next key cancels this ranking, but the listing serves all of them.
         index, agents = await asyncio.shield(self._index[1])
@@ -517,7 +517,7 @@ class Completer:
 
     def is_exact(self) -> bool:
         """Whether the word is already what the selected choice says."""
-        chosen = self._chosen()
+        chosen = self._selected_choice()
         return (
             self._mention is not None
             and chosen is not None
@@ -526,7 +526,7 @@ class Completer:
 
     def take(self, buffer: Buffer) -> CompletionChoice | None:
         """Put the selected choice into the text and close the menu. None when it was not open."""
-        mention, chosen = self._mention, self._chosen()
+        mention, chosen = self._mention, self._selected_choice()
         if mention is None or chosen is None:
             return None
         end = mention.end
@@ -539,7 +539,7 @@ class Completer:
         self.menu.show(())
         return chosen
 
-    def _chosen(self) -> CompletionChoice | None:
+    def _selected_choice(self) -> CompletionChoice | None:
         return self.menu.choices[self.menu.selected] if self.menu.is_open else None
 
 
@@ -568,7 +568,7 @@ def _choices(
     return [*form_choices(mention.query), *meant, *file_choices(paths, mention.query), *others]
 
 
-def _listed(
+def _list_files_and_agents(
     files: Callable[[], Iterable[str]], agents: Callable[[], Iterable[CommandChoice]] | None
 ) -> tuple[PathIndex, Sequence[CommandChoice]]:
     """The files, and the kinds of agents that have no file's name."""
@@ -636,24 +636,24 @@ class FileMentions:
             self._host.look_in_background(partial(self._attach, choice))
 
     async def _attach(self, choice: CompletionChoice) -> None:
-        files = await self._looked([[choice.label]])
+        files = await self._look_up([[choice.label]])
         if files and files[0].label:
             self._exchange(choice.text.rstrip(), self._pieces(files))
 
     async def _settle(self, token: str, text: str, paths: Sequence[Sequence[str]]) -> None:
-        files = await self._looked(paths)
+        files = await self._look_up(paths)
         pastes = self._draft.pastes
         if not pastes.settle(token, text):
             return
         if files is not None and len(files) == 1 and files[0].label:
-            pastes.add_image(_mentioned(files[0]), files[0].label, token)
+            pastes.add_image(_mention(files[0]), files[0].label, token)
             self._host.draft_changed()
         else:
             self._exchange(token, self._pieces(files) if files else pastes.take(text))
         if not pastes.is_pending:
             self._host.files_settled()
 
-    async def _looked(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
+    async def _look_up(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
         assert self.look is not None
         try:
             return await asyncio.to_thread(self.look, paths)
@@ -667,7 +667,7 @@ class FileMentions:
             if file.problem:
                 self._host.say(file.problem)
         return " ".join(
-            self._draft.pastes.add_image(_mentioned(file), file.label)
+            self._draft.pastes.add_image(_mention(file), file.label)
             if file.label
             else without_tokens(mention_of(file.path))
             for file in files
@@ -678,5 +678,5 @@ class FileMentions:
             self._host.draft_changed(typed=False)
 
 
-def _mentioned(file: FoundFile) -> MentionedFile:
+def _mention(file: FoundFile) -> MentionedFile:
     return MentionedFile(mention_of(file.path.replace('"', "")), file.path)

@@ -68,7 +68,7 @@ class History:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         line = json.dumps({"text": text}) + "\n"
-        with _locked(self._path):
+        with _lock(self._path):
             size = _append(self._path, line.encode())
             # Counting lines needs a read, which only a file of some size is worth.
             if size > KEPT * 40:
@@ -203,6 +203,6 @@ def _shorten(path: Path) -> None:
     write_atomically(path, lines, 0o600)
 
 
-def _locked(path: Path) -> AbstractContextManager[int]:
+def _lock(path: Path) -> AbstractContextManager[int]:
     """Lock the file against all other processes. The lock has a file of its own, as that one is replaced."""
     return file_lock(path.with_name(path.name + ".lock"))

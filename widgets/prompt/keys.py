@@ -46,7 +46,7 @@ class KeyHints:
 
     def bind(self, changes: Mapping[str, str]) -> None:
         """Give commands (ids of `KEYS`) other keys, as `{"prompt.steer": "f2"}`."""
-        self.commands = bound(changes)
+        self.commands = key_table(changes)
         self._shown = {}
         for key, command in self.commands.items():
             self._shown.setdefault(command, shown_key(key))
@@ -101,13 +101,13 @@ class PromptKeysHost(Protocol):
     def edit_elsewhere(self) -> None:
         """The person wants to go on in an editor of their own."""
 
-    def recalled(self, index: int, text: str) -> None:
+    def post_recall(self, index: int, text: str) -> None:
         """A queued message was taken back into the prompt."""
 
-    def removed(self, index: int, text: str) -> None:
+    def post_removal(self, index: int, text: str) -> None:
         """A queued message should be dropped."""
 
-    def completed(self, choice: CompletionChoice) -> None:
+    def take_choice(self, choice: CompletionChoice) -> None:
         """A choice of the menu was put into the text."""
 
     def say(self, sentence: str) -> None:
@@ -170,7 +170,7 @@ class PromptKeys:
         choice = self._completer.take(self._draft.buffer)
         self._host.draft_changed()
         if choice is not None:
-            self._host.completed(choice)
+            self._host.take_choice(choice)
         return choice
 
     def _run(self, command: str) -> bool:
@@ -220,7 +220,7 @@ class PromptKeys:
         elif command == "prompt.submit":
             self._recall(at)
         elif typed == "x" or command == "prompt.delete_right":
-            self._host.removed(at, self._queue.take(at))
+            self._host.post_removal(at, self._queue.take(at))
         elif command == "prompt.dismiss":
             return self.dismiss()
         elif typed:
@@ -334,7 +334,7 @@ class PromptKeys:
         self._queue.chosen = None
         text = self._queue.take(index)
         self._draft.replace(tidy(text))
-        self._host.recalled(index, text)
+        self._host.post_recall(index, text)
         self._host.draft_changed()
 
 
@@ -417,7 +417,7 @@ EDITS: Mapping[str, Callable[[Buffer], object]] = {
 """The commands that concern the text alone."""
 
 
-def bound(changes: Mapping[str, str] | None = None) -> dict[str, str]:
+def key_table(changes: Mapping[str, str] | None = None) -> dict[str, str]:
     """Command ids by key. `changes` gives ids other keys, as `"ctrl+x,f2"`; an empty text gives it none."""
     changes = changes or {}
     table: dict[str, str] = {}

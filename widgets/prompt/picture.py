@@ -266,10 +266,10 @@ def _row(view: View, at: int, palette: Palette, *, has_cursor: bool) -> list[Seg
     elif low <= end < high and end < len(view.text) and view.text[end] == "\n":
         # A selected line feed shows as a blank, or an empty line would look left out.
         pieces.append((" ", palette.style("text", "selection")))
-    return _joined(pieces)
+    return _merge_runs(pieces)
 
 
-def _joined(pieces: list[tuple[str, Style]]) -> list[Segment]:
+def _merge_runs(pieces: list[tuple[str, Style]]) -> list[Segment]:
     segments: list[Segment] = []
     texts: list[str] = []
     for at, (text, style) in enumerate(pieces):

@@ -114,16 +114,16 @@ class Vi:
     def _actions(self) -> dict[str, Callable[[int], None]]:
         return {
             "i": lambda _: self._insert_at(self.buffer.cursor),
-            "a": lambda _: self._insert_at(self._right(1)),
+            "a": lambda _: self._insert_at(self._position_right(1)),
             "I": lambda _: self._insert_at(self._first_of_line()),
             "A": lambda _: self._insert_at(self.buffer.line_end()),
             "o": lambda _: self._open(self.buffer.line_end(), below=True),
             "O": lambda _: self._open(self.buffer.line_start(), below=False),
-            "x": lambda count: self._cut(self.buffer.cursor, self._right(count)),
+            "x": lambda count: self._cut(self.buffer.cursor, self._position_right(count)),
             "D": lambda _: self._cut(self.buffer.cursor, self.buffer.line_end()),
             "C": lambda _: self._change(self.buffer.cursor, self.buffer.line_end()),
-            "p": lambda count: self._put(count, behind=True),
-            "P": lambda count: self._put(count, behind=False),
+            "p": lambda count: self._paste(count, behind=True),
+            "P": lambda count: self._paste(count, behind=False),
             "u": lambda count: self._repeat(self.buffer.undo, count),
             "ctrl+r": lambda count: self._repeat(self.buffer.redo, count),
         }
@@ -146,8 +146,8 @@ class Vi:
             start, end = lines[min(line, len(lines) - 1)]
             return _Reach(_first_of(buffer.text, start, end), whole=True)
         plain: dict[str, Callable[[], _Reach]] = {
-            "h": lambda: _Reach(self._left(count)),
-            "l": lambda: _Reach(self._right(count)),
+            "h": lambda: _Reach(self._position_left(count)),
+            "l": lambda: _Reach(self._position_right(count)),
             "0": lambda: _Reach(buffer.line_start()),
             "^": lambda: _Reach(self._first_of_line()),
             "$": lambda: _Reach(self._end_of_line(count)),
@@ -156,13 +156,13 @@ class Vi:
         }
         return plain[key]() if key in plain else None
 
-    def _left(self, count: int) -> int:
+    def _position_left(self, count: int) -> int:
         at, start = self.buffer.cursor, self.buffer.line_start()
         for _ in range(min(count, at - start)):
             at = grapheme_cells.before(self.buffer.text, at)
         return max(at, start)
 
-    def _right(self, count: int) -> int:
+    def _position_right(self, count: int) -> int:
         at, end = self.buffer.cursor, self.buffer.line_end()
         for _ in range(min(count, end - at)):
             at = grapheme_cells.after(self.buffer.text, at)
@@ -276,7 +276,7 @@ class Vi:
         self.buffer.replace(at, at, "\n")
         self._insert_at(at + 1 if below else at)
 
-    def _put(self, count: int, *, behind: bool) -> None:
+    def _paste(self, count: int, *, behind: bool) -> None:
         buffer = self.buffer
         text = buffer.killed * count
         if not text and not self._whole:
@@ -289,7 +289,7 @@ class Vi:
             end = buffer.text.find("\n", start)
             buffer.move(_first_of(buffer.text, start, len(buffer.text) if end < 0 else end))
             return
-        at = self._right(1) if behind else buffer.cursor
+        at = self._position_right(1) if behind else buffer.cursor
         buffer.replace(at, at, text)
         buffer.move(buffer.previous_character() if "\n" not in text else at)
 

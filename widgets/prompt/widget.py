@@ -223,15 +223,15 @@ class Prompt(Widget, can_focus=True):
         """Ask for the text to be taken to an editor."""
         self.post_message(self.EditorRequested(self.text))
 
-    def recalled(self, index: int, text: str) -> None:
+    def post_recall(self, index: int, text: str) -> None:
         """Tell that a queued message was taken back into the prompt."""
         self.post_message(self.QueueRecalled(index, text))
 
-    def removed(self, index: int, text: str) -> None:
+    def post_removal(self, index: int, text: str) -> None:
         """Tell that a queued message should be dropped."""
         self.post_message(self.QueueRemoved(index, text))
 
-    def completed(self, choice: CompletionChoice) -> None:
+    def take_choice(self, choice: CompletionChoice) -> None:
         """Look whether a choice of the menu is an image."""
         self.files.take_choice(choice)
 

@@ -112,7 +112,7 @@ class ReaderRows:
         width, wide, text, marked, edge = self._look
         style = ink or text
         shown = flat(expand_tabs(self._show(piece), TAB))
-        lead, row = _parted(list(self._runs(shown, style, marked)), gutter)
+        lead, row = _split_row(list(self._runs(shown, style, marked)), gutter)
         return rows_for(row, width, wide, edge, lead)
 
     def _runs(self, text: str, style: Style, marked: Style) -> Iterator[Segment]:
@@ -136,7 +136,7 @@ def piece_tones(pieces: list[str], continued: frozenset[int]) -> dict[int, str]:
     return tones
 
 
-def _parted(row: Row, count: int) -> tuple[Row, Row]:
+def _split_row(row: Row, count: int) -> tuple[Row, Row]:
     """The first `count` characters of a row, and the rest."""
     before: Row = []
     for at, segment in enumerate(row):
@@ -247,12 +247,12 @@ class Reader(KeptRow):
         self.rows = self._rows_of(text)
         self._view.reset(len(self.rows.pieces))
         self._view.move_to(0)
-        self._anew()
+        self._redraw()
 
     def use(self, palette: Palette) -> None:
         """Draw in the colours of another skin."""
         self.palette = palette
-        self._anew()
+        self._redraw()
 
     # Moving
 
@@ -285,12 +285,12 @@ class Reader(KeptRow):
 
     def action_wrap(self) -> None:
         self._wide = WideRows(wrap=not self._wide.wrap)
-        self._anew()
+        self._redraw()
 
     def action_shift(self, step: int) -> None:
         if not self._wide.wrap:
             self._wide = WideRows(shift=max(self._wide.shift + step * SHIFT, 0))
-            self._anew()
+            self._redraw()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
@@ -336,14 +336,14 @@ class Reader(KeptRow):
 
     def on_resize(self) -> None:
         self._view.resize(self.size.height)
-        self._anew()
+        self._redraw()
 
     def shown_rows(self, crop: Region) -> list[Strip]:
-        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
+        return self._filtered.filter(self._compose_rows()[crop.y : crop.bottom], crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
         """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
-        line = self._composed()[y]
+        line = self._compose_rows()[y]
         layout = self._view.layout()
         if y >= len(layout):
             return line
@@ -352,7 +352,7 @@ class Reader(KeptRow):
         body = line.crop(self._margin, edge).apply_offsets(0, index << _ROW_BITS | at)
         return Strip.join([line.crop(0, self._margin), body, line.crop(edge)])
 
-    def _anew(self) -> None:
+    def _redraw(self) -> None:
         self._prepare(self.size.width)
         self.refresh()
 
@@ -364,7 +364,7 @@ class Reader(KeptRow):
         self._view.forget_layout()
         self._lines.clear()
 
-    def _composed(self) -> list[Strip]:
+    def _compose_rows(self) -> list[Strip]:
         width, height = self.size
         layout = self._view.layout()
         thumb = self._thumb(layout)
@@ -387,7 +387,7 @@ class Reader(KeptRow):
             base = self.palette.style("text", self._background)
             bar = Segment("┃" if thumb else " ", self.palette.style("dim", self._background))
             room = max(self.size.width - self._margin - SCROLLBAR, 0)
-            body = (marked(row, span, self.palette) if span else row).adjust_cell_length(room, base)
+            body = (mark_span(row, span, self.palette) if span else row).adjust_cell_length(room, base)
             self._lines[key] = Strip([Segment(" " * self._margin, base), *body, bar])
         return self._lines[key]
 
@@ -405,7 +405,7 @@ class Reader(KeptRow):
         return thumb_rows(total - height if ends else int(top * each) + skip, height, total)
 
 
-def marked(row: Strip, span: Span, palette: Palette) -> Strip:
+def mark_span(row: Strip, span: Span, palette: Palette) -> Strip:
     """`row` with the characters of a span on the background of what is selected."""
     text = row.text
     end = len(text) if span[1] < 0 else span[1]

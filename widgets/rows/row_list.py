@@ -81,7 +81,7 @@ class RowFilter:
             index = stop
             if time.monotonic() >= end:
                 break
-        view.found(found, index)
+        view.add_matches(found, index)
         return index < view.count
 
     async def find(self, view: RowView, direction: int) -> int | None:
@@ -120,8 +120,8 @@ WHEEL_LINES = 3
 class RowList(KeptRow, can_focus=True):
     """Rows drawn on demand, with a cursor, a filter and, if wanted, the newest always in view.
 
-    The owner keeps the data and tells what happened: `reset`, `appended`,
-    `inserted`, `dropped`, `changed`. `draw` is called for rows in view only;
+    The owner keeps the data and tells what happened: `reset`, `add_rows`,
+    `insert_row`, `drop_rows`, `update_row`. `draw` is called for rows in view only;
     `search_text` for every row while a filter or search is at work.
     """
 
@@ -177,7 +177,7 @@ class RowList(KeptRow, can_focus=True):
         self.margin = 1
         """Cells before and behind that hint."""
         self._draw = draw
-        self._search_text = search_text or self._drawn_text
+        self._search_text = search_text or self._row_text
         self._view = RowView(self._height_of, count=count, follow=follow)
         self._filter = RowFilter(self._search_text)
         self._strips: dict[int, list[Strip]] = {}
@@ -207,7 +207,7 @@ class RowList(KeptRow, can_focus=True):
         return self._filter.needle
 
     @property
-    def shown(self) -> int:
+    def shown_count(self) -> int:
         """How many rows the filter lets through."""
         return len(self._view.rows)
 
@@ -221,24 +221,24 @@ class RowList(KeptRow, can_focus=True):
         self._view.reset(count)
         self._after_change()
 
-    def appended(self, count: int = 1) -> None:
+    def add_rows(self, count: int = 1) -> None:
         """`count` rows came in at the end."""
         first = self._view.count
         matching = [i for i in range(first, first + count) if self._filter.accepts(i)]
         self._view.append(count, matching)
         self._painter.mark(*range(first, first + count)) if count < 64 else self.repaint()
 
-    def inserted(self, index: int) -> None:
+    def insert_row(self, index: int) -> None:
         """One row came in before the row that was at `index`."""
         self._view.insert(index, self._filter.accepts(index))
         self.repaint()
 
-    def dropped(self, count: int) -> None:
+    def drop_rows(self, count: int) -> None:
         """The first `count` rows are gone."""
         self._view.drop(count)
         self.repaint()
 
-    def changed(self, index: int) -> None:
+    def update_row(self, index: int) -> None:
         """The row at `index` looks different now."""
         self._strips.pop(index, None)
         self._view.judge(index, self._filter.accepts(index))
@@ -437,16 +437,16 @@ class RowList(KeptRow, can_focus=True):
             if len(self._strips) > 1024:
                 self._strips.clear()
             drawn = self._draw(row, self.size.width) or [Text()]
-            strips = self._strips[row] = [self._strip(self._marked(line)) for line in drawn]
+            strips = self._strips[row] = [self._strip(self._mark_matches(line)) for line in drawn]
         return strips
 
     def _height_of(self, row: int) -> int:
         return len(self._lines_of(row))
 
-    def _drawn_text(self, row: int) -> str:
+    def _row_text(self, row: int) -> str:
         return "\n".join(line.plain for line in self._draw(row, 240))
 
-    def _marked(self, line: Text) -> Text:
+    def _mark_matches(self, line: Text) -> Text:
         spans = list(self._filter.spans(line.plain))
         if not spans:
             return line
@@ -459,12 +459,12 @@ class RowList(KeptRow, can_focus=True):
         return to_strip(line, self.size.width, self.ink("text"), self.app.console)
 
     def shown_rows(self, crop: Region) -> list[Strip]:
-        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
+        return self._filtered.filter(self._compose_rows()[crop.y : crop.bottom], crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
-        return self._composed()[y]
+        return self._compose_rows()[y]
 
-    def _composed(self) -> list[Strip]:
+    def _compose_rows(self) -> list[Strip]:
         """Every line of the widget: heading, rows or a hint, filter."""
         width, height = self.size
         heading = self.heading(width)

@@ -60,7 +60,7 @@ def spread(left: Text, right: Text, width: int) -> Text:
     return Text.assemble(left, gap, right)
 
 
-def fitted(keys: str, width: int) -> str:
+def fit_keys(keys: str, width: int) -> str:
     """Of keys parted by ` · `, the last and as many of the first as fit into `width` cells. Pure."""
     kept = keys.split(BETWEEN)
     while len(kept) > 1 and cell_len(BETWEEN.join(kept)) > width:

@@ -123,12 +123,12 @@ class RowView:
             del rows[at]
 
     def start_filter(self) -> None:
-        """Show no row until `found` tells which."""
+        """Show no row until `add_matches` tells which."""
         self.rows = []
         self.scanned = 0
         self._layout = None
 
-    def found(self, rows: Sequence[int], scanned: int) -> None:
+    def add_matches(self, rows: Sequence[int], scanned: int) -> None:
         """Of the rows before `scanned`, also these match."""
         self._shown_list().extend(rows)
         self.scanned = scanned

@@ -21,7 +21,7 @@ from widgets.transcript.diff import (
     LineDrawer,
     Spans,
     changed_words,
-    colored,
+    color_lines,
     number_size,
     read_diff,
     without_tabs,
@@ -55,14 +55,14 @@ Part = LinePair | HunkStart | str
 """A row; text is what the diff says outside of its hunks."""
 
 
-def unified(file: DiffFile) -> list[Part]:
+def unified_rows(file: DiffFile) -> list[Part]:
     """The rows of a diff in one column."""
     return list(_rows(file, lambda hunk: ((None, at) for at in range(len(hunk.lines)))))
 
 
 def side_by_side(file: DiffFile) -> list[Part]:
     """The rows of a diff in two columns: lines that stand for one another in the same row."""
-    return list(_rows(file, lambda hunk: _paired(hunk.lines)))
+    return list(_rows(file, lambda hunk: _pair_lines(hunk.lines)))
 
 
 def _rows(file: DiffFile, pairs) -> Iterator[Part]:
@@ -77,7 +77,7 @@ def _rows(file: DiffFile, pairs) -> Iterator[Part]:
             yield LinePair(number, left, right)
 
 
-def _paired(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]]:
+def _pair_lines(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | None]]:
     removed: list[int] = []
     added: list[int] = []
     for at, line in enumerate([*lines, DiffLine(" ", "")]):
@@ -177,7 +177,7 @@ class DiffRows(RowList):
             self._arrange()
 
     def _arrange(self) -> None:
-        parts = (side_by_side if self._columns == 2 else unified)(self.file)
+        parts = (side_by_side if self._columns == 2 else unified_rows)(self.file)
         self.parts = [part for part in parts if not isinstance(part, HunkStart) or self.begins(part)]
         self.reset(len(self.parts))
 
@@ -201,7 +201,7 @@ class DiffRows(RowList):
         if number not in self._hunks:
             part = self.file.parts[number]
             lines = without_tabs(part.lines) if isinstance(part, DiffHunk) else []
-            self._hunks[number] = _Drawn(lines, colored(lines, self.file.path), changed_words(lines))
+            self._hunks[number] = _Drawn(lines, color_lines(lines, self.file.path), changed_words(lines))
         return self._hunks[number]
 
     def row(self, number: int, width: int) -> list[Text]:

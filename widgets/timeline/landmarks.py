@@ -41,7 +41,7 @@ def landmarks(drawing: Drawing) -> list[Landmark]:
     return found
 
 
-def reduced(found: list[Landmark], height: int) -> list[Landmark]:
+def reduce_landmarks(found: list[Landmark], height: int) -> list[Landmark]:
     """The landmarks of all lines in a column of `height` cells; no longer than there are lines."""
     count = len(found)
     if count <= height:

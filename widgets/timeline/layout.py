@@ -80,7 +80,7 @@ EMPTY = TimelineFilter()
 
 def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
     """The rows that `look` lets through, each with its lane and the lines left of it."""
-    shown_as, above, lanes = _placed(tree, look)
+    shown_as, above, lanes = _place_nodes(tree, look)
     lines: list[DrawnLine] = [None] * len(above)  # type: ignore[list-item]
     going = 0
     for number in range(len(above) - 1, -1, -1):
@@ -93,13 +93,15 @@ def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
         if lane > RAILS:
             rails >>= lane - RAILS
         lines[number] = DrawnLine(at, lane, rails, joins, fold)
-    return Drawing(tree, look, lines, shown_as, _carried(tree, look, shown_as, lines))
+    return Drawing(tree, look, lines, shown_as, _carry_tags(tree, look, shown_as, lines))
 
 
 Fold = Literal["", "folded", "open", "closed"]
 
 
-def _placed(tree: NodeTree, look: TimelineFilter) -> tuple[list[int], list[tuple[int, int, Fold]], list[int]]:
+def _place_nodes(
+    tree: NodeTree, look: TimelineFilter
+) -> tuple[list[int], list[tuple[int, int, Fold]], list[int]]:
     """For each node its line; for each line its node, the line of its ancestor and its fold; the lanes."""
     parent, segment = tree.parent, tree.segment
     shows = _shows(tree, look)
@@ -168,7 +170,7 @@ def _folding(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | Non
     return shows
 
 
-def _carried(
+def _carry_tags(
     tree: NodeTree, look: TimelineFilter, shown_as: list[int], lines: list[DrawnLine]
 ) -> dict[int, list[int]]:
     """A folded turn or closed branch carries what is inside; where rows are picked, each has its own."""

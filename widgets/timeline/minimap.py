@@ -10,7 +10,7 @@ from textual.widget import Widget
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.timeline.landmarks import GLYPHS, Landmark, line_at, reduced, row_of
+from widgets.timeline.landmarks import GLYPHS, Landmark, line_at, reduce_landmarks, row_of
 
 
 class Minimap(Widget):
@@ -58,7 +58,7 @@ class Minimap(Widget):
     def render_line(self, y: int) -> Strip:
         height, count = self.size.height, len(self._lines)
         if self._height != height:
-            self._cells, self._height = reduced(self._lines, height), height
+            self._cells, self._height = reduce_landmarks(self._lines, height), height
         if count <= height or y >= len(self._cells):
             return Strip.blank(self.size.width, self.palette.style("text"))
         mark = self._cells[y]

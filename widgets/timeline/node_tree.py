@@ -158,15 +158,15 @@ def plant(
     at_tips = {tip.name: _at(tip.node, ids, places) for tip in tips}
     head = at_tips.get(branch, -1)
     heir, on_path = _heirs(parent, head)
-    order, rank, size = _ordered(parent, heir)
-    segment, leader = _grouped(rows, parent, heir)
+    order, rank, size = _order_nodes(parent, heir)
+    segment, leader = _group_nodes(rows, parent, heir)
     folded, calls = [-1 if first == at else 0 for at, first in enumerate(leader)], [0] * len(rows)
     for at, first in enumerate(leader):
         folded[first] += 1
         if rows[at].kind == "tool":
             calls[first] += 1
     # A leader counted itself once; that is what it began below zero for.
-    steps = _made(rows, paths)
+    steps = _steps_by_node(rows, paths)
     turn_steps: dict[int, list[int]] = {}
     for at, made in steps.items():
         turn_steps.setdefault(leader[at], []).extend(made)
@@ -233,7 +233,7 @@ def _heirs(parent: list[int], head: int) -> tuple[list[int], bytearray]:
     return heir, on_path
 
 
-def _ordered(parent: list[int], heir: list[int]) -> tuple[list[int], list[int], list[int]]:
+def _order_nodes(parent: list[int], heir: list[int]) -> tuple[list[int], list[int], list[int]]:
     sides: dict[int, list[int]] = {}
     for at in range(len(parent) - 1, -1, -1):
         up = parent[at]
@@ -260,7 +260,7 @@ def _ordered(parent: list[int], heir: list[int]) -> tuple[list[int], list[int], 
     return order, rank, size
 
 
-def _grouped(rows: Sequence[NodeRow], parent: list[int], heir: list[int]) -> tuple[list[int], list[int]]:
+def _group_nodes(rows: Sequence[NodeRow], parent: list[int], heir: list[int]) -> tuple[list[int], list[int]]:
     segment, leader = list(range(len(rows))), list(range(len(rows)))
     for at, row in enumerate(rows):
         up = parent[at]
@@ -271,7 +271,7 @@ def _grouped(rows: Sequence[NodeRow], parent: list[int], heir: list[int]) -> tup
     return segment, leader
 
 
-def _made(rows: Sequence[NodeRow], paths: Mapping[int, Sequence[str]]) -> dict[int, list[int]]:
+def _steps_by_node(rows: Sequence[NodeRow], paths: Mapping[int, Sequence[str]]) -> dict[int, list[int]]:
     """The steps each node made. A step belongs to the first node that was written at its position or later.
 
     What comes to light with the next message of a person was no work of the agent.

@@ -112,13 +112,13 @@ def first_words(result: str) -> str:
         return result
     for found in _STRING.finditer(result):
         # A character outside the first 65,536 is written as two; what is left of one alone is not text.
-        text = _ESCAPE.sub(_meant, found[1]).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = _ESCAPE.sub(_unescape, found[1]).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if not found[2] and (words := text.strip()):
             return words.partition("\n")[0]
     return result.translate(_BRACES).strip()
 
 
-def _meant(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     code = escape[1]
     return chr(int(code[1:], 16)) if len(code) > 1 else _MEANT.get(code, code)
 

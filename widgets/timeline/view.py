@@ -62,7 +62,7 @@ class Timeline(RowList):
     def __init__(
         self, minimap: Minimap, now: Callable[[], float] = time.time, *, id: str | None = None
     ) -> None:
-        super().__init__(self._row, search_text=self._copied, empty=NOTHING, id=id)
+        super().__init__(self._row, search_text=self._copy_text, empty=NOTHING, id=id)
         self.drawing: Drawing = lay_out(plant(()))
         self.compared: int | None = None
         """The id of the node from which a comparison begins."""
@@ -88,7 +88,7 @@ class Timeline(RowList):
         return self.drawing.look
 
     @property
-    def pointed(self) -> NodeRow | None:
+    def selected_node(self) -> NodeRow | None:
         """The node under the cursor."""
         at = self.index
         return None if at is None else self.nodes.rows[at]
@@ -104,7 +104,7 @@ class Timeline(RowList):
 
         Without either it is on the end of the branch in use.
         """
-        here = self.pointed
+        here = self.selected_node
         top = self._line_on_screen() if at is None else None
         if at is None and here is not None:
             at = here.id
@@ -204,7 +204,7 @@ class Timeline(RowList):
     def cursor_moved(self) -> None:
         super().cursor_moved()
         self._minimap.point(self.cursor)
-        row = self.pointed
+        row = self.selected_node
         told = None if row is None else row.id
         if self._told != told:
             self._told = told
@@ -241,7 +241,7 @@ class Timeline(RowList):
         if steps:
             self.post_message(self.Counted(steps))
 
-    def _copied(self, number: int) -> str:
+    def _copy_text(self, number: int) -> str:
         return self.nodes.rows[self.drawing.lines[number].node].text
 
     # Laying out

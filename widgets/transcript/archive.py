@@ -64,7 +64,7 @@ class Archive:
             kind = type(entry.item).__name__
             record = [entry.gap, entry.age, chosen, kind, _fields(entry.item)]
             data = zlib.compress(json.dumps(record, default=_fields, separators=(",", ":")).encode(), 1)
-            file = self._opened()
+            file = self._open_file()
             file.seek(self._end)
             if file.write(data) != len(data):
                 raise OSError("The disk is full.")
@@ -72,7 +72,7 @@ class Archive:
             self._held[index] = entry
             return
         records, at = self._records(index)
-        records.put(at, self._end, len(data))
+        records.store(at, self._end, len(data))
         self._end += len(data)
 
     def read(self, index: int) -> DocumentEntry:
@@ -82,9 +82,9 @@ class Archive:
             return held
         records, at = self._records(index)
         try:
-            file = self._opened()
+            file = self._open_file()
             file.seek(records.starts[at])
-            return _unpacked(file.read(records.sizes[at]))
+            return _unpack(file.read(records.sizes[at]))
         except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
             return DocumentEntry(UNREADABLE, gap=True)
 
@@ -100,7 +100,7 @@ class Archive:
     def _records(self, index: int) -> tuple[_Records, int]:
         return (self._below, index) if index >= 0 else (self._above, ~index)
 
-    def _opened(self) -> IO[bytes]:
+    def _open_file(self) -> IO[bytes]:
         if self._file is None:
             import tempfile
 
@@ -116,14 +116,14 @@ class _Records:
         self.starts = array("Q")
         self.sizes = array("Q")
 
-    def put(self, at: int, start: int, size: int) -> None:
+    def store(self, at: int, start: int, size: int) -> None:
         missing = [0] * (at + 1 - len(self.starts))
         self.starts.extend(missing)
         self.sizes.extend(missing)
         self.starts[at], self.sizes[at] = start, size
 
 
-def _unpacked(data: bytes) -> DocumentEntry:
+def _unpack(data: bytes) -> DocumentEntry:
     gap, age, chosen, kind, values = json.loads(zlib.decompress(data))
     if kind == CallItem.__name__:
         values[2] = _display(*values[2])
@@ -175,7 +175,7 @@ class DocumentEntries:
     def __getitem__(self, index: int) -> DocumentEntry:
         entry = self._here.get(index)
         if entry is None:
-            entry = self._here[index] = self._fetched(index)
+            entry = self._here[index] = self._fetch(index)
         else:
             self._here.move_to_end(index)
         return entry
@@ -191,7 +191,7 @@ class DocumentEntries:
     def peek(self, index: int) -> Item:
         """An item that stays where it is."""
         entry = self._here.get(index)
-        return (self._fetched(index) if entry is None else entry).item
+        return (self._fetch(index) if entry is None else entry).item
 
     def append(self, entry: DocumentEntry) -> None:
         """Add one at the end."""
@@ -214,7 +214,7 @@ class DocumentEntries:
                 self._archive.write(index, entry)
         return index
 
-    def _fetched(self, index: int) -> DocumentEntry:
+    def _fetch(self, index: int) -> DocumentEntry:
         if not self.first <= index < self.stop:
             raise IndexError(f"There is no item {index}.")
         entry = self._archive.read(index)

@@ -356,7 +356,7 @@ class LineDrawer:
     def _hunk(self, lines: list[DiffLine], language: str) -> list[Row]:
         lines = without_tabs(lines)
         marks = changed_words(lines)
-        code = colored(lines, language)
+        code = color_lines(lines, language)
         drawn = (self.line(line, code[at], marks.get(at, [])) for at, line in enumerate(lines))
         return [row for rows in drawn for row in rows]
 
@@ -377,7 +377,7 @@ class LineDrawer:
             Segment(f"{number:>{self._size}}  ", dim),
             Segment(f"{line.sign} ", self._palette.style(role, background, bold=line.sign in _CHANGED)),
         ]
-        row = _marked(words, marks, self._mark(role, background))
+        row = _mark_spans(words, marks, self._mark(role, background))
         rows = rows_for(row, self._width, self._wide, dim, lead)
         return [pad(row, self._width, dim) for row in rows] if line.sign in _CHANGED else rows
 
@@ -404,7 +404,7 @@ def without_tabs(lines: Sequence[DiffLine]) -> list[DiffLine]:
     return [DiffLine(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
 
 
-def colored(lines: Sequence[DiffLine], language: str) -> list[CodeLine]:
+def color_lines(lines: Sequence[DiffLine], language: str) -> list[CodeLine]:
     """The lines in the colours of the language; the old and the new side are lexed as two texts."""
     colored: list[CodeLine] = [[(line.text, "text")] for line in lines]
     for signs in (" -", " +"):
@@ -415,7 +415,7 @@ def colored(lines: Sequence[DiffLine], language: str) -> list[CodeLine]:
     return colored
 
 
-def _marked(row: Row, marks: Spans, style: Style) -> Row:
+def _mark_spans(row: Row, marks: Spans, style: Style) -> Row:
     """`row` with `style` added between the given characters."""
     if not marks:
         return row

@@ -433,7 +433,7 @@ class Document:
         parts = self.parts(index) if entry.parts is None else entry.parts
         if entry.live and part == len(parts) - 1:
             return entry.live
-        strips = self.drawn(parts[part], 0 if self.wrap else self._shifts.get(index, 0))
+        strips = self.draw_cached(parts[part], 0 if self.wrap else self._shifts.get(index, 0))
         change = len(strips) - entry.heights[part]
         if change:
             entry.heights[part] = len(strips)
@@ -444,7 +444,7 @@ class Document:
         """The rows of a part that will soon be another: drawn, and not kept."""
         return self._draw(part, self.width, self.palette, WideRows(self.wrap, shift))
 
-    def drawn(self, part: Part, shift: int = 0) -> list[Strip]:
+    def draw_cached(self, part: Part, shift: int = 0) -> list[Strip]:
         """The rows of a part, drawn now or before, its code from the cell `shift` on."""
         key = (part, shift) if shift else part
         strips = self._kept.get(key)
@@ -452,7 +452,7 @@ class Document:
             strips = self.draw(part, shift)
             if self._written is not None and part is self._written[0]:
                 strips, self._written = alike(strips, self._written[1]), None
-            self._kept.put(key, strips)
+            self._kept.store(key, strips)
         return strips
 
     def forget(self, part: Part) -> None:

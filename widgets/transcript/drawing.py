@@ -59,7 +59,7 @@ def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE)
             strips = render_code(text, language, room, palette, wide)
         case DiffPart(diff=diff, rows=rows):
             drawn = render_diff(_start(diff, rows), room, palette, wide=wide)
-            strips = _folded(drawn, diff, rows, palette, wide)
+            strips = _fold_diff(drawn, diff, rows, palette, wide)
     return rows_of(strips, width, palette)
 
 
@@ -115,7 +115,7 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
     room = max(width - GUTTER - MARGIN, 1)
     style, dim = palette.style(part.role), palette.style("dim")
     right = fit(flat(part.right), room // 2)
-    rows, folded = _wrapped(part, room - cell_len(right) - 2 if right else room, palette)
+    rows, folded = _wrap_words(part, room - cell_len(right) - 2 if right else room, palette)
     glyph = glyph_of(palette.skin.prompt_symbol) if part.glyph == "❯" else part.glyph
     done: list[Strip] = []
     for number, row in enumerate(rows):
@@ -130,7 +130,7 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
     return done
 
 
-def _wrapped(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int]:
+def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int]:
     """The rows of a text as far as they are shown, and how many lines are folded."""
     style = palette.style(part.role)
     lines = part.text.split("\n")
@@ -150,7 +150,7 @@ def _start(diff: str, rows: int) -> str:
     return "\n".join(diff.split("\n", rows + 8)[: rows + 8]) if rows else diff
 
 
-def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: WideRows) -> list[Strip]:
+def _fold_diff(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: WideRows) -> list[Strip]:
     """The first rows of a diff, and how many lines more there are, unless rows are not lines."""
     if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
         return strips
@@ -209,7 +209,7 @@ LESSON = "Name a file with @ and it comes along: explain @src/main.py"
 Span = tuple[int, int]
 
 
-def painted(
+def paint_strip(
     strip: Strip,
     palette: Palette,
     *,
@@ -220,9 +220,9 @@ def painted(
 ) -> Strip:
     """A whole row of the screen. Spans count characters; `thumb` is None where there is nothing to scroll."""
     for span in found:
-        strip = _marked(strip, span, Style(bgcolor=palette.style("text", "match").bgcolor))
+        strip = _mark_span(strip, span, Style(bgcolor=palette.style("text", "match").bgcolor))
     if selected is not None:
-        strip = _marked(strip, selected, Style(bgcolor=palette.style("text", "selection").bgcolor))
+        strip = _mark_span(strip, selected, Style(bgcolor=palette.style("text", "selection").bgcolor))
     bar = Segment("▎" if focused else " ", palette.style("accent"))
     if thumb is None:
         edge = Segment(" ", palette.style("text"))
@@ -264,7 +264,7 @@ def hint(height: int, width: int, palette: Palette) -> list[Strip]:
     return ([blank] * start + drawn + [blank] * height)[:height]
 
 
-def _marked(strip: Strip, span: Span, style: Style) -> Strip:
+def _mark_span(strip: Strip, span: Span, style: Style) -> Strip:
     text = strip.text
     start, end = cell_len(text[: span[0]]), cell_len(text[: span[1]])
     inside = Strip([Segment(run.text, (run.style or Style.null()) + style) for run in strip.crop(start, end)])

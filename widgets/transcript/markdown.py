@@ -235,12 +235,12 @@ class FenceRenderer:
             self._language = ""
         known = len(self._open)
         done = highlight("\n".join([*self._open, *lines]), self._language)
-        unsettled = [*self._open, *lines][_settled(done) :]
+        unsettled = [*self._open, *lines][_settled_count(done) :]
         self._open = unsettled[:1] + unsettled[1:][1 - self.WINDOW :]
         return _rows(done[known:], self._width, self._palette, self._wide)
 
 
-def _settled(lines: list[CodeLine]) -> int:
+def _settled_count(lines: list[CodeLine]) -> int:
     """How many lines from the first on no longer matter to those that come after the last."""
     open_lines = 0
     for line in reversed(lines):
@@ -379,12 +379,12 @@ def _across(
             content = rows[line] if line < len(rows) else []
             if column:
                 row.append(Segment(_BAR, rule))
-            row += _aligned(content, wide, aligns[column], blank)
+            row += _align_row(content, wide, aligns[column], blank)
         drawn.append(row)
     return drawn
 
 
-def _aligned(row: Row, width: int, align: Align, blank: Style) -> Row:
+def _align_row(row: Row, width: int, align: Align, blank: Style) -> Row:
     room = max(width - sum(run.cell_length for run in row), 0)
     before = {"left": 0, "center": room // 2, "right": room}[align]
     padded = [Segment(" " * before, blank), *row, Segment(" " * (room - before), blank)]

@@ -12,7 +12,7 @@ from textual import events
 from textual.widget import Widget
 
 from tools.text.safe_text import clean
-from widgets.chunked import SLICE, chunked
+from widgets.chunked import SLICE, run_in_slices
 from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import SCROLLBAR
 from widgets.transcript.parts import Fold, Item, UserItem, folds
@@ -82,7 +82,7 @@ class Navigator:
         self._wanted_step = int(go)
         finder = self._finder
         steps = finder.search(self._document, pattern)
-        async for _ in chunked(steps):
+        async for _ in run_in_slices(steps):
             if self._wanted_step:
                 self.find_step(self._wanted_step)
             self._host.repaint()
@@ -121,7 +121,7 @@ class Navigator:
                 index -= 1
                 yield
 
-        async for _ in chunked(look()):
+        async for _ in run_in_slices(look()):
             pass
         if found is None:
             return False
@@ -204,7 +204,9 @@ class Navigator:
                 return
 
     async def _seek_on(self, steps: Iterator[None], before: tuple[int | None, RowPosition | None]) -> None:
-        async for _ in chunked(takewhile(lambda _: self._seeking is steps and self._where == before, steps)):
+        async for _ in run_in_slices(
+            takewhile(lambda _: self._seeking is steps and self._where == before, steps)
+        ):
             pass
 
     @property

@@ -437,7 +437,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
         case ReasoningItem():
             return _reasoning(item, fold)
         case AnswerItem(text=text):
-            return spaced([MarkupPart(block) for block in split(clean(text))])
+            return with_gaps([MarkupPart(block) for block in split(clean(text))])
         case CallItem():
             return call_parts(item, fold)
         case NoticeItem(detail=detail) if detail:
@@ -463,7 +463,7 @@ def gap_between(before: Item | None, item: Item) -> bool:
     return not (type(before) is type(item) and isinstance(item, (CallItem, NoticeItem)))
 
 
-def spaced(parts: list[Part]) -> list[Part]:
+def with_gaps(parts: list[Part]) -> list[Part]:
     """Blocks of markdown with an empty row between them."""
     done: list[Part] = []
     for part in parts:
@@ -485,7 +485,7 @@ def _user(item: UserItem, fold: Fold) -> list[Part]:
 
 def _reasoning(item: ReasoningItem, fold: Fold) -> list[Part]:
     closed = fold is Fold.CLOSED
-    title = WordsPart(_thought(item), "dim", glyph="▸" if closed else "▾", glyph_role="dim")
+    title = WordsPart(_thought_line(item), "dim", glyph="▸" if closed else "▾", glyph_role="dim")
     if closed:
         return [title]
     return [title, *_long(clean(item.text).strip("\n"), "reasoning")]
@@ -504,7 +504,7 @@ def _opening(item: NoticeItem, fold: Fold) -> list[Part]:
     return [title, *_long(shown, "dim")]
 
 
-def _thought(item: ReasoningItem) -> str:
+def _thought_line(item: ReasoningItem) -> str:
     if item.live:
         return f"Thinking … {item.seconds:.0f} s" if item.seconds else "Thinking …"
     if item.seconds is not None:
@@ -594,7 +594,7 @@ class RowCache:
             self._strips.move_to_end(part)
         return strips
 
-    def put(self, part: Key, strips: list[Strip]) -> None:
+    def store(self, part: Key, strips: list[Strip]) -> None:
         """Keep the rows of a part that is not kept yet. One part is kept however long it is."""
         self._strips[part] = strips
         self.rows += len(strips)

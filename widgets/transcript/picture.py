@@ -15,10 +15,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from tools.text.safe_text import clean
-from widgets.chunked import chunked
+from widgets.chunked import run_in_slices
 from widgets.palette import Palette
 from widgets.transcript.document import Document, PlacedRow, RowPosition, RowRun, above, below, height
-from widgets.transcript.drawing import BAR, GUTTER, SCROLLBAR, Span, badge, hint, painted, thumb_rows
+from widgets.transcript.drawing import BAR, GUTTER, SCROLLBAR, Span, badge, hint, paint_strip, thumb_rows
 from widgets.transcript.parts import Fold, PicturePart, folds, text_of
 from widgets.transcript.wrap import whole_text
 
@@ -279,14 +279,14 @@ class Finder:
 
     def place(self, document: Document, match: SearchMatch) -> RowPosition:
         """Where a match is shown. Opens its item if it hides there."""
-        place = self._shown(document, match)
+        place = self._find_row(document, match)
         item = document.entry(match.item).item
         if place is None and folds(item):
             document.fold(match.item, Fold.OPEN)
-            place = self._shown(document, match)
+            place = self._find_row(document, match)
         return place or document.start_of(match.item)
 
-    def _shown(self, document: Document, match: SearchMatch) -> RowPosition | None:
+    def _find_row(self, document: Document, match: SearchMatch) -> RowPosition | None:
         """The row of a match; what is shown can differ from its source, so the nearest hit of the part."""
         left = match.number
         found: RowPosition | None = None
@@ -382,13 +382,13 @@ class DocumentPicture:
         self._runs = self._viewport.runs()
         if self._viewport.following:
             self.unread.clear()
-        lines = self._painted_rows(rows, focused, selection)
+        lines = self._paint_rows(rows, focused, selection)
         lines += [self._blank(width)] * (rows - len(lines))
         if message := self._status():
             lines[-1] = badge(lines[-1], message, self.palette)
         return lines
 
-    def _painted_rows(self, rows: int, focused: int | None, selection: Selection | None) -> list[Strip]:
+    def _paint_rows(self, rows: int, focused: int | None, selection: Selection | None) -> list[Strip]:
         """Whole rows of the screen: the same strips as in the last frame where nothing about them is new."""
         top = self._document.rows_above(self._viewport.top)
         thumb = thumb_rows(top, rows, max(self._document.heights.total, height(self._runs)))
@@ -402,7 +402,7 @@ class DocumentPicture:
                 on_thumb = None if thumb is None else len(lines) in thumb
                 marks = self._marks(strip, run.place._replace(row=at), selection) if marked else _NO_MARKS
                 key = (id(strip), has_keys, on_thumb, marks, look)
-                known = before.get(key) or (strip, self._painted(strip, has_keys, on_thumb, marks))
+                known = before.get(key) or (strip, self._paint(strip, has_keys, on_thumb, marks))
                 self._known[key] = known
                 lines.append(known[1])
         return lines
@@ -413,9 +413,9 @@ class DocumentPicture:
         selected = span_of(selection, place, len(text)) if selection else None
         return tuple(self._finder.spans(text)), selected
 
-    def _painted(self, strip: Strip, focused: bool, thumb: bool | None, marks: Marks) -> Strip:
+    def _paint(self, strip: Strip, focused: bool, thumb: bool | None, marks: Marks) -> Strip:
         found, selected = marks
-        return painted(strip, self.palette, focused=focused, thumb=thumb, found=found, selected=selected)
+        return paint_strip(strip, self.palette, focused=focused, thumb=thumb, found=found, selected=selected)
 
     def _blank(self, width: int) -> Strip:
         return Strip.blank(width, self.palette.style("text"))
@@ -468,12 +468,12 @@ class EarlierItems:
         document = self._document
         if self._fitting:
             return
-        fetches = not document.complete and document.first > self._wanted()
+        fetches = not document.complete and document.first > self._first_wanted()
         if fetches or document.in_memory > KEPT_ITEMS + SLACK:
             self._fitting = True
             self._go_on(self._fit)
 
-    def _wanted(self) -> int:
+    def _first_wanted(self) -> int:
         """The first item that should have been fetched."""
         if self._finder.searching:
             return self._document.first
@@ -484,7 +484,7 @@ class EarlierItems:
 
     async def _fit(self) -> None:
         try:
-            async for _ in chunked(self._steps()):
+            async for _ in run_in_slices(self._steps()):
                 self._paint_soon()
         finally:
             self._fitting = False
@@ -493,7 +493,7 @@ class EarlierItems:
         """Fetch an item from before and put one away, as long as there is something to do."""
         document = self._document
         while True:
-            fetched = document.first > self._wanted() and document.more()
+            fetched = document.first > self._first_wanted() and document.more()
             away = document.in_memory > KEPT_ITEMS and document.put_away()
             if not fetched and not away:
                 return

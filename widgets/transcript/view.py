@@ -108,7 +108,7 @@ class Transcript(KeptRow, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         palette = Palette(Skin())
-        self.pictures = PictureShelf(self._draw_anew, lambda work: self.go_on(work))
+        self.pictures = PictureShelf(self._redraw_part, lambda work: self.go_on(work))
         self.document = Document(palette, self.pictures.draw)
         self.finder = Finder()
         self._viewport = Viewport(self.document)
@@ -206,17 +206,17 @@ class Transcript(KeptRow, can_focus=True):
         changed = self._reply.flush()
         before = self.document.stop
         self._reply.finish(text, reasoning, node)
-        self._changed(changed | set(range(before, self.document.stop)))
+        self._note_changes(changed | set(range(before, self.document.stop)))
 
     def cut(self, reason: str) -> None:
         """The reply broke off: what came in stays, with a mark."""
-        self._changed(self._reply.flush())
+        self._note_changes(self._reply.flush())
         self._reply.cut()
         self._add(CutItem(reason))
 
     def start_call(self, call_id: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> None:
         """A tool call starts."""
-        self._changed(self._reply.flush() | {self._calls.start(call_id, tool, display, arguments)})
+        self._note_changes(self._reply.flush() | {self._calls.start(call_id, tool, display, arguments)})
 
     def progress_call(self, call_id: str, text: str) -> None:
         """New output of a running call."""
@@ -231,13 +231,13 @@ class Transcript(KeptRow, can_focus=True):
         if index is None:
             self._add(CallItem(call_id, display.verb, display, {}, outcome, seconds, result))
         else:
-            self._changed([index])
+            self._note_changes([index])
 
     def changed_files(self, call_id: str, count: int) -> None:
         """The call that ended last changed so many files, which can be taken back."""
         index = self._calls.changed_files(call_id, count)
         if index is not None:
-            self._changed([index])
+            self._note_changes([index])
 
     def rest(self, resting: bool) -> None:
         """While the person is asked something nothing turns, and time goes by in seconds."""
@@ -289,7 +289,7 @@ class Transcript(KeptRow, can_focus=True):
         self._reply.restyle()
         self.repaint()
 
-    def _draw_anew(self, part: Part) -> None:
+    def _redraw_part(self, part: Part) -> None:
         """Another picture of a part is here, or it is gone."""
         self.document.forget(part)
         self._soon()
@@ -325,7 +325,7 @@ class Transcript(KeptRow, can_focus=True):
         self.forget_rows()
         width = self.size.width
         shown = self._filtered.filter(self._picture.lines, 0, width)
-        if self.direct.put((row, shown[row]) for row in changed):
+        if self.direct.write_rows((row, shown[row]) for row in changed):
             return
         runs: list[list[int]] = []
         for row in changed:
@@ -465,9 +465,9 @@ class Transcript(KeptRow, can_focus=True):
             self._earlier.fit()
 
     def _add(self, item: Item) -> None:
-        self._changed(self._reply.flush() | {self.document.append(item)})
+        self._note_changes(self._reply.flush() | {self.document.append(item)})
 
-    def _changed(self, items: Iterable[int]) -> None:
+    def _note_changes(self, items: Iterable[int]) -> None:
         """Items came or grew: count them while nobody looks, and show them with the next frame."""
         if not self.following:
             self._picture.unread.update(items)

@@ -66,7 +66,7 @@ def rows_for(row: Row, width: int, wide: WideRows, style: Style, lead: Row | Non
         text = _text(before)
         kept = len(text.rstrip())
         blanks = len(text) - kept + (0 if kept else blanks)
-        rows.append(_continued(lead, piece, blanks))
+        rows.append(_continue_row(lead, piece, blanks))
     return [(shown if cells_of(shown) <= width else _divide(shown, width)[0]) for shown in rows]
 
 
@@ -133,7 +133,7 @@ def _mark(text: str, hidden: str, style: Style) -> Segment:
     return Segment(text, style + Style.from_meta({_HIDDEN: hidden}))
 
 
-def _continued(lead: Row, piece: Row, blanks: int) -> Row:
+def _continue_row(lead: Row, piece: Row, blanks: int) -> Row:
     """A row that goes on with the row before; the lead is left blank and belongs to no text."""
     joined = Style.from_meta({_JOINED: blanks})
     if lead:

@@ -17,7 +17,7 @@ def state_of(result: TaskResult) -> str:
     return result.outcome if result.outcome != "done" or result.passed else "wrong"
 
 
-def told_of(result: TaskResult) -> str:
+def result_text(result: TaskResult) -> str:
     """The error of a result, the check that fails, or the answer, in one line of any length."""
     failed = [check for check in result.checks if not check.passed]
     told = result.error or (f"{failed[0].check} {failed[0].detail}" if failed else result.text)
@@ -26,5 +26,5 @@ def told_of(result: TaskResult) -> str:
 
 def line_of(result: TaskResult) -> str:
     """A result in one line."""
-    name, told = shorten(result.id, _LONGEST_ID), shorten(told_of(result), _MOST_TOLD)
+    name, told = shorten(result.id, _LONGEST_ID), shorten(result_text(result), _MOST_TOLD)
     return f"{state_of(result):<8} {name:<12} {result.seconds:6.1f} s  {told}".rstrip()

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.automate.batch_lines import state_of, told_of
+from app.cli.automate.batch_lines import result_text, state_of
 from tools.text.safe_text import clean
 from widgets.panes.status import elapsed
 
@@ -106,7 +106,7 @@ class LiveTable:
 
 def _row(result: TaskResult) -> tuple[Text, Text, Text, Text]:
     mark = Text("✓", "green") if result.passed else Text("✗", "red")
-    told = Text(clean(told_of(result)))
+    told = Text(clean(result_text(result)))
     if not result.passed:
         told = Text.assemble((state_of(result), "red"), "  ", told)
     seconds = f"{result.seconds:.1f} s" if result.seconds < 60 else elapsed(result.seconds)

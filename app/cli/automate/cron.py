@@ -250,17 +250,17 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
             case "log":
                 await _log(book, args)
             case "add":
-                wanted = _wanted(args)
+                wanted = _job_fields(args)
                 wanted.setdefault("cwd", str(Path.cwd()))
-                await _made("Added", home, store, await book.add(wanted), args.as_json)
+                await _show_saved("Added", home, store, await book.add(wanted), args.as_json)
             case "edit":
                 before = (await book.job(args.job)).intent.allow
-                if not (wanted := _wanted(args, before)):
+                if not (wanted := _job_fields(args, before)):
                     raise ConfigError(
                         "Nothing is to be changed; give what is, such as --schedule 'every 2h'; "
                         "see `hermes cron edit --help`."
                     )
-                await _made("Changed", home, store, await book.edit(args.job, wanted), args.as_json)
+                await _show_saved("Changed", home, store, await book.edit(args.job, wanted), args.as_json)
             case "pause":
                 _show("Paused", await book.pause(args.job), args.as_json)
             case "resume":
@@ -283,7 +283,7 @@ def _folder(given: str) -> str:
     return str(folder)
 
 
-def _wanted(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
+def _job_fields(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
     """What is asked for; `before` are the rules that a job has."""
     from agent.automation.schedule.job import delivery_rule
 
@@ -361,7 +361,7 @@ def _row(job: Job, more: str = "") -> str:
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {more}{one_line(job.title)}"
 
 
-async def _made(done: str, home: Home, store: Store, job: Job, as_json: bool) -> None:
+async def _show_saved(done: str, home: Home, store: Store, job: Job, as_json: bool) -> None:
     from agent.api.job_runs import refusals
 
     _show(done, job, as_json, await refusals(home, store.database, job))
@@ -411,11 +411,11 @@ async def _run(args: argparse.Namespace) -> int:
     home = Home.locate()
     settings = (await asyncio.to_thread(load_settings, home)).settings
 
-    def told(job: Job, run: JobRun) -> None:
+    def print_run(job: Job, run: JobRun) -> None:
         say_json({**run.as_json(), "name": job.title, "output": run.output})
 
     async with await open_store(home) as store:
-        runner = open_runner(store.database, home, settings, told)
+        runner = open_runner(store.database, home, settings, print_run)
         if args.job is not None:
             asked = await JobBook(store.database, home.schedule).ask_for(args.job)
             ended = await runner.carry_through(asked.id)

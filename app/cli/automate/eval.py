@@ -172,7 +172,11 @@ def _run(args: argparse.Namespace) -> int:
             # Before the judge is asked: what it says would be for nothing.
             await require_folder(suite, folder, options, environ, **with_what)
             judge = await calibrate(
-                args.judge or args.model, suite.pairs, environ, seed=args.seed, told=_tell_asking
+                args.judge or args.model,
+                suite.pairs,
+                environ,
+                seed=args.seed,
+                told=_show_calibration_progress,
             )
         with progress_view(quiet=args.as_json) as view:
             return await run_suite(
@@ -198,7 +202,7 @@ def _run(args: argparse.Namespace) -> int:
     return int(ExitCode.DONE if any(each.passed for each in result.runs_of_tasks) else ExitCode.FAILED)
 
 
-def _tell_asking(model: str, done: int, pairs: int) -> None:
+def _show_calibration_progress(model: str, done: int, pairs: int) -> None:
     """Say what is asked, and on a terminal how far it is, on one line that ends with the last pair."""
     if done == 0:
         asked = f"{pairs:,} labelled pairs: {2 * pairs:,} requests"
@@ -224,7 +228,9 @@ def _judge(args: argparse.Namespace) -> None:
 
     pairs = None if args.pairs is None else pairs_in(args.pairs)
     found = asyncio.run(
-        calibrate(args.model, pairs, dict(os.environ), seed=args.seed, again=True, told=_tell_asking)
+        calibrate(
+            args.model, pairs, dict(os.environ), seed=args.seed, again=True, told=_show_calibration_progress
+        )
     )
     if args.as_json:
         say_json(found.to_json())

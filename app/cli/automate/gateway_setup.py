@@ -66,8 +66,8 @@ def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
     from agent.core.config.env_file import keep_key
     from agent.integrations.gateways.checking import check_gateway
 
-    settings, environ = _as_they_are(home, kind)
-    wanted = _given(kind, args.given)
+    settings, environ = _current_settings(home, kind)
+    wanted = _parse_pairs(kind, args.given)
     may_type = sys.stdin.isatty() and not args.as_json
     secrets: dict[str, str] = {}
     for secret in kind.secrets:
@@ -77,7 +77,7 @@ def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
     if not wanted:
         asked = {name: _field(settings, name, question) for name, question in kind.fields.items()}
         wanted = {name: value for name, value in asked.items() if value}
-    settings = _changed(kind, settings, wanted)
+    settings = _with_values(kind, settings, wanted)
     who = ""
     if not args.unchecked:
         who = asyncio.run(check_gateway(kind, settings, {**environ, **secrets}, home.gateways / kind.name))
@@ -86,10 +86,12 @@ def _set_up(home: Home, kind: GatewayKind, args: argparse.Namespace) -> None:
     for name, value in wanted.items():
         set_setting(home, f"gateways.{kind.name}.{name}", value)
     set_setting(home, f"gateways.{kind.name}.enabled", "true")
-    _said(home, kind, args, secrets, who)
+    _report(home, kind, args, secrets, who)
 
 
-def _said(home: Home, kind: GatewayKind, args: argparse.Namespace, kept: Mapping[str, str], who: str) -> None:
+def _report(
+    home: Home, kind: GatewayKind, args: argparse.Namespace, kept: Mapping[str, str], who: str
+) -> None:
     from app.running_service import running_service
 
     shadowed = [name for name, value in kept.items() if os.environ.get(name, value) != value]
@@ -107,13 +109,13 @@ def _said(home: Home, kind: GatewayKind, args: argparse.Namespace, kept: Mapping
     say(f"{begin}, then write to it there and pair yourself with the code it tells you.")
 
 
-def _as_they_are(home: Home, kind: GatewayKind) -> tuple[Any, Mapping[str, str]]:
+def _current_settings(home: Home, kind: GatewayKind) -> tuple[Any, Mapping[str, str]]:
     """The settings of a messenger and the variables, as they are."""
     loaded = load_settings(home)
     return getattr(loaded.settings.gateways, kind.name), loaded.environ
 
 
-def _changed(kind: GatewayKind, settings: Any, wanted: Mapping[str, str]) -> Any:
+def _with_values(kind: GatewayKind, settings: Any, wanted: Mapping[str, str]) -> Any:
     """The settings with what is wanted, nothing written yet. Raises `ConfigError`."""
     from agent.core.config.edit import setting_value
 
@@ -128,7 +130,7 @@ def _changed(kind: GatewayKind, settings: Any, wanted: Mapping[str, str]) -> Any
         ) from None
 
 
-def _given(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
+def _parse_pairs(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
     """Settings of the command line. Raises `ConfigError`."""
     found: dict[str, str] = {}
     for pair in pairs:
@@ -174,7 +176,7 @@ def _list(home: Home, as_json: bool) -> None:
 
     rows: list[dict[str, Any]] = []
     for name, kind in gateway_kinds().items():
-        settings, environ = _as_they_are(home, kind)
+        settings, environ = _current_settings(home, kind)
         needs = [each.asked for each in kind.secrets] + list(kind.fields.values())
         lost = list(missing(kind, settings, environ))
         rows.append({"name": name, "enabled": settings.enabled, "missing": lost, "needs": needs})

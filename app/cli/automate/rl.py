@@ -200,7 +200,7 @@ def _train(args: argparse.Namespace) -> None:
     if len(ways) < 2:
         raise ConfigError(f"{args.prompts} has to have two prompts at least, one a line.")
 
-    def told(step: BanditStep) -> None:
+    def print_step(step: BanditStep) -> None:
         if args.as_json:
             return
         shown = " ".join(f"{each:.2f}" for each in step.probabilities)
@@ -214,7 +214,7 @@ def _train(args: argparse.Namespace) -> None:
             rate=args.rate,
             seed=args.seed,
             base=_base(args),
-            told=told,
+            told=print_step,
         )
     )
     last = made[-1].probabilities
@@ -227,7 +227,7 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _tinker(args: argparse.Namespace) -> None:
-    made = asyncio.run(_weights_trained(args))
+    made = asyncio.run(_train_weights(args))
     last = made[-1]
     answer(
         args,
@@ -236,12 +236,12 @@ def _tinker(args: argparse.Namespace) -> None:
     )
 
 
-async def _weights_trained(args: argparse.Namespace) -> list[WeightStep]:
+async def _train_weights(args: argparse.Namespace) -> list[WeightStep]:
     from agent.automation.training.episode import read_environment
     from agent.automation.training.rollouts import TinkerWeights
     from agent.automation.training.weight_training import WeightPlan, steps_before, train_weights
 
-    def told(step: WeightStep) -> None:
+    def print_step(step: WeightStep) -> None:
         if not args.as_json:
             scores = [score for group in step.scores for score in group]
             mean = sum(scores) / len(scores)
@@ -258,7 +258,7 @@ async def _weights_trained(args: argparse.Namespace) -> list[WeightStep]:
                 steps=args.steps, group=args.group, tasks=args.tasks, learning_rate=args.learning_rate
             ),
             base=_base(args),
-            told=told,
+            told=print_step,
         )
     finally:
         await weights.aclose()

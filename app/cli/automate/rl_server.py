@@ -78,9 +78,9 @@ class EnvironmentServer:
 
     def routes(self) -> list[Any]:
         return [
-            Route("/reset", self._told(self._reset), methods=["POST"]),
-            Route("/step", self._told(self._step), methods=["POST"]),
-            Route("/score", self._told(self._score), methods=["POST"]),
+            Route("/reset", self._json_handler(self._reset), methods=["POST"]),
+            Route("/step", self._json_handler(self._step), methods=["POST"]),
+            Route("/score", self._json_handler(self._score), methods=["POST"]),
             Route("/state", self._state, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             Route("/metadata", self._metadata, methods=["GET"]),
@@ -89,10 +89,10 @@ class EnvironmentServer:
             WebSocketRoute("/ws", self._socket),
         ]
 
-    def _told(
+    def _json_handler(
         self, answer: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
     ) -> Callable[[Request], Awaitable[Response]]:
-        async def told(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
                 return JSONResponse(await answer(await _body(request)))
             except ValueError as error:
@@ -100,7 +100,7 @@ class EnvironmentServer:
             except HermesError as error:
                 return JSONResponse({"detail": str(error)}, 409)
 
-        return told
+        return handle
 
     async def _reset(self, given: Mapping[str, Any]) -> dict[str, Any]:
         name = str(given.get("episode_id") or "")
@@ -116,9 +116,9 @@ class EnvironmentServer:
         action = given.get("action")
         if not isinstance(action, Mapping):
             raise ValueError("`action` has to be an object")  # noqa: TRY004 - it is one of the body
-        return (await self._named(given).step(action)).to_json()
+        return (await self._find_episode(given).step(action)).to_json()
 
-    def _named(self, given: Mapping[str, Any]) -> Episode:
+    def _find_episode(self, given: Mapping[str, Any]) -> Episode:
         name = given.get("episode_id")
         episode = self._by_id.get(str(name)) if name else self._newest
         if episode is None:
@@ -160,7 +160,7 @@ class EnvironmentServer:
             await socket.close()
             return
         try:
-            while await self._answered(socket, episode, await _message(socket)):
+            while await self._answer_message(socket, episode, await _message(socket)):
                 pass
             await socket.close()
         except WebSocketDisconnect:
@@ -168,10 +168,10 @@ class EnvironmentServer:
         finally:
             await self._arena.leave(episode)
 
-    async def _answered(self, socket: WebSocket, episode: Episode, text: str | bytes) -> bool:
+    async def _answer_message(self, socket: WebSocket, episode: Episode, text: str | bytes) -> bool:
         """Answer one message; whether more may come."""
         try:
-            given = _parsed(text)
+            given = _parse_json(text)
         except (ValueError, RecursionError) as error:
             await _send(socket, "error", {"message": f"Invalid JSON: {error}", "code": "INVALID_JSON"})
             return True
@@ -214,12 +214,12 @@ class TrainerGuard:
         if scope["type"] not in ("http", "websocket"):
             return
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        if self._refused(scope, headers):
+        if self._is_refused(scope, headers):
             await _refuse(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _refused(self, scope: Scope, headers: Mapping[str, str]) -> bool:
+    def _is_refused(self, scope: Scope, headers: Mapping[str, str]) -> bool:
         host = headers.get("host", "").rpartition(":")[0] or headers.get("host", "")
         if host.lower() not in ("127.0.0.1", "localhost", "[::1]") or "origin" in headers:
             return True
@@ -227,10 +227,10 @@ class TrainerGuard:
         if path == "/health":
             return False
         needed = self._policy_key if path.startswith("/policy/") else self._token
-        return not hmac.compare_digest(_given(headers.get("authorization", "")).encode(), needed.encode())
+        return not hmac.compare_digest(_token_of(headers.get("authorization", "")).encode(), needed.encode())
 
 
-def _given(authorization: str) -> str:
+def _token_of(authorization: str) -> str:
     """The token of a header."""
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
@@ -261,7 +261,7 @@ async def _body(request: Request) -> Mapping[str, Any]:
         if len(content) > MOST_BODY:
             raise ValueError("the body is too large")
     try:
-        given = _parsed(content) if content.strip() else {}
+        given = _parse_json(content) if content.strip() else {}
     except (ValueError, RecursionError):
         raise ValueError("the body is no JSON") from None
     if not isinstance(given, dict):
@@ -269,7 +269,7 @@ async def _body(request: Request) -> Mapping[str, Any]:
     return given
 
 
-def _parsed(text: str | bytes) -> Any:
+def _parse_json(text: str | bytes) -> Any:
     """What a trainer says. Raises `ValueError`, also for half of a character, and `RecursionError`."""
     given = json.loads(text)
     json.dumps(given, ensure_ascii=False).encode()

@@ -47,7 +47,7 @@ def _read() -> tuple[list[AgentKind], str]:
     return read_kinds(Home.locate(), workspace(None))
 
 
-def _named(name: str) -> AgentKind:
+def _find_kind(name: str) -> AgentKind:
     """The kind called `name`. Raises `ConfigError` when there is none."""
     from themes.skin import nearest
 
@@ -75,7 +75,7 @@ def _list(args: argparse.Namespace) -> None:
 def _show(args: argparse.Namespace) -> int:
     from app.tui.screens.agents.agent_files import limits
 
-    kind = _named(args.name)
+    kind = _find_kind(args.name)
     say(f"{kind.name} ({kind.source}): {kind.path}")
     if kind.hides:
         say(f"takes the place of: {', '.join(kind.hides)}")
@@ -91,7 +91,7 @@ def _check(args: argparse.Namespace) -> int:
     agent: str | None = args.agent
     if agent is not None and (agent.endswith(".md") or "/" in agent):
         return _check_file(Path(agent).expanduser())
-    kinds, problem = ([_named(agent)], "") if agent is not None else _read()
+    kinds, problem = ([_find_kind(agent)], "") if agent is not None else _read()
     bad = [kind for kind in kinds if _complain(kind) != ExitCode.DONE]
     for kind in kinds:
         if kind not in bad:
@@ -127,6 +127,6 @@ def _new(args: argparse.Namespace) -> None:
     name = args.name
     text = new_text(name)
     if args.based_on is not None:
-        text = with_name(read_text(_named(args.based_on).path), valid_name(name))
+        text = with_name(read_text(_find_kind(args.based_on).path), valid_name(name))
     path = create(Home.locate(), name, text)
     say(f"{path}   (edit it, then `hermes agents check {valid_name(name)}`)")

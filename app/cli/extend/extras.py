@@ -97,7 +97,7 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
     if obstacle:
         raise ConfigError(f"Hermes cannot change this itself: {obstacle}. Run this: {line}")
     say(f"$ {line}", sys.stderr)
-    if ask and not _agreed(f"Run it{f', about {size} MB' if size else ''}?"):
+    if ask and not _ask_yes(f"Run it{f', about {size} MB' if size else ''}?"):
         raise ConfigError("Nothing was changed. Without a question: add --yes.")
     shown = ProgressLine()
     try:
@@ -111,7 +111,7 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
         raise HermesError("The command above failed; what it said is above.")
 
 
-def _agreed(question: str) -> bool:
+def _ask_yes(question: str) -> bool:
     """A yes of the person; no where nobody is there."""
     if not sys.stdin.isatty():
         return False

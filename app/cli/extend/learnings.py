@@ -72,7 +72,7 @@ async def _open_book() -> AsyncIterator[LearningBook]:
         yield await asyncio.to_thread(learning_book, store.database, here, settings.learnings, store.secrets)
 
 
-async def _found(args: argparse.Namespace) -> Sequence[Learning]:
+async def _find_learnings(args: argparse.Namespace) -> Sequence[Learning]:
     if not Home.locate().keeps_sessions():
         # Looking must not make a store.
         return ()
@@ -84,7 +84,7 @@ async def _found(args: argparse.Namespace) -> Sequence[Learning]:
 def _show(args: argparse.Namespace) -> None:
     from agent.knowledge.learnings.learning import record
 
-    found = asyncio.run(_found(args))
+    found = asyncio.run(_find_learnings(args))
 
     if args.action == "export":
         # Escaped throughout: some characters beyond ASCII steer terminals.

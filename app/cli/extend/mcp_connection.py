@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def run_probe(home: Home, args: argparse.Namespace) -> None:
     """Connect, and show what the server offers."""
-    found = probed(home, _declared(home, args.server), args)
+    found = probe_server(home, _find_server(home, args.server), args)
     if args.as_json:
         say_json(found)
         return
@@ -58,10 +58,10 @@ def run_call(home: Home, args: argparse.Namespace) -> int:
     async def work(server: Server) -> Any:
         await server.request("list", {})
         return await server.request(
-            "call_tool", {"name": args.tool, "arguments": arguments}, _shown(args.as_json)
+            "call_tool", {"name": args.tool, "arguments": arguments}, _progress_printer(args.as_json)
         )
 
-    result = _with_server(home, _declared(home, args.server), args, work)
+    result = _with_server(home, _find_server(home, args.server), args, work)
     failed = "error" in result
     if args.as_json:
         say_json(result)
@@ -85,7 +85,7 @@ def run_login(home: Home, args: argparse.Namespace) -> None:
     answer(args, {"signed_in": args.name}, f"Signed in to {args.name}.")
 
 
-def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:
+def probe_server(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:
     """What a server offers, kept for sessions where it is one of theirs. Raises `HermesError`."""
     from agent.integrations.mcp.catalog import load_catalog, merge_listing, save_catalog
 
@@ -116,7 +116,7 @@ def probed(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> di
     }
 
 
-def _declared(home: Home, which: str) -> DeclaredServer:
+def _find_server(home: Home, which: str) -> DeclaredServer:
     """A server by its name, or by an address. Raises `ConfigError`."""
     from agent.integrations.mcp.server_config import DeclaredServer, address_config
 
@@ -168,7 +168,7 @@ def _with_server(
 
     async def main() -> Any:
         server = Server(
-            config.name, lambda: launch_of(config, around), around.of_process, answer, _heard(args)
+            config.name, lambda: launch_of(config, around), around.of_process, answer, _log_handler(args)
         )
         try:
             return await work(server)
@@ -188,7 +188,7 @@ def _send_to(url: str, only_print: bool) -> None:
         webbrowser.open(url)
 
 
-def _heard(args: argparse.Namespace) -> Callable[[str, Mapping[str, Any]], None]:
+def _log_handler(args: argparse.Namespace) -> Callable[[str, Mapping[str, Any]], None]:
     def hear(event: str, fields: Mapping[str, Any]) -> None:
         if event == "log" and not args.as_json:
             say(f"{fields.get('level')}: {fields.get('text')}", sys.stderr)
@@ -196,5 +196,5 @@ def _heard(args: argparse.Namespace) -> Callable[[str, Mapping[str, Any]], None]
     return hear
 
 
-def _shown(as_json: bool) -> Callable[[str], None]:
+def _progress_printer(as_json: bool) -> Callable[[str], None]:
     return lambda text: None if as_json else say(text.rstrip("\n"), sys.stderr)

@@ -153,10 +153,10 @@ class _Answering:
 
     def hear(self, event: Event) -> None:
         if isinstance(event, Asked):
-            self._beside(self._answer(event))
+            self._spawn(self._answer(event))
         elif isinstance(event, ToolFinished) and event.agent == "main":
             self._count += 1
-            self._beside(self._tell(self._count, f"{event.tool} {event.outcome}"))
+            self._spawn(self._tell(self._count, f"{event.tool} {event.outcome}"))
 
     async def aclose(self) -> None:
         for task in self._tasks:
@@ -169,14 +169,14 @@ class _Answering:
 
     async def _answer(self, request: Asked) -> None:
         try:
-            reply = await self._asked(request)
+            reply = await self._ask_client(request)
         except Exception:  # whatever kept the question from the person, the answer is a no
             reply = request.unattended
         if self.client is not None:
             with suppress(HermesError):
                 self.client.answer(request.id, reply)
 
-    async def _asked(self, request: Asked) -> Reply:
+    async def _ask_client(self, request: Asked) -> Reply:
         match request:
             case ApprovalAsked():
                 reasons = "\n".join(request.reasons)
@@ -192,7 +192,7 @@ class _Answering:
                 return PersonAnswer("answered", words) if words and is_free else PersonAnswer("declined")
         return request.unattended
 
-    def _beside(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

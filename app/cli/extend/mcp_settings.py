@@ -68,10 +68,10 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
     if args.no_probe:
         answer(args, {"added": args.name}, f"Added {args.name}.")
         return int(ExitCode.DONE)
-    from app.cli.extend.mcp_connection import probed
+    from app.cli.extend.mcp_connection import probe_server
 
     try:
-        found = probed(home, servers_of(home).find_server(args.name), args)
+        found = probe_server(home, servers_of(home).find_server(args.name), args)
     except HermesError as error:
         say(f"Added {args.name}, but: {error}", sys.stderr)
         return int(error.exit_code)
@@ -156,11 +156,11 @@ def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
     for tool in catalog.parked_tools() if catalog is not None else ():
         why = "changed" if catalog is not None and catalog.standing(tool) == "changed" else tool.suspicion
         say(f"Tool {tool.name} ({why}):")
-        for line in _told(tool, catalog):
+        for line in _tool_lines(tool, catalog):
             say(line)
 
 
-def _told(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
+def _tool_lines(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
     """What changed in a tool, or all that it says. Outside text, with what cannot be seen spelled out."""
     if catalog is not None and (difference := catalog.differences.get(tool.name)):
         return reveal(difference).splitlines()

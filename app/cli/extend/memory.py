@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int | None:
         case "add":
             return _write(files, scope, "add", " ".join(args.text), args)
         case "remove":
-            return _write(files, scope, "remove", _meant(files, scope, args), args)
+            return _write(files, scope, "remove", _entry_to_remove(files, scope, args), args)
         case "edit":
             return _edit(files, scope)
         case _:
@@ -151,7 +151,7 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
         written = asyncio.run(files.write(scope, [operation], _origin()))
     except MemoryWriteError as error:
         if args.as_json:
-            say_json(_refused(files, scope, str(error)))
+            say_json(_refusal_record(files, scope, str(error)))
         raise ConfigError(str(error)) from None
     after = written.after
     used = usage(after.entries, after.limit)
@@ -165,7 +165,7 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
         say(after.note)
 
 
-def _refused(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
+def _refusal_record(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
     """A refused write as the tool's result gives it: the sentence, the entries and how full the file is."""
     from agent.knowledge.memory.files import usage
 
@@ -180,13 +180,13 @@ def _origin() -> Origin:
     return Origin(time.time(), by="person")
 
 
-def _meant(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
+def _entry_to_remove(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
     """The entry to remove. Raises `ConfigError`, with `--json` after the object that says so."""
     try:
         return _find(files.file(scope).read(), args.entry)
     except ConfigError as error:
         if args.as_json:
-            say_json(_refused(files, scope, str(error)))
+            say_json(_refusal_record(files, scope, str(error)))
         raise
 
 

@@ -44,7 +44,7 @@ def _path(args: argparse.Namespace) -> None:
     from agent.model.local.sources import model_file
 
     home = Home.locate()
-    _print_path(model_file(home, _configured(home)))
+    _print_path(model_file(home, _configured_model(home)))
 
 
 def _pull(args: argparse.Namespace) -> int:
@@ -79,9 +79,9 @@ def _list(args: argparse.Namespace) -> None:
     present = installed_files(home)
     used = None
     try:
-        used = model_file(home, _configured(home))
+        used = model_file(home, _configured_model(home))
     except ConfigError as error:
-        if _configured(home):
+        if _configured_model(home):
             _say(str(error))
     if used is not None and used not in present:
         present.append(used)
@@ -111,7 +111,7 @@ def _remove(args: argparse.Namespace) -> None:
     _say(f"Deleted {name}.")
 
 
-def _configured(home: Home) -> str:
+def _configured_model(home: Home) -> str:
     return load_settings(home).settings.local.model
 
 

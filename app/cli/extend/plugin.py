@@ -37,20 +37,20 @@ def declare(parser: argparse.ArgumentParser) -> None:
         declare(add_action(actions, name, summary, do, json=""))
 
 
-def _listing(parser: argparse.ArgumentParser) -> None:
+def _add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
 
 
-def _named(parser: argparse.ArgumentParser) -> None:
+def _add_name(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the name of the plugin")
 
 
-def _inspected(parser: argparse.ArgumentParser) -> None:
+def _add_inspect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="the folder of a plugin")
-    _listing(parser)
+    _add_json(parser)
 
 
-def _agreed(parser: argparse.ArgumentParser) -> None:
+def _add_consent(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument(
         "--in-process",
@@ -62,32 +62,32 @@ def _agreed(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _installed(parser: argparse.ArgumentParser) -> None:
+def _add_install(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="DIR|PACKAGE",
         help="the folder of a plugin, or an installed package that brings one",
     )
-    _agreed(parser)
+    _add_consent(parser)
 
 
-def _enabled(parser: argparse.ArgumentParser) -> None:
-    _named(parser)
-    _agreed(parser)
+def _add_enable(parser: argparse.ArgumentParser) -> None:
+    _add_name(parser)
+    _add_consent(parser)
 
 
-def _removed(parser: argparse.ArgumentParser) -> None:
-    _named(parser)
+def _add_uninstall(parser: argparse.ArgumentParser) -> None:
+    _add_name(parser)
     parser.add_argument("--keep-data", action="store_true", help="keep what the plugin kept for itself")
 
 
-def _created(parser: argparse.ArgumentParser) -> None:
+def _add_create(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="the folder to make; its name is that of the plugin")
 
 
-def _tested(parser: argparse.ArgumentParser) -> None:
+def _add_test(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("plugin", metavar="PATH|NAME", help="the folder of a plugin, or the name of one")
-    _listing(parser)
+    _add_json(parser)
 
 
 def _list(args: argparse.Namespace) -> None:
@@ -118,13 +118,13 @@ def _lines(each: ShelvedPlugin) -> list[str]:
     lines += [f"    {line}" for line in each.difference()]
     if each.is_on and each.consent is not None:
         lines += [f"    {title}: {', '.join(names)}" for title, names in each.consent.registered.titles()]
-        lines += _skipped(each.consent.registered)
+        lines += _skipped_lines(each.consent.registered)
     if each.plugin is not None:
         lines += [f"    not used: {part.part}: {part.reason}" for part in each.plugin.skipped]
     return lines
 
 
-def _skipped(registered: Registrations) -> list[str]:
+def _skipped_lines(registered: Registrations) -> list[str]:
     return [f"    not used: {part.part}: {part.reason}" for part in registered.skipped]
 
 
@@ -137,7 +137,7 @@ def _inspect(args: argparse.Namespace) -> None:
     if args.as_json:
         say_json(plugin.to_json())
         return
-    for line in card(_lying(plugin, home), _environment(home)):
+    for line in card(_unapproved_plugin(plugin, home), _environment(home)):
         say(line)
 
 
@@ -161,17 +161,17 @@ def _install(args: argparse.Namespace) -> None:
         before = next((each for each in find(home, Path.cwd()) if each.name == plugin.name), None)
         if before is not None and before.place != "home":
             raise PluginError(f"The name {plugin.name} is taken by the plugin in {from_home(before.folder)}.")
-        shown = replace(_lying(plugin, home), folder=Path(args.source).resolve())
+        shown = replace(_unapproved_plugin(plugin, home), folder=Path(args.source).resolve())
         if before is not None and before.consent is not None:
             shown = replace(shown, consent=before.consent)
         _show_and_ask(shown, args, home, "Install")
         target = put_in_place(home, plugin)
-    return _write_down(_standing(home, target), args, home)
+    return _write_down(_plugin_in(home, target), args, home)
 
 
 def _enable(args: argparse.Namespace) -> None:
     home = Home.locate()
-    return _agree(_one(home, args.name), args, home)
+    return _agree(_find_plugin(home, args.name), args, home)
 
 
 def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None:
@@ -200,14 +200,14 @@ def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, 
     asks = not args.yes
     if asks and not sys.stdin.isatty():
         raise ConfigError("Nobody is there to be asked; add --yes to agree to this plugin.")
-    if asks and not _confirmed(f"{what} {shelved.name}?"):
+    if asks and not _confirm(f"{what} {shelved.name}?"):
         raise _DeclinedError("Nothing was agreed to.")
     if plugin is None:
         return
     if asks and plugin.in_process and not args.in_process:
-        args.in_process = _confirmed("Let it run within Hermes, without a boundary?")
+        args.in_process = _confirm("Let it run within Hermes, without a boundary?")
     if asks and plugin.runs and around.sandbox.name == "none" and not args.unconfined:
-        args.unconfined = _confirmed("Run its code although nothing confines it?")
+        args.unconfined = _confirm("Run its code although nothing confines it?")
 
 
 class _DeclinedError(ConfigError):
@@ -223,13 +223,13 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
         say(f"  {shelved.name} offers services:")
         for each in services:
             say(f"    {each.sentence}")
-        return args.yes or _confirmed("Use them?")
+        return args.yes or _confirm("Use them?")
 
     taken = taken_names(home, Path.cwd(), shelved.folder)
     registered = asyncio.run(enable(shelved, _environment(home), agreement, taken, agree_to))
     for title, names in registered.titles():
         say(f"  {title}: {', '.join(names)}")
-    for line in _skipped(registered):
+    for line in _skipped_lines(registered):
         say(line[2:])
     say(f"{shelved.name} is enabled from the next session on, until one of its files changes.")
 
@@ -238,7 +238,7 @@ def _disable(args: argparse.Namespace) -> None:
     from agent.integrations.plugins.installing import withdraw
 
     home = Home.locate()
-    shelved = _one(home, args.name)
+    shelved = _find_plugin(home, args.name)
     if withdraw(home, shelved.folder):
         say(f"{shelved.name} is disabled from the next session on.")
     else:
@@ -249,7 +249,7 @@ def _uninstall(args: argparse.Namespace) -> None:
     from agent.integrations.plugins.installing import uninstall
 
     home = Home.locate()
-    shelved = _one(home, args.name)
+    shelved = _find_plugin(home, args.name)
     uninstall(home, shelved, keep_data=args.keep_data)
     say(f"{shelved.name} was removed.")
 
@@ -270,7 +270,11 @@ def _test(args: argparse.Namespace) -> int:
 
     home = Home.locate()
     path = Path(args.plugin)
-    plugin = read_plugin(path, home.plugin_data / "none") if path.is_dir() else _one(home, args.plugin).plugin
+    plugin = (
+        read_plugin(path, home.plugin_data / "none")
+        if path.is_dir()
+        else _find_plugin(home, args.plugin).plugin
+    )
     if plugin is None:
         raise PluginError(f"The plugin {args.plugin} cannot be read; see `hermes plugin list`.")
     cases = read_cases(plugin.root)
@@ -287,7 +291,7 @@ def _test(args: argparse.Namespace) -> int:
         shown = [{"name": each.name, "passed": not each.wrong, "wrong": each.wrong} for each in results]
         say_json({"plugin": plugin.name, "cases": shown, "registered": registered.to_json()})
         return int(ExitCode.FAILED if failed else ExitCode.DONE)
-    for line in _skipped(registered):
+    for line in _skipped_lines(registered):
         say(line.strip())
     for each in results:
         say(f"{'✗' if each.wrong else '✓'} {each.name}" + (f": {each.wrong}" if each.wrong else ""))
@@ -295,7 +299,7 @@ def _test(args: argparse.Namespace) -> int:
     return int(ExitCode.FAILED if failed else ExitCode.DONE)
 
 
-def _one(home: Home, name: str) -> ShelvedPlugin:
+def _find_plugin(home: Home, name: str) -> ShelvedPlugin:
     """The plugin of a name. Raises `PluginError`."""
     from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.shelf import find
@@ -307,7 +311,7 @@ def _one(home: Home, name: str) -> ShelvedPlugin:
     return usable[0]
 
 
-def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
+def _unapproved_plugin(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
     """A plugin in a folder of its own, which nobody agreed to."""
     from agent.integrations.plugins.files import hashes
     from agent.integrations.plugins.shelf import ShelvedPlugin
@@ -323,7 +327,7 @@ def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
     )
 
 
-def _standing(home: Home, folder: Path) -> ShelvedPlugin:
+def _plugin_in(home: Home, folder: Path) -> ShelvedPlugin:
     from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.shelf import find
 
@@ -342,7 +346,7 @@ def _environment(home: Home) -> PluginEnvironment:
     return PluginEnvironment.of(home, Path.cwd(), environ, loaded.settings.sandbox.mode)
 
 
-def _confirmed(question: str) -> bool:
+def _confirm(question: str) -> bool:
     if not sys.stdin.isatty():
         return False
     try:
@@ -355,16 +359,16 @@ ACTIONS: Mapping[
     str,
     tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int | None]],
 ] = {
-    "list": ("all plugins, and whether they are used", _listing, _list),
+    "list": ("all plugins, and whether they are used", _add_json, _list),
     "inspect": (
         "what a folder brings, what is not used of it, and why; nothing is run",
-        _inspected,
+        _add_inspect,
         _inspect,
     ),
-    "install": ("copy a plugin into your home and agree to it", _installed, _install),
-    "enable": ("agree to a plugin as its files are now", _enabled, _enable),
-    "disable": ("use a plugin no longer", _named, _disable),
-    "uninstall": ("remove a plugin of your home, and what it kept", _removed, _uninstall),
-    "create": ("begin a plugin that works, with a test", _created, _create),
-    "test": ("run the cases a plugin brings", _tested, _test),
+    "install": ("copy a plugin into your home and agree to it", _add_install, _install),
+    "enable": ("agree to a plugin as its files are now", _add_enable, _enable),
+    "disable": ("use a plugin no longer", _add_name, _disable),
+    "uninstall": ("remove a plugin of your home, and what it kept", _add_uninstall, _uninstall),
+    "create": ("begin a plugin that works, with a test", _add_create, _create),
+    "test": ("run the cases a plugin brings", _add_test, _test),
 }

@@ -65,7 +65,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action.add_argument("name", metavar="NAME")
 
 
-def _here() -> tuple[Home, LoadedSettings]:
+def _load() -> tuple[Home, LoadedSettings]:
     home = Home.locate()
     return home, load_settings(home)
 
@@ -108,7 +108,7 @@ def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
 
 
 def _list(args: argparse.Namespace) -> None:
-    rows = _rows(*_here())
+    rows = _rows(*_load())
     if args.as_json:
         say_json(rows, 2)
         return
@@ -128,7 +128,7 @@ def _show(args: argparse.Namespace) -> None:
     from agent.model.dialect_book import dialect_name, learned_of
     from agent.model.providers import seller
 
-    home, loaded = _here()
+    home, loaded = _load()
     name: str = args.name
     row = _row(home, loaded, name)
     own = loaded.settings.providers.get(name)
@@ -157,7 +157,7 @@ def _check(args: argparse.Namespace) -> int:
     from agent.model.key_check import KeyCheck, KeyProvider, check_key
     from agent.model.providers import reach, seller
 
-    loaded = _here()[1]
+    loaded = _load()[1]
     name: str = args.name
     url, key = "", ""
     models: tuple[str, ...] = ()
@@ -204,7 +204,7 @@ def _add(args: argparse.Namespace) -> None:
     from agent.model.key_check import check_server
     from agent.model.providers import checked_url
 
-    home, loaded = _here()
+    home, loaded = _load()
     name = args.name
     if not _NAME.fullmatch(name):
         raise ConfigError("The name of a provider has letters, digits and `-`, `_`, `.` only, 64 at most.")
@@ -265,7 +265,7 @@ def _remove(args: argparse.Namespace) -> None:
     from agent.core.config.edit import drop_entry
     from agent.model.dialect_book import forget
 
-    home, loaded = _here()
+    home, loaded = _load()
     name: str = args.name
     row = _row(home, loaded, name)
     if row["built_in"]:
@@ -286,7 +286,7 @@ def _remove(args: argparse.Namespace) -> None:
 def _forget(args: argparse.Namespace) -> None:
     from agent.model.dialect_book import forget
 
-    home, loaded = _here()
+    home, loaded = _load()
     name: str = args.name
     try:
         count = forget(home.root, name)

@@ -106,7 +106,7 @@ def require_person(args: argparse.Namespace, doing: str) -> None:
         raise ConfigError(f"{doing} asks first, and there is nobody to answer; give --yes.")
 
 
-def confirmed(args: argparse.Namespace, question: str) -> bool:
+def confirm(args: argparse.Namespace, question: str) -> bool:
     """The answer to a question with the safe answer as its default; `--yes` answers it."""
     return args.yes or agrees(question)
 
@@ -197,7 +197,7 @@ def _install(args: argparse.Namespace) -> int:
             raise
         hub.installed.check_free(candidate, hub.installed.all())
         require_person(args, "Installing a skill")
-        if not confirmed(args, f"Install {candidate.name}?"):
+        if not confirm(args, f"Install {candidate.name}?"):
             say("Nothing was installed.")
             return int(ExitCode.DENIED)
         row = hub.installed.install(candidate, category=args.category, force=args.force)
@@ -237,7 +237,7 @@ def _update(args: argparse.Namespace) -> int:
     code = ExitCode.DONE
     for row in chosen:
         try:
-            records.append(_updated(hub, row, args))
+            records.append(_update_one(hub, row, args))
         except HermesError as error:
             if len(chosen) == 1:
                 raise
@@ -251,7 +251,7 @@ def _update(args: argparse.Namespace) -> int:
     return int(ExitCode.DENIED if any(each["state"] == "declined" for each in records) else code)
 
 
-def _updated(
+def _update_one(
     hub: SkillHub, row: LockedSkill, args: argparse.Namespace, side: Side | None = None
 ) -> dict[str, Any]:
     from agent.knowledge.skills.hub.bundle import HubRefusedError
@@ -273,7 +273,7 @@ def _updated(
                     f"You and the source of {row.name} both changed {names}; give --mine or --theirs."
                 )
             chosen = _side(row.name, names)
-            return _updated(hub, row, args, chosen) if chosen else record | {"state": "declined"}
+            return _update_one(hub, row, args, chosen) if chosen else record | {"state": "declined"}
         if plan.candidate is None:
             _tell(args, f"{row.name} is up to date.")
             return record | {"state": "current"}
@@ -281,7 +281,7 @@ def _updated(
             _show_plan(row, plan)
         require_allowed(plan.candidate, force=args.force)
         require_person(args, "Updating a skill")
-        if not confirmed(args, f"Update {row.name}?"):
+        if not confirm(args, f"Update {row.name}?"):
             _tell(args, f"{row.name} stays as it is.")
             return record | {"state": "declined"}
         new = hub.installed.replace(row, plan.candidate, force=args.force)
@@ -330,7 +330,7 @@ def _remove(args: argparse.Namespace) -> int:
     else:
         place = hub.installed.where(args.name)
         require_person(args, "Removing a skill")
-        if not confirmed(args, f"Remove {clean(args.name)} ({place})? It can be brought back with --undo."):
+        if not confirm(args, f"Remove {clean(args.name)} ({place})? It can be brought back with --undo."):
             say("Nothing was removed.")
             return int(ExitCode.DENIED)
         removed = hub.installed.remove(args.name)
@@ -407,7 +407,7 @@ def _approve(hub: SkillHub, each: AuditedSkill, args: argparse.Namespace) -> int
         _show_audit(each)
         show(scan_lines(each.scan))
     require_person(args, "Approving a skill")
-    if not confirmed(args, f"Let {each.row.name} be used as it is now?"):
+    if not confirm(args, f"Let {each.row.name} be used as it is now?"):
         say("Nothing was approved.")
         return int(ExitCode.DENIED)
     row = hub.installed.approve(each.row, each.digest, force=args.force)
@@ -456,7 +456,7 @@ def _publish(args: argparse.Namespace) -> int:
         where = repository_at(args.git, Path.cwd())
         branch = args.branch or f"skill/{skill.name}"
         require_person(args, "Pushing a skill")
-        if not confirmed(args, f"Push {skill.name} to the branch {clean(branch)} of {clean(where.url)}?"):
+        if not confirm(args, f"Push {skill.name} to the branch {clean(branch)} of {clean(where.url)}?"):
             say("Nothing was pushed.")
             return int(ExitCode.DENIED)
         done = push(skill, files, where, branch, args.author or _author())
@@ -581,7 +581,7 @@ def _import_one(hub: SkillHub, row: SnapshotRow, args: argparse.Namespace) -> di
             show(candidate_lines(candidate, force=args.force))
         require_allowed(candidate, force=args.force)
         require_person(args, "Installing a skill")
-        if not confirmed(args, f"Install {candidate.name}?"):
+        if not confirm(args, f"Install {candidate.name}?"):
             return {"name": row.name, "state": "declined"}
         new = hub.installed.install(candidate, category=row.category, force=args.force)
     return row_record(new, hub) | {"state": "installed"}

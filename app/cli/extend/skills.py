@@ -44,7 +44,7 @@ def _list(args: argparse.Namespace) -> None:
     for each in found.off:
         say(f"○ {each.skill.name} ({each.skill.scope}) is not used: {each.reason}.")
     for each in found.shadowed:
-        winner = next((skill.scope for skill in _named(found, each.name)), "another")
+        winner = next((skill.scope for skill in _find_skills(found, each.name)), "another")
         say(f"○ {each.name} ({each.scope}) is shadowed by the one of the {winner}: {each.folder}")
     for each in found.broken:
         say(f"✗ {clean(str(each.folder))}: {each.reason}.")
@@ -120,7 +120,7 @@ def _show(args: argparse.Namespace) -> None:
     say(f"\n{skill.body}")
 
 
-def _named(found: SkillSet, name: str) -> list[Skill]:
+def _find_skills(found: SkillSet, name: str) -> list[Skill]:
     return [each for each in (*found.skills, *(off.skill for off in found.off)) if each.name == name]
 
 

@@ -45,15 +45,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _named(name: str) -> LoadedSkin:
+def _find_skin(name: str) -> LoadedSkin:
     """The skin called `name`. Raises `ConfigError` when there is none."""
     from themes.loader import list_skins, load_skin
-    from themes.skin import nearest, quoted
+    from themes.skin import nearest, quote
 
     folder = Home.locate().skins
     known = [listed.name for listed in list_skins(folder)]
     if name not in known:
-        raise ConfigError(f"There is no skin `{quoted(name)}`{nearest(name, known)}")
+        raise ConfigError(f"There is no skin `{quote(name)}`{nearest(name, known)}")
     return load_skin(name, folder)
 
 
@@ -81,14 +81,14 @@ def _shade(skin: Skin) -> str:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from themes.colors import adapted, detect
+    from themes.colors import adapt_skin, detect
 
-    loaded = _named(args.name)
+    loaded = _find_skin(args.name)
     depth = detect(os.environ) if sys.stdout.isatty() else "none"
     if depth == "none":
         _describe(loaded.skin)
     else:
-        _draw(adapted(loaded.skin, depth))
+        _draw(adapt_skin(loaded.skin, depth))
     for problem in loaded.problems:
         say(f"✗ {problem}", file=sys.stderr)
 
@@ -153,7 +153,7 @@ def _file_or_named(skin: str) -> LoadedSkin:
 
     path = Path(skin)
     if path.suffix not in SUFFIXES and len(path.parts) < 2:
-        return _named(skin)
+        return _find_skin(skin)
     try:
         path = path.expanduser()
         exists = path.exists()
@@ -167,6 +167,6 @@ def _file_or_named(skin: str) -> LoadedSkin:
 def _new(args: argparse.Namespace) -> None:
     from app.tui.screens.skins.skin_files import create
 
-    base = _named(args.based_on).skin
+    base = _find_skin(args.based_on).skin
     path = create(Home.locate(), args.name, base)
     say(f"{path}   (from {base.name}; edit it, then `hermes skins check {args.name}`)")

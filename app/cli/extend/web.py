@@ -76,7 +76,7 @@ async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
                 include=tuple(args.include),
                 exclude=tuple(args.exclude),
             )
-            tell = _tell if not args.as_json and sys.stderr.isatty() else _silent
+            tell = _tell if not args.as_json and sys.stderr.isatty() else _ignore
             found = await crawl(web.services, web.gate("web_crawl"), order, tell)
             return answer(args, found, clean(str(found.get("summary", ""))))
         if args.batch:
@@ -86,10 +86,10 @@ async def _run(home: Home, args: argparse.Namespace) -> ExitCode | None:
                     failed = failed or "error" in line
                     say_json(line)
             return ExitCode.FAILED if failed else ExitCode.DONE
-        return await _extracted(web, args, extract)
+        return await _run_extract(web, args, extract)
 
 
-async def _extracted(web: PersonsWeb, args: argparse.Namespace, extract: Any) -> ExitCode:
+async def _run_extract(web: PersonsWeb, args: argparse.Namespace, extract: Any) -> ExitCode:
     folder = Path(tempfile.mkdtemp(prefix="hermes-web-"))
     found = await extract(
         web.services, web.gate("web_extract"), args.urls, args.query, args.char_limit, folder
@@ -138,5 +138,5 @@ def _tell(text: str) -> None:
     say(clean(text), sys.stderr)
 
 
-def _silent(_text: str) -> None:
+def _ignore(_text: str) -> None:
     return None

@@ -26,17 +26,17 @@ def model(subject: HealthSubject) -> HealthFinding:
     try:
         target = resolve(loaded.settings, loaded.environ, None)[0]
     except NoModelError as error:
-        return asyncio.run(_unset(error))
+        return asyncio.run(_no_model_finding(error))
     except ConfigError as error:
         return HealthFinding("model", "fail", str(error), "See `hermes config check`.")
     if target.kind == "demo":
         return HealthFinding("model", "ok", "demo: scripted, needs nothing")
     if target.kind == "local":
         return _local(subject, target.path or loaded.settings.local.model)
-    return asyncio.run(_reached(target))
+    return asyncio.run(_check_provider(target))
 
 
-async def _unset(error: NoModelError) -> HealthFinding:
+async def _no_model_finding(error: NoModelError) -> HealthFinding:
     from agent.model.detect import detect
 
     return HealthFinding("model", "warn", "none is configured", str(error.with_servers(await detect())))
@@ -55,7 +55,7 @@ def _local(subject: HealthSubject, setting: str) -> HealthFinding:
     return HealthFinding("model", "ok", f"local: {path.name}, started when it is needed")
 
 
-async def _reached(target: Target) -> HealthFinding:
+async def _check_provider(target: Target) -> HealthFinding:
     """Ask for the list of models: it costs nothing and shows that address and key are right."""
     import httpx2
 

@@ -116,7 +116,7 @@ def store(subject: HealthSubject) -> HealthFinding:
     try:
         connection = sqlite3.connect(address(path, "mode=ro"), uri=True, timeout=1)
         try:
-            return _examined(connection, path, APPLICATION_ID, size)
+            return _examine_store(connection, path, APPLICATION_ID, size)
         finally:
             connection.close()
     except sqlite3.Error as error:
@@ -124,7 +124,7 @@ def store(subject: HealthSubject) -> HealthFinding:
         return HealthFinding("store", "fail", str(fault), "Copy the file before anything else is tried.")
 
 
-def _examined(connection: sqlite3.Connection, path: Path, application: int, size: str) -> HealthFinding:
+def _examine_store(connection: sqlite3.Connection, path: Path, application: int, size: str) -> HealthFinding:
     (found,) = connection.execute("PRAGMA application_id").fetchone()
     if found != application:
         return HealthFinding(

@@ -52,7 +52,7 @@ def _list(home: Home, args: argparse.Namespace) -> None:
 
     since = moment(args.since, end=False)
 
-    def wanted(entry: AuditEntry) -> bool:
+    def matches(entry: AuditEntry) -> bool:
         return (
             (since is None or entry.time >= since)
             and (not args.session or entry.session.startswith(args.session))
@@ -61,7 +61,7 @@ def _list(home: Home, args: argparse.Namespace) -> None:
             and (not args.outcome or entry.outcome == args.outcome)
         )
 
-    found = newest(home.audit, args.limit, wanted)
+    found = newest(home.audit, args.limit, matches)
     for entry in found:
         # Escaped throughout: some characters beyond ASCII steer terminals.
         answer(args, entry.record, line(entry))

@@ -64,7 +64,7 @@ def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
     action: Action
     if tool == "terminal" and isinstance(command := arguments.get("command"), str):
         action = RunCommand(tool=tool, command=command, cwd=cwd)
-        wanted = [_shortened(command), command.strip()]
+        wanted = [_command_pattern(command), command.strip()]
     elif tool in ("write_file", "patch") and isinstance(path := arguments.get("path"), str):
         action = WritePath(tool=tool, path=Path(os.path.normpath(cwd / Path(path).expanduser())))
         tool, wanted = "write_file", [path]
@@ -79,7 +79,7 @@ def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
     return ""
 
 
-def _shortened(command: str) -> str:
+def _command_pattern(command: str) -> str:
     """`git push origin main` as `git push *`; empty for what is more than a program with its words. Pure."""
     try:
         words = shlex.split(command)
@@ -140,7 +140,7 @@ def _lines() -> Iterator[tuple[str, str]]:
         if len(text) > LONGEST:
             yield f"{text[:200]}…", "the line is too long to be a command"
             continue
-        command = _decoded(text)
+        command = _decode_line(text)
         if not command.strip():
             yield command, "the line is empty"
         elif any(0xD800 <= ord(letter) < 0xE000 for letter in command):
@@ -149,7 +149,7 @@ def _lines() -> Iterator[tuple[str, str]]:
             yield command, ""
 
 
-def _decoded(line: str) -> str:
+def _decode_line(line: str) -> str:
     """A line that is a JSON string stands for its text."""
     if not line.startswith('"'):
         return line

@@ -107,7 +107,7 @@ def _list(entries: list[TrustEntry], as_json: bool) -> None:
 
 
 def _show(entry: TrustEntry, as_json: bool) -> None:
-    record = _record(entry) | {"details": _cleaned(entry.read())}
+    record = _record(entry) | {"details": _clean_texts(entry.read())}
     if as_json:
         say_json(record)
         return
@@ -142,15 +142,15 @@ def _lines(data: dict[str, Any], indent: str) -> Iterator[str]:
             yield f"{head} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
 
 
-def _cleaned(value: Any) -> Any:
+def _clean_texts(value: Any) -> Any:
     """The same without anything in its texts that could steer a terminal."""
     match value:
         case str():
             return clean(value)
         case dict():
-            return {clean(str(name)): _cleaned(each) for name, each in value.items()}
+            return {clean(str(name)): _clean_texts(each) for name, each in value.items()}
         case list() | tuple():
-            return [_cleaned(each) for each in value]
+            return [_clean_texts(each) for each in value]
         case _:
             return value
 

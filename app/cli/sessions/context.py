@@ -48,10 +48,10 @@ def _allow(args: argparse.Namespace) -> None:
     home, here = Home.locate(), workspace(None)
     limit = load_settings(home, here).settings.context.file_chars
     found = {each.digest: each for each in passages_here(home, here, limit)}
-    passage = found[_chosen(args.hash, found, "passage that is kept back here")]
+    passage = found[_find_hash(args.hash, found, "passage that is kept back here")]
     let_in(home, passage)
     say(f"{clean(passage.place)} is let in, from the next session on:")
-    say(_indented(passage.text))
+    say(_indent(passage.text))
 
 
 def _forbid(args: argparse.Namespace) -> None:
@@ -59,12 +59,12 @@ def _forbid(args: argparse.Namespace) -> None:
 
     home = Home.locate()
     places = allowed_places(home)
-    digest = _chosen(args.hash, places, "passage that was let in")
+    digest = _find_hash(args.hash, places, "passage that was let in")
     keep_back(home, digest)
     say(f"{clean(places[digest]) or digest} is kept back, from the next session on.")
 
 
-def _chosen(wanted: str, digests: Iterable[str], what: str) -> str:
+def _find_hash(wanted: str, digests: Iterable[str], what: str) -> str:
     """The one hash that begins as it was given. Raises `ConfigError`."""
     found = [each for each in digests if len(wanted) >= LEAST and each.startswith(wanted.lower())]
     if len(found) == 1:
@@ -76,7 +76,7 @@ def _chosen(wanted: str, digests: Iterable[str], what: str) -> str:
     raise ConfigError(many if found else f"No {what} has the hash {name}; `hermes context` lists them.")
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join(f"      {line}" for line in clean(text).split("\n"))
 
 
@@ -92,7 +92,7 @@ def _show(args: argparse.Namespace) -> None:
             for passage in layer.passages:
                 short, rules = passage.digest[:SHORT], ", ".join(passage.rules)
                 say(f"    {clean(passage.place)} kept back, {short}: {rules}")
-                say(_indented(passage.text))
+                say(_indent(passage.text))
         told = " (told by the server)" if table.window_told else ""
         window = f" of {table.window:,}{told}" if table.window else ""
         say(f"{'all':<20}{table.used_tokens:>8,}{window} tokens, {clean(table.model)}")

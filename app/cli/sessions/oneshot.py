@@ -50,7 +50,7 @@ def _message(args: FastOptions | argparse.Namespace) -> str:
     """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
     piped = ""
     if args.prompt in (None, "-") or not sys.stdin.isatty():
-        piped = _piped()
+        piped = _read_stdin()
     text = "" if args.prompt in (None, "-") else args.prompt
     if text and piped.strip():
         text = f"{text}\n\n{piped}"
@@ -88,7 +88,7 @@ def _mentioned_images(text: str) -> tuple[Attachment, ...]:
     return images
 
 
-def _piped() -> str:
+def _read_stdin() -> str:
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
     try:
@@ -111,7 +111,7 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
     denied = LastDenied()
     listeners: list[Listener] = [view, denied]
     if console is not None:
-        listeners.append(lambda event: _attend(console, event))
+        listeners.append(lambda event: _show_event(console, event))
     client = await open_session(options, *listeners)
     try:
         loop = asyncio.get_running_loop()
@@ -142,10 +142,10 @@ def _print_answer(ended: TurnEnded, approve: str | None, denied: ToolStarted | N
     if ended.outcome == "budget" and not ended.error:
         print("hermes: the limit of requests was reached; raise it with --max-turns.", file=sys.stderr)
     if ended.outcome == "denied":
-        print(f"hermes: {_way_on(denied, workspace, approve)}", file=sys.stderr)
+        print(f"hermes: {_advice(denied, workspace, approve)}", file=sys.stderr)
 
 
-def _way_on(denied: ToolStarted | None, workspace: Path, approve: str | None) -> str:
+def _advice(denied: ToolStarted | None, workspace: Path, approve: str | None) -> str:
     """What to do about an action that was denied."""
     if approve not in ("all", "yolo") and denied is not None:
         from app.cli.safety.explain import narrow_rule
@@ -156,7 +156,7 @@ def _way_on(denied: ToolStarted | None, workspace: Path, approve: str | None) ->
     return "stopped at the gate; the reasons stand above."
 
 
-def _attend(console: Console, event: Event) -> None:
+def _show_event(console: Console, event: Event) -> None:
     console.hear(event)
 
 

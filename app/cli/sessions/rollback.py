@@ -324,7 +324,7 @@ def _back(
         if args.as_json or not sys.stdin.isatty():
             raise ConfigError("Taking files back asks first, and there is nobody to answer; give --yes.")
         _preview(plan, store, choices, session)
-        if not _confirmed(plan, choices):
+        if not _confirm(plan, choices):
             say("Nothing was changed.")
             return ExitCode.DENIED
     restored = apply_restore(
@@ -382,7 +382,7 @@ def _preview(
         say("A Hermes works on this session right now; it will find the files changed.")
 
 
-def _confirmed(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
+def _confirm(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
     stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.shown_items)
     count = len(plan.shown_items) - stay
     also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""

@@ -122,11 +122,11 @@ def _filter(args: argparse.Namespace) -> ExportFilter:
         until=moment(args.until, end=True),
         completed=args.completed,
         least_calls=args.min_calls,
-        sessions=None if args.passed is None else _passed(Path(args.passed)),
+        sessions=None if args.passed is None else _passed_sessions(Path(args.passed)),
     )
 
 
-def _passed(folder: Path) -> frozenset[str]:
+def _passed_sessions(folder: Path) -> frozenset[str]:
     """The sessions of tasks that were done and whose checks hold. Raises `ConfigError`."""
     from agent.automation.batch.results import ResultFolder
 

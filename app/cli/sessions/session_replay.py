@@ -70,7 +70,7 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
         say_json(record, 2)
         return
     if found is not None:
-        say(found.sentence() + _about_images(report))
+        say(found.sentence() + _missing_images(report))
         return
     steps = f"{plural(report.steps, 'step')}, {nodes} entries"
     said = [f"{compared.whole} requests byte for byte ({compared.bytes:,} bytes)"] if compared.whole else []
@@ -78,10 +78,10 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
         said.append(f"{compared.parts} by their parts, as no bytes of them left")
     if compared.unrecorded:
         said.append(f"{compared.unrecorded} not compared: older than the record of requests")
-    say(f"The same: {steps}; {'; '.join(said) or 'no requests'}." + _about_images(report))
+    say(f"The same: {steps}; {'; '.join(said) or 'no requests'}." + _missing_images(report))
 
 
-def _about_images(report: ReplayReport) -> str:
+def _missing_images(report: ReplayReport) -> str:
     """A sentence about images that are gone, which requests then cannot show; empty where none is."""
     if not report.images_gone:
         return ""

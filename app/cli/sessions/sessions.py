@@ -180,7 +180,7 @@ async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
 
 
 async def _list(store: Store, args: argparse.Namespace) -> None:
-    workspace = _resolved(args.workspace)
+    workspace = _resolve_folder(args.workspace)
     sessions = await store.list_sessions(
         args.limit, args.offset, workspace, children=args.all, archived=args.all
     )
@@ -193,7 +193,7 @@ async def _list(store: Store, args: argparse.Namespace) -> None:
         say(f"{session.id}  {minute_of(session.updated)}  {session.length:>5}  {title}  {workspace}")
 
 
-def _resolved(folder: str | None) -> str | None:
+def _resolve_folder(folder: str | None) -> str | None:
     """A folder as sessions remember it; one that is gone can still be asked for."""
     try:
         return None if folder is None else str(Path(folder).expanduser().resolve())

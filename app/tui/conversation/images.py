@@ -30,7 +30,7 @@ def show_images(app: AppContext, wanted: str) -> None:
     shown = graphics_of(wanted, os.environ, app.console.color_system)
     may_have_sixel = wanted == "auto" and shown is Graphics.BLOCKS and app.console.color_system == "truecolor"
     if (write := app.direct_write) is not None and (may_have_sixel or shown is Graphics.SIXEL):
-        pictures.probe, app.drawn = (lambda: sixel_cell(write, app.answers)), pictures.sixels.shown
+        pictures.probe, app.drawn = (lambda: sixel_cell(write, app.answers)), pictures.sixels.with_graphics
     else:
         pictures.probe = None
     if shown is not pictures.graphics:

@@ -226,7 +226,7 @@ class SessionScreen(ConversationScreen):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore the saved arrangement of the panes, before they exist."""
         self._arranged = state
-        self._empty.wished = Arrangement().changed(state).width
+        self._empty.wished = Arrangement().with_state(state).width
 
     async def mount_panes(self) -> None:
         """Mount conversation and panes without delaying keys."""

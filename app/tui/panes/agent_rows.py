@@ -159,7 +159,7 @@ class AgentRows:
             unmerged=before.unmerged if before else 0,
             tokens=before.tokens if before else None,
             cost=before.cost if before else None,
-            pulse=Pulse().counted(now, (before.tokens or 0) if before else 0),
+            pulse=Pulse().with_count(now, (before.tokens or 0) if before else 0),
         )
         self._stopping.discard(event.agent)
         if known is not None:
@@ -188,7 +188,7 @@ class AgentRows:
             tokens=event.tokens,
             cost=event.cost,
             budget=event.budget,
-            pulse=member.row.pulse.counted(self._clock(), event.tokens or 0),
+            pulse=member.row.pulse.with_count(self._clock(), event.tokens or 0),
         )
 
     def _end(self, event: AgentEnded) -> None:

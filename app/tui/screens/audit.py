@@ -119,10 +119,10 @@ class AuditRows(RowList):
         shown = [each for each in entries if self._matches_filter(each)]
         self._rows += shown
         if shown:
-            self.appended(len(shown))
+            self.add_rows(len(shown))
         if over := max(len(self._rows) - KEPT, 0):
             del self._rows[:over]
-            self.dropped(over)
+            self.drop_rows(over)
 
     def show_refused(self, only: bool) -> None:
         """Hide allowed actions if `only`, else show all."""

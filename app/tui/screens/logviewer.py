@@ -219,10 +219,10 @@ class LogRows(RowList):
             self.reset(len(self._rows))
         elif shown:
             self._rows += shown
-            self.appended(len(shown))
+            self.add_rows(len(shown))
             if over:
                 del self._rows[:over]
-                self.dropped(over)
+                self.drop_rows(over)
 
     def use_level(self, level: int) -> None:
         """Show only lines of this level and above."""

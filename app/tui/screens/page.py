@@ -27,7 +27,7 @@ from tools.text.safe_text import left_out, reveal
 from widgets.palette import Palette
 from widgets.rows.reader import Gutter, Reader
 from widgets.rows.row_list import Draw, RowList
-from widgets.rows.row_text import BETWEEN, fitted
+from widgets.rows.row_text import BETWEEN, fit_keys
 
 
 @runtime_checkable
@@ -139,7 +139,7 @@ class ScreenHeader(Horizontal):
         self._state.update(Content(line(state)), layout=False)
 
 
-__all__ = ["BETWEEN", "KeyLine", "fitted"]
+__all__ = ["BETWEEN", "KeyLine", "fit_keys"]
 
 
 class KeyLine(Widget):
@@ -170,7 +170,7 @@ class KeyLine(Widget):
         self.refresh()
 
     def render(self) -> Content:
-        return Content(fitted(self._keys, self.content_size.width))
+        return Content(fit_keys(self._keys, self.content_size.width))
 
 
 Outcome = TypeVar("Outcome")

@@ -16,7 +16,7 @@ from rich.style import Style
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import HermesError
 from app.tui.startup import startup_theme_read
-from themes.colors import normalized
+from themes.colors import normalize_color
 from themes.skin import ROLES, Skin
 from widgets.palette import Palette
 from widgets.rows.row_text import one_line
@@ -94,7 +94,7 @@ def _skin(data: Any) -> Skin | None:
     ):
         return None
     colors = data["colors"]
-    if colors.keys() != ROLES.keys() or any(normalized(color) != color for color in colors.values()):
+    if colors.keys() != ROLES.keys() or any(normalize_color(color) != color for color in colors.values()):
         return None
     words = [*data["spinner"], *data["verbs"], *data["faces"], *data["tool_icons"].values()]
     if not all(isinstance(word, str) and word.isprintable() for word in words):

@@ -139,9 +139,9 @@ async def test_a_session_that_is_handed_over_keeps_its_model(
 
     monkeypatch.setattr(HostedSession, "open", opened)
     with pytest.raises(TurnedAwayError):
-        await SessionHub(home, "mine/usual").found(record.id, "mine/other")
+        await SessionHub(home, "mine/usual").find_session(record.id, "mine/other")
     with pytest.raises(TurnedAwayError):
-        await SessionHub(home, "mine/usual").found(record.id)
+        await SessionHub(home, "mine/usual").find_session(record.id)
     assert wanted == ["mine/other", "mine/usual"]
 
 

@@ -95,7 +95,9 @@ async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Pa
         shown = app.screen
         assert isinstance(shown, TimelineScreen)
         await scene.until(lambda: shown.complete)
-        await scene.until(lambda: shown.timeline.pointed is not None and shown.timeline.pointed.id == node)
+        await scene.until(
+            lambda: shown.timeline.selected_node is not None and shown.timeline.selected_node.id == node
+        )
         assert "both done" in drawn(shown.timeline)
         assert "+1" in drawn(shown.timeline) or "a" in drawn(shown.timeline)
         await scene.pilot.press("r")

@@ -80,7 +80,7 @@ async def test_a_terminal_with_graphics_shows_the_picture_by_them(tmp_path: Path
         lines = lines_of(screen.rows)
         assert all(kitty.SIGN in line for line in lines[:10]) and 'heading "Sign in"' in "\n".join(lines)
         if graphics is Graphics.SIXEL:
-            assert shelf.sixels.shown("\n".join(lines)).count("\x1bP0;1;0q") == 10
+            assert shelf.sixels.with_graphics("\n".join(lines)).count("\x1bP0;1;0q") == 10
         else:
             assert any("U=1" in each for each in told)
         await pilot.press("escape")

@@ -185,7 +185,7 @@ async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_pat
         workspace = scene.bench.workspace
         pane = scene.app.session.agents
         scene.app.session.workbench.open("agents")
-        await scene.until(lambda: pane.has_focus and pane.pointed is not None)
+        await scene.until(lambda: pane.has_focus and pane.selected_agent is not None)
         await scene.pilot.press("m")
         await scene.until(screen(scene, MergeScreen))
         await scene.pilot.press("j", "m", "a")

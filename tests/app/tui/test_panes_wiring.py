@@ -34,7 +34,7 @@ from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens.entry_page import DetailScreen
 from tests.support.waiting import until
 from tools.results import Display
-from widgets.painting.direct_rows import uncovered
+from widgets.painting.direct_rows import uncovered_region
 from widgets.rows.reader import Reader
 
 
@@ -283,13 +283,13 @@ async def test_nothing_lies_over_the_conversation_so_its_rows_may_go_out_at_once
     app = HermesApp(Scene()._open)
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
         await until(pilot, lambda: app.session.panes_mounted and app.session.transcript.region)
-        await until(pilot, lambda: uncovered(app.session.transcript) == app.session.transcript.region)
+        await until(pilot, lambda: uncovered_region(app.session.transcript) == app.session.transcript.region)
         await pilot.press("/")
-        await until(pilot, lambda: uncovered(app.session.transcript) is None, "the menu")
+        await until(pilot, lambda: uncovered_region(app.session.transcript) is None, "the menu")
         await pilot.press("backspace")
-        await until(pilot, lambda: uncovered(app.session.transcript), "the end of the menu")
+        await until(pilot, lambda: uncovered_region(app.session.transcript), "the end of the menu")
         app.notify("something happened", timeout=1_000)
-        await until(pilot, lambda: uncovered(app.session.transcript) is None, "the notification")
+        await until(pilot, lambda: uncovered_region(app.session.transcript) is None, "the notification")
 
 
 async def test_an_application_without_a_terminal_has_no_direct_way() -> None:

@@ -21,7 +21,7 @@ from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, h
 from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.history.timeline import BRING_BACK, TimelinePick
 from app.tui.screens.models.onboarding import OnboardingScreen
-from app.tui.screens.page import KeyLine, fitted
+from app.tui.screens.page import KeyLine, fit_keys
 from tests.support.waiting import until
 from tools.context import PersonAnswer
 from widgets.rows.reader import Reader
@@ -311,7 +311,7 @@ async def test_choices_and_the_way_out_stay_on_the_screen_whatever_is_asked(size
     ("width", "said"), [(80, "a x · b y · esc z"), (16, "a x · esc z"), (10, "esc z"), (2, "esc z")]
 )
 def test_keys_that_have_no_room_go_before_the_way_back(width: int, said: str) -> None:
-    assert fitted("a x · b y · esc z", width) == said
+    assert fit_keys("a x · b y · esc z", width) == said
 
 
 @pytest.mark.sample(1)

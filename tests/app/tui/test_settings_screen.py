@@ -268,7 +268,7 @@ async def test_the_filter_finds_by_help_and_value_and_the_cursor_stands_on_a_set
         await until(
             pilot, lambda: host.settings.list.row is not None and host.settings.list.row.key == "display.vi"
         )
-        await until(pilot, lambda: host.settings.list.shown == 2)
+        await until(pilot, lambda: host.settings.list.shown_count == 2)
         await pilot.press("enter", "space")
         await until(pilot, lambda: host.row("display.vi").value == "false")
 

@@ -20,7 +20,7 @@ from app.tui.screens.skins import skin_files
 from app.tui.screens.skins.skin_editor import RoleList, SkinDraft, SkinEditorScreen, color_of
 from tests.app.tui.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
-from themes.colors import normalized
+from themes.colors import normalize_color
 from themes.contrast import check, tightest
 from themes.loader import list_skins, load_file, load_skin
 from themes.skin import ROLES, Skin
@@ -281,7 +281,7 @@ def test_whatever_is_typed_is_a_colour_of_a_skin_or_a_sentence(typed: str) -> No
     except ConfigError as error:
         assert "\n" not in str(error)
     else:
-        assert normalized(color) == color
+        assert normalize_color(color) == color
 
 
 @given(st.lists(st.tuples(st.sampled_from(tuple(ROLES)), st.sampled_from(["#000000", "#ffffff", "#14161b"]))))

@@ -80,7 +80,7 @@ async def test_typing_filters_and_shows_what_is_left(home: Path) -> None:
     async with running(app) as pilot:
         screen = await opened(app, pilot)
         await pilot.press("slash", *"mber")
-        await until(pilot, lambda: screen.query_one(SkinList).shown == 2, "the filter")
+        await until(pilot, lambda: screen.query_one(SkinList).shown_count == 2, "the filter")
         await until(pilot, lambda: app.appearance.skin.name == "amber", "the preview")
         await pilot.press("enter", "j")
         await until(pilot, lambda: app.appearance.skin.name == "ember", "the next one")

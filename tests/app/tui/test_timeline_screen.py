@@ -77,7 +77,7 @@ async def staged(
 @pytest.mark.thorough
 async def test_it_opens_at_the_end_of_the_branch_in_use_with_turns_folded(tmp_path: Path) -> None:
     async with staged(tmp_path) as stage:
-        row = stage.screen.timeline.pointed
+        row = stage.screen.timeline.selected_node
         assert row is not None and row.text == "and add a changelog line"
         assert [line.split("  ")[0].strip(" ▌")[:22].rstrip() for line in stage.lines] == [
             "◌ the beginning",
@@ -109,7 +109,7 @@ async def test_a_preview_survives_the_row_it_was_asked_for(tmp_path: Path) -> No
 @pytest.mark.thorough
 async def test_it_opens_at_a_message_of_the_conversation(tmp_path: Path) -> None:
     async with staged(tmp_path, at=2) as stage:
-        row = stage.screen.timeline.pointed
+        row = stage.screen.timeline.selected_node
         assert row is not None and row.id == 2
 
 
@@ -128,7 +128,7 @@ async def test_search_finds_what_is_folded_away_and_opens_it(tmp_path: Path) -> 
     async with staged(tmp_path) as stage:
         await stage.press("slash", *"three digits", "enter")
         await stage.until(
-            lambda: (row := stage.screen.timeline.pointed) is not None and "Three tests" in row.text
+            lambda: (row := stage.screen.timeline.selected_node) is not None and "Three tests" in row.text
         )
         await stage.press("escape")
         assert stage.screen.timeline.look.needle or stage.host.screen is stage.screen
@@ -141,7 +141,7 @@ async def test_a_restore_asks_what_and_leaves_everything_by_default(tmp_path: Pa
         await stage.press("r")
         await stage.dialog("enter")
         assert stage.book.done == []
-        node = stage.screen.timeline.pointed
+        node = stage.screen.timeline.selected_node
         assert node is not None
         for key, what in (("1", "both"), ("2", "conversation"), ("3", "files")):
             await stage.press("r")

@@ -97,7 +97,7 @@ def on_the_web(opened: int) -> Any:
                 app.session.transcript.document.fold(opened, Fold.OPEN)
             app.session.transcript.flush()
             await drawn(pilot)
-            await until(pilot, lambda: pictures.held == 1, "reading the picture")
+            await until(pilot, lambda: pictures.picture_count == 1, "reading the picture")
             await drawn(pilot)
 
     return play

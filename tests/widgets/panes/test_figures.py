@@ -23,7 +23,7 @@ def test_a_growing_duration_counts_whole_seconds(seconds: float, text: str) -> N
     [(0.02, "0.0 s"), (1.93, "1.9 s"), (9.96, "10 s"), (59.4, "59 s"), (59.7, "1:00"), (125, "2:05")],
 )
 def test_how_long_it_took_has_a_unit(seconds: float, text: str) -> None:
-    assert status.took(seconds) == text
+    assert status.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_little_money_is_not_nothing(dollars: float | None, text: str) -> None
 
 @pytest.mark.parametrize("unknown", [None, math.nan, math.inf])
 def test_unknown_is_never_zero(unknown: float | None) -> None:
-    for write in (status.elapsed, status.took, status.percent, status.money):
+    for write in (status.elapsed, status.duration, status.percent, status.money):
         assert "0" not in write(unknown)
     assert status.tokens(None) == "–"
 

@@ -14,7 +14,7 @@ SPAN = BARS * WINDOW
 def pulse(*counts: tuple[float, int]) -> Pulse:
     made = Pulse()
     for now, total in counts:
-        made = made.counted(now, total)
+        made = made.with_count(now, total)
     return made
 
 
@@ -33,7 +33,7 @@ def test_two_counts_at_one_moment_are_not_lost() -> None:
 
 def test_a_sum_that_did_not_grow_says_nothing() -> None:
     made = pulse((0, 0), (2, 10))
-    assert made.counted(5, 10) is made and made.counted(5, 3) is made
+    assert made.with_count(5, 10) is made and made.with_count(5, 3) is made
 
 
 def test_old_counts_go() -> None:
@@ -43,7 +43,7 @@ def test_old_counts_go() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.floats(0.1, 9), st.integers(1, 10_000)), min_size=1, max_size=KEPT - 1))
 def test_all_that_came_within_sight_is_in_the_bars(steps: list[tuple[float, int]]) -> None:
-    now, total, made = 0.0, 0, Pulse().counted(0.0, 0)
+    now, total, made = 0.0, 0, Pulse().with_count(0.0, 0)
     for seconds, tokens in steps:
         now, total = now + seconds, total + tokens
         made = made.counted(now, total)

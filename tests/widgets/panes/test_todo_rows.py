@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.widgets.panes.host import Host, lines
 from tools.context import Todo
-from widgets.panes.todo import TasksBelow, counted, rows_of
+from widgets.panes.todo import TasksBelow, count_done, rows_of
 
 OWN = (Todo("1", "first", "completed"), Todo("2", "second", "in_progress"), Todo("3", "third", "pending"))
 THEIRS = (Todo("1", "look", "completed"), Todo("2", "read", "in_progress"), Todo("3", "drop", "cancelled"))
@@ -76,7 +76,7 @@ def test_no_list_is_shown_twice(places: list[tuple[str, str, str]], opened: set[
 
 
 def test_cancelled_tasks_do_not_count() -> None:
-    assert counted(THEIRS) == (1, 2) and counted(()) == (0, 0)
+    assert count_done(THEIRS) == (1, 2) and count_done(()) == (0, 0)
 
 
 @pytest.mark.thorough

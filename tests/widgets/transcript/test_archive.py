@@ -139,7 +139,7 @@ def test_what_the_disk_lost_leaves_a_notice_and_moves_no_index(tmp_path):
     for _ in range(3):
         shown.put_away()
     assert shown.in_memory == 2
-    with shown.archive._opened() as file:
+    with shown.archive._open_file() as file:
         file.truncate(5)
     assert shown.source(0) == UNREADABLE.text
     assert [shown.source(index) for index in (3, 4)] == ["question 3", "question 4"]

@@ -293,9 +293,9 @@ def test_kept_rows_are_bounded_and_one_long_part_is_still_kept():
     kept = RowCache(limit=10)
     blank = eager([question(1)]).strips(0, 0)[0]
     long, short = WordsPart("long", "text"), WordsPart("short", "text")
-    kept.put(long, [blank] * 50)
+    kept.store(long, [blank] * 50)
     assert kept.get(long) is not None and kept.rows == 50
-    kept.put(short, [blank] * 3)
+    kept.store(short, [blank] * 3)
     assert kept.get(long) is None and kept.rows == 3
 
 

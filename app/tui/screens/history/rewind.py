@@ -149,7 +149,7 @@ class SaidRows(PointedRows):
     def learn(self, index: int, added: int, removed: int) -> None:
         """Add the counts of lines added and removed since a message."""
         self._lines[index] = (added, removed)
-        self.changed(index)
+        self.update_row(index)
 
     def _row(self, index: int, width: int) -> list[Text]:
         said = self.said[index]

@@ -288,12 +288,12 @@ class TimelineScreen(Page[None]):
         self.complete = True
         self.timeline.adopt(drawing, None if known else at)
         # The nearest rows were drawn without files; the row under the cursor gets them now.
-        self._show(self.timeline.pointed)
+        self._show(self.timeline.selected_node)
 
     def on_timeline_changed(self) -> None:
         self._say_state()
         # Nodes folded under a row count as part of it.
-        self._show(self.timeline.pointed)
+        self._show(self.timeline.selected_node)
 
     def _say_state(self) -> None:
         shown, look = self.timeline, self.timeline.look
@@ -402,7 +402,7 @@ class TimelineScreen(Page[None]):
     @work(exclusive=True, group="act")
     async def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        row = self.timeline.pointed
+        row = self.timeline.selected_node
         if row is None:
             return
         try:
@@ -414,7 +414,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="act")
     async def action_restore(self) -> None:
-        row = self.timeline.pointed
+        row = self.timeline.selected_node
         if row is None:
             return
         question = f"Go back to “{line(row.text or row.kind, 200)}”. What should be as it was then?"
@@ -425,7 +425,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="act")
     async def action_branch(self, carry_over: bool = False) -> None:
-        row = self.timeline.pointed
+        row = self.timeline.selected_node
         if row is None:
             return
         names = [name for ends in self.timeline.nodes.tips.values() for name in ends]
@@ -469,7 +469,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="act")
     async def action_label(self) -> None:
-        row, at = self.timeline.pointed, self.timeline.index
+        row, at = self.timeline.selected_node, self.timeline.index
         if row is None or at is None:
             return
         tag = self.timeline.nodes.tags.get(at)
@@ -481,7 +481,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="act")
     async def action_bookmark(self) -> None:
-        row, at = self.timeline.pointed, self.timeline.index
+        row, at = self.timeline.selected_node, self.timeline.index
         if row is None or at is None:
             return
         tag = self.timeline.nodes.tags.get(at)
@@ -492,12 +492,12 @@ class TimelineScreen(Page[None]):
         return ""
 
     def action_mark(self) -> None:
-        row = self.timeline.pointed
+        row = self.timeline.selected_node
         if row is not None:
             self.timeline.compare_from(None if self.timeline.compared == row.id else row.id)
 
     def action_compare(self) -> None:
-        row, start = self.timeline.pointed, self.timeline.compared
+        row, start = self.timeline.selected_node, self.timeline.compared
         if row is None:
             return
         if start is None or start == row.id:
@@ -510,7 +510,7 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="act")
     async def action_export(self) -> None:
-        row = self.timeline.pointed
+        row = self.timeline.selected_node
         if row is not None:
             await self._do(lambda: self._services.export(row.id))
 

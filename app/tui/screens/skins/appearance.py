@@ -15,7 +15,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 
 from agent.core.home import Home, from_home
 from agent.errors import ConfigError
-from themes.colors import Depth, adapted, detect
+from themes.colors import Depth, adapt_skin, detect
 from themes.skin import Skin, SkinProblem
 from widgets.palette import Palette, textual_theme
 
@@ -71,7 +71,7 @@ class Appearance:
         self.depth: Depth = detect(environ)
         self.skin = skin
         """The current skin, as in its file."""
-        self.shown = adapted(skin, self.depth)
+        self.shown = adapt_skin(skin, self.depth)
         """The current skin, reduced to the terminal's colours."""
         self._never_moves = bool(environ.get("HERMES_REDUCED_MOTION"))
         self.motion = not self._never_moves
@@ -116,7 +116,7 @@ class Appearance:
     def show(self, skin: Skin) -> None:
         """Draw everything with `skin`. A skin that `wear` is still reading is not applied afterwards."""
         self._changes += 1
-        self.skin, self.shown = skin, adapted(skin, self.depth)
+        self.skin, self.shown = skin, adapt_skin(skin, self.depth)
         before = self._theme
         self._app.theme = self._register().name
         self._app.unregister_theme(before)

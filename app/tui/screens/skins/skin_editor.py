@@ -27,9 +27,9 @@ from app.tui.screens.dialog import ConfirmDialog, TextDialog
 from app.tui.screens.page import Field, KeyLine, ScreenHeader, line
 from app.tui.screens.skins import skin_files
 from app.tui.screens.skins.preview import SkinPreview
-from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, adapted, normalized
+from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, adapt_skin, normalize_color
 from themes.contrast import ContrastFinding, check, is_dark, tightest
-from themes.skin import ROLES, Skin, nearest, quoted
+from themes.skin import ROLES, Skin, nearest, quote
 from tools.text.words import plural
 from widgets.palette import Palette
 from widgets.palette import color_of as rich_color
@@ -92,11 +92,11 @@ def color_of(text: str) -> str:
     if not typed:
         raise ConfigError("A colour is missing; write #rrggbb, or a name such as ansi_red or steelblue.")
     for spelling in (typed, f"#{typed}"):
-        if color := normalized(spelling):
+        if color := normalize_color(spelling):
             return color
     if typed.startswith("ansi"):
         raise ConfigError(
-            f"`{quoted(typed)}` is no colour of the terminal{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
+            f"`{quote(typed)}` is no colour of the terminal{nearest(typed, (DEFAULT, *TERMINAL_COLORS))}"
         )
     if typed.isascii() and typed.isalpha():
         try:
@@ -106,7 +106,7 @@ def color_of(text: str) -> str:
         if named is not None and named.a == 1 and named.auto is False and named.ansi is None:
             return RGB(*named.rgb).hex
     raise ConfigError(
-        f"`{quoted(typed)}` is no colour; write #rrggbb, or a name such as ansi_red or steelblue."
+        f"`{quote(typed)}` is no colour; write #rrggbb, or a name such as ansi_red or steelblue."
     )
 
 
@@ -149,7 +149,7 @@ class RoleList(RowList):
         self._draft, self._figures = draft, figures
         for index, role in enumerate(NAMES):
             if self._row_state(role) != before[index]:
-                self.changed(index)
+                self.update_row(index)
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
@@ -226,7 +226,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self._roles.use(palette)
 
     def _worn(self, skin: Skin) -> Skin:
-        return adapted(skin, self._looks.depth)
+        return adapt_skin(skin, self._looks.depth)
 
     # Display
 
