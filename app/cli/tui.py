@@ -52,7 +52,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             through = _service_runs(home)
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = changing(app.shown.preview)
-        if not app.host.session and (wanted := goes_on(wish)) is not None:
+        if not app.host.session and (wanted := session_to_resume(wish)) is not None:
             await resume_preview(home, wanted, show)
         await bring_surface()
         from agent.api import opening
@@ -78,7 +78,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         app.run_worker(reading, group="warmup", exclusive=True)
         return client
 
-    def goes_on(wish: SessionRequest) -> ResumedSession | None:
+    def session_to_resume(wish: SessionRequest) -> ResumedSession | None:
         """The session that is gone on with, if it is not a new one."""
         id = wish.resume or args.resume
         return (

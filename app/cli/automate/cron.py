@@ -328,14 +328,14 @@ async def _log(book: JobBook, args: argparse.Namespace) -> None:
         say_json({"runs": [{**each.as_json(), "output": each.output} for each in runs]})
         return
     for each in runs:
-        say(runone_line(each))
+        say(run_line(each))
         if text := (each.error or each.output).strip():
             say(f"    {one_line(text)[:160]}")
     if not runs:
         say("No runs yet.")
 
 
-def runone_line(run: JobRun) -> str:
+def run_line(run: JobRun) -> str:
     """One run on one line: when it was due, why, how it ended, what it took."""
     seconds = "" if run.started is None or run.ended is None else f"{run.ended - run.started:.1f} s"
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
