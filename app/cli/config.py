@@ -66,7 +66,8 @@ def _show(args: argparse.Namespace) -> None:
 
     loaded = LoadedSettings(Settings()) if args.defaults else _load(args)
     rows = [
-        (dotted_key(path), _mask_secrets(path, value), _source(loaded, path)) for path, value in _values(loaded)
+        (dotted_key(path), _mask_secrets(path, value), _source(loaded, path))
+        for path, value in _values(loaded)
     ]
     if args.as_json:
         data = {key: {"value": value, "source": source} for key, value, source in rows}
