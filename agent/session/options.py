@@ -1,4 +1,4 @@
-"""Options a surface chooses when it opens a session."""
+"""Options of a surface when it opens a session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PREVIEWED = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a surface may choose when it opens a session."""
+    """The choices of a surface when it opens a session."""
 
     workspace: Path
     """The folder to work in, resolved."""

@@ -1,7 +1,7 @@
 """Changing one setting in `config.yaml` and nothing else: comments, order and layout are preserved.
 
-The edit is a small piece of text at a known place. The result is parsed again and must differ in exactly the
-one setting; otherwise nothing is written and the person is told which lines to add by hand.
+The edit is a small piece of text at a known place. The result is parsed again and must differ in exactly this
+setting; otherwise nothing is written and the person is told which lines to add by hand.
 """
 
 from __future__ import annotations

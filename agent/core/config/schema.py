@@ -467,7 +467,7 @@ class BudgetSettings(SettingsSection):
 
 
 class Settings(SettingsSection):
-    """Everything in `config.yaml`."""
+    """All settings of `config.yaml`."""
 
     model: ModelSettings = ModelSettings.model_construct()
     providers: dict[str, ProviderSettings] = Field(default={})

@@ -120,7 +120,7 @@ class UnreachableError(Exception):
 
 
 class RefusedAddressError(UnreachableError):
-    """A host that is refused, whoever allows it."""
+    """A host that is refused, even with permission."""
 
 
 class Network(Protocol):

@@ -1,4 +1,4 @@
-"""Nodes as they are stored, and their text."""
+"""Stored nodes and their text."""
 
 from __future__ import annotations
 

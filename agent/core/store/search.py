@@ -73,7 +73,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchHits:
-    """One page of hits. `complete` is False if patience ended before the oldest message was reached."""
+    """One page of hits. `complete` is False if the search stopped before the oldest message."""
 
     total: int
     """Up to `MAX_HITS`."""

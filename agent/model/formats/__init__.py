@@ -1,1 +1,1 @@
-"""The built-in wire formats. Each file here is one and declares itself as `FORMAT`."""
+"""The built-in wire formats. Each file here declares one as `FORMAT`."""

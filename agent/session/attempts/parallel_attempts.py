@@ -286,7 +286,9 @@ class ParallelAttempts:
         node = session.path[-1].id if session.path else None
         await store.fork(session.id, node, head)
         mark = {"kind": attempt_marks.BEGUN, "to_model": True, "origin": session.head, "step": copy.position}
-        await store.append(session.id, "notice", attempt_marks.began(copy.root, copy.origin), mark, head=head)
+        await store.append(
+            session.id, "notice", attempt_marks.start_note(copy.root, copy.origin), mark, head=head
+        )
         await store.use_head(session.id, session.head)
         model = models[number % len(models)] if models else None
         left_out = "" if copy.coverage.complete else copy.coverage.sentence()

@@ -26,7 +26,7 @@ _LOOKED_AT = (2, 200, 10_000)
 """Nodes from the end of a branch within which its last note is looked for: one attempt after the other."""
 
 
-def began(copy: Path, origin: Path) -> str:
+def start_note(copy: Path, origin: Path) -> str:
     """Return the note for the model when it begins to work in a copy."""
     return (
         f"[From here on you work alone in a copy of the project, in {copy}. Paths in {origin} stand for "

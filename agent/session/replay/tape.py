@@ -57,9 +57,7 @@ class Tape:
         return self.at >= len(self.nodes)
 
     def feed(self) -> None:
-        """Read nodes that came from outside, up to one that the engine makes or a message that begins a
-        turn.
-        """
+        """Read nodes from outside, up to one that the engine makes or a message that begins a turn."""
         while not self.over and not (
             _is_engine_made(self.nodes[self.at]) or begins_turn(self.nodes[self.at])
         ):
@@ -137,17 +135,17 @@ class Tape:
 
 
 def is_answer(node: Node) -> bool:
-    """Whether a node is a complete answer of the model."""
+    """Return whether a node is a complete answer of the model."""
     return node.kind == "assistant" and node.data.get("state") != "interrupted"
 
 
 def begins_turn(node: Node) -> bool:
-    """Whether a node is a message of the person that began a turn."""
+    """Return whether a node is a message of the person that began a turn."""
     return node.kind == "user" and node.data.get("origin") in ("prompt", "queue")
 
 
 def begins_turn_next(tape: Tape) -> bool:
-    """Whether the very next node begins a turn."""
+    """Return whether the next node begins a turn."""
     return not tape.over and begins_turn(tape.nodes[tape.at])
 
 

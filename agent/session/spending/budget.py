@@ -232,7 +232,7 @@ class BudgetAccount:
 
     def check(self, most: Charge) -> None:
         """Raise `BudgetReachedError` unless `most` fits this account alone."""
-        used = self.committed
+        used = self.total
         wanted = used + most
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, wanted.turns, used.turns),
@@ -274,7 +274,7 @@ class BudgetAccount:
         self._wake()
 
     @property
-    def committed(self) -> Charge:
+    def total(self) -> Charge:
         """The amount spent or reserved by running requests."""
         return sum((each.most for each in self._held), self.spent)
 
@@ -283,7 +283,7 @@ class BudgetAccount:
         """Tokens of this account that are neither spent nor reserved; None without a ceiling."""
         if self.budget.tokens is None:
             return None
-        return max(0, self.budget.tokens - self.committed.tokens)
+        return max(0, self.budget.tokens - self.total.tokens)
 
     def room(self) -> int | None:
         """The free tokens in the whole chain; None if unlimited."""
@@ -300,7 +300,7 @@ class BudgetAccount:
         """US dollars of this account that are neither spent nor reserved; None without a ceiling."""
         if self.budget.money is None:
             return None
-        return max(0.0, self.budget.money - (self.committed.money or 0.0))
+        return max(0.0, self.budget.money - (self.total.money or 0.0))
 
     async def given_back(self) -> None:
         """Wait until any request in the outermost account has ended."""

@@ -107,7 +107,7 @@ class AgentCopies:
         return self._unmerged.get(agent, 0)
 
     def holds(self, agent: str) -> bool:
-        """Whether an agent has a copy that is neither merged nor discarded."""
+        """Return whether an agent has a copy that is neither merged nor discarded."""
         return agent in self._open or agent in self._left
 
     async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:

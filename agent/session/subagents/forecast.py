@@ -260,9 +260,7 @@ class Forecaster:
         """Return what the token and money ceilings leave, from the sender's own to that of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [
-            room
-            for each in account.chain()
-            for room in _remaining_rooms(each.owner, each.budget, each.committed)
+            room for each in account.chain() for room in _remaining_rooms(each.owner, each.budget, each.total)
         ]
         for each in spending.bounds:
             if each.has_ceiling:
