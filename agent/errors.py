@@ -83,8 +83,8 @@ class ModelError(HermesError):
         self.retry_after = retry_after
         """Seconds the provider asked us to wait, if it did."""
         self.said = said
-        """What the provider said, as it came: never shown, only searched."""
+        """The provider's text, unchanged: never shown, only searched."""
         self.words = words
-        """Code and type of what it said."""
+        """Code and type of the provider's text."""
         self.no_tools = False
-        """Whether the model takes no tools in their own field."""
+        """True if the model accepts no tools in the field for them."""

@@ -35,7 +35,7 @@ class Event:
     type: ClassVar[str] = ""
     agent: str = "main"
     seq: int = field(default=0, compare=False)
-    """Its number within the session, from 1 and one more each time; 0 before the stream has numbered it."""
+    """Its number within the session, counting from 1; 0 before the stream has numbered it."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the event as JSON-able data, `type` first; futures are left out."""
@@ -71,14 +71,12 @@ class SessionOpened(Event):
     workspace: str
     nodes: int = 0
     approvals: ModeName = "ask"
-    """What happens to actions: the mode of the gate."""
+    """The permission mode of the gate."""
     sandbox: str = ""
-    """What commands are kept in: `bubblewrap`, `landlock`, `none`; empty = not told.
-
-    Where they run elsewhere, the name of that place, such as `docker` or `ssh build.example.org`.
-    """
+    """The confinement of commands: `bubblewrap`, `landlock`, `none`; empty = unknown. For commands on another
+    machine its name, such as `docker` or `ssh build.example.org`."""
     effort: str = ""
-    """How much the model thinks: a word such as `high`, or `12,000 tokens`; empty = as its provider likes."""
+    """The thinking effort: a word such as `high`, or `12,000 tokens`; empty = the provider's default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,10 +265,10 @@ class Noticed(Event):
     kind: Literal["info", "warning", "process", "files", "compaction", "recovery", "store"]
     text: str
     detail: str = ""
-    """More, for when it is opened: of a compaction, what the model reads from now on instead; of project
-    files that were reached, their text."""
+    """Details, shown on demand: for a compaction, the text the model reads from now on; for project files
+    that were reached, their text."""
     node: int = 0
-    """The node it tells of; 0 if there is none."""
+    """The node it is about; 0 if there is none."""
 
     def notice(self) -> tuple[str, str]:
         return self.kind, self.text
@@ -304,7 +302,7 @@ class StepTaken(Event):
     count: int
     """How many paths changed."""
     coverage: str
-    """`full`, or what could not be kept."""
+    """`full`, or a description of what could not be recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,7 +316,7 @@ class BranchSwitched(Event):
     """Its end; None before anything was said."""
     reason: Literal["switch", "rewind", "fork", "undo", "redo"]
     draft: str = ""
-    """A message of the person that was taken back, for the prompt."""
+    """A message of the person that was withdrawn, for the prompt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -331,7 +329,7 @@ class AgentStarted(Event):
     call: str = ""
     """The call of the parent that asked for it."""
     name: str
-    """A word or two to tell it from its siblings."""
+    """A word or two to distinguish it from its siblings."""
     goal: str
 
 
@@ -341,9 +339,9 @@ class AgentProgressed(Event):
 
     type: ClassVar[str] = "agent_progress"
     state: Literal["pending", "running", "waiting", "paused"] = "running"
-    """`waiting`: for the person; `paused`: held until it is told to go on."""
+    """`waiting`: for the person; `paused`: until it is resumed."""
     action: str = ""
-    """What it does now, in a few words."""
+    """Its current action, in a few words."""
     calls: int = 0
     tokens: int | None = None
     cost: float | None = None
@@ -373,7 +371,7 @@ class CopyChanged(Event):
 
     type: ClassVar[str] = "copy"
     paths: int
-    """How many paths; 0: nothing is left to be settled."""
+    """The number of paths; 0: nothing is left to resolve."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,7 +389,7 @@ class UsageChanged(Event):
     """Tokens of the next request, as far as known."""
     context_window: int | None
     window_told: bool = False
-    """Whether the server itself told the window, rather than the settings or the catalog."""
+    """True if the server itself reported the window, rather than the settings or the catalog."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -408,9 +406,9 @@ class Asked(Event):
     """A request that waits for a person until a surface resolves `reply`. Each kind is a class."""
 
     cancelled: ClassVar[Any]
-    """What `reply` becomes when nobody answers it."""
+    """The value of `reply` when nobody answers."""
     unattended: ClassVar[Any]
-    """The reply where no person is there; nothing is asked then."""
+    """The reply in an unattended session, where nothing is asked."""
     id: str
     reply: asyncio.Future[Any] = field(metadata={"json": False})
 
@@ -440,19 +438,18 @@ class ApprovalAsked(Asked):
     unattended: ClassVar[Decision] = Decision("expired")
     tool: str
     headline: str
-    """What would happen, in full: the whole command, the whole path."""
+    """The full action: the whole command, the whole path."""
     reasons: tuple[str, ...]
     parts: tuple[VerdictPart, ...] = ()
-    """For commands: what was said of each part, in the order in which they would run."""
+    """For commands: the verdict on each part, in the order of execution."""
     touches: tuple[str, ...] = ()
-    """Files and folders it would change, as far as they are known; relative ones below the workspace."""
+    """Files and folders it would change, if known; relative paths are below the workspace."""
     network: Literal["", "yes", "no", "open", "filtered"] = ""
-    """`open`: nothing keeps it from the network; `filtered`: hosts are asked about by themselves; empty: not
-    told."""
+    """`open`: unrestricted network access; `filtered`: hosts are asked about separately; empty: unknown."""
     sandbox: Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"] = ""
-    """What it would run in; `outside`: there is a sandbox, and it would leave it; empty: not told."""
+    """The sandbox it would run in; `outside`: it would leave the sandbox; empty: unknown."""
     rule: str = ""
-    """What a yes for more than once would cover, in words; empty when only a yes for once counts."""
+    """The scope of a lasting approval, in words; empty if only a single approval is possible."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,7 +465,7 @@ class ForecastAsked(Asked):
     unattended: ClassVar[Decision] = Decision("expired")
     forecast: Forecast
     rooms: tuple[Room, ...] = ()
-    """What the ceilings leave, the narrowest circle first."""
+    """The amounts the ceilings leave, the narrowest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,20 +476,20 @@ class CeilingAsked(Asked):
     cancelled: ClassVar[CeilingReply] = CeilingReply("cancelled")
     unattended: ClassVar[CeilingReply] = CeilingReply("expired")
     owner: str
-    """Whose ceiling it is, in words."""
+    """The owner of the ceiling, in words."""
     measure: Measure
     ceiling: float
     used: float
     needed: float
-    """What the next request may take at most."""
+    """The maximum of the next request."""
     again: float
-    """The ceiling after it was raised by the same amount once more, or as often as is needed."""
+    """The ceiling raised by its amount, once or as often as needed."""
     setting: str
-    """Where it stands in the settings, which stay as they are."""
+    """Its key in the settings, which are not changed."""
 
 
 Reply = PersonAnswer | Decision | CeilingReply | FormReply
-"""What a person says to a request that waits."""
+"""A person's reply to a pending request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -503,7 +500,8 @@ class RequestResolved(Event):
     id: str
     outcome: str
     by: str = ""
-    """Who answered it and from where, in words; empty for the person at the terminal, and for nobody."""
+    """The person and surface that answered, in words; empty for the person at the terminal, and for nobody.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -518,4 +516,4 @@ class TurnEnded(Event):
     error: str = ""
     exit_code: int = 0
     cause: ModelErrorKind | Literal[""] = ""
-    """Why the model did not answer, where that is what the turn failed for."""
+    """The kind of model error that made the turn fail, if any."""

@@ -75,10 +75,10 @@ class EngineServer:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._beside: set[asyncio.Task[None]] = set()
         self._told: dict[str, Any] = {}
-        """The view as it was told last."""
+        """The view as last sent."""
         self._live: Sequence[Any] | None = None
         self._path: list[Any] = []
-        """The nodes that were told last, and the list of the session they are from."""
+        """The nodes as last sent, and the list of the session they are from."""
         self.closing = False
 
     def handle(self, frame: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ READ_FIRST = (
     *("agent.workspace.checkpoints.meanwhile", "agent.workspace.checkpoints.root_identity"),
     *("watchdog.observers", "watchdog.events"),
 )
-"""Modules that opening a session in this process reads, for a surface that reads them aside."""
+"""Modules imported to open a session in this process, which a surface may import in the background."""
 
 
 async def open_session(

@@ -56,7 +56,7 @@ class Link:
         self._reading: asyncio.Task[None] | None = None
         self._closing = False
         self.dead = ""
-        """How the process ended; empty while it works."""
+        """How the process ended, in a sentence; empty while it runs."""
 
     @property
     def pid(self) -> int:
@@ -231,7 +231,7 @@ class RemoteSession:
         self._asked: dict[str, Asked] = {}
         """Requests that wait for a person, by id."""
         self._sent: list[str] = []
-        """Messages of which nobody has said yet that they are stored or wait."""
+        """Sent messages that are not confirmed as stored or queued yet."""
         self._path: list[Node] = []
         self._view: dict[str, Any] = {"busy": False, "queue": ()}
         self.id = ""

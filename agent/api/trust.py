@@ -39,20 +39,20 @@ class TrustEntry:
     kind: str
     """One word, such as `hook`."""
     words: str
-    """What it is for, before its name in a sentence."""
+    """Its purpose, placed before its name in a sentence."""
     name: str
     where: str
-    """The folder it holds in, or the surface; empty if it holds everywhere."""
+    """The folder or surface it is valid for; empty if it is valid everywhere."""
     key: str
-    """What tells it from others of its kind."""
+    """The key that identifies it among entries of its kind."""
     take_back: Callable[[], object]
-    """Takes it back; False if it was gone. Blocks. Raises `HermesError`."""
+    """Withdraws the consent; False if it was already gone. Blocks. Raises `HermesError`."""
     hash: str = ""
-    """What it is bound to, if to a content."""
+    """The hash of the content it is bound to, if any."""
     since: float | None = None
-    """Seconds since the epoch, where the store keeps it."""
+    """Seconds since the epoch, if the store records it."""
     read: Callable[[], Mapping[str, Any]] = dict
-    """The rest that is known, as JSON has it. Blocks."""
+    """Further data as JSON. Blocks."""
 
     @property
     def id(self) -> str:

@@ -64,7 +64,7 @@ MODULES = frozenset(
         "tools.results",
     }
 )
-"""Where the data classes live that may cross."""
+"""Modules of the data classes that may be sent."""
 
 CASTS = frozenset({"submit", "steer", "set_queue", "send_queue", "interrupt", "answer"})
 """Commands of a session without an answer."""
@@ -80,9 +80,9 @@ CALLS = {
     "stored": "newest session node ending before search around branch_with use_branch rename delete",
     "servers": "states restart sign_in leave_sign_in came_back sign_out agree resources",
 }
-"""The methods that answer, of a session and of its parts; nothing else is called from the other side."""
+"""Methods with an answer, of a session and of its parts; no other methods can be called remotely."""
 VIEW = ("model", "branch", "busy", "queue", "watches", "keeps_files", "mode", "effort")
-"""What is known of a session without asking and can change, beside the path."""
+"""Properties of a session that are available without a request, other than the path."""
 
 _classes: dict[str, type[Any]] = {}
 
@@ -263,7 +263,7 @@ class Outlet:
         self._waiting = bytearray()
         self._watches = False
         self.broken = False
-        """Whether nobody is there any more."""
+        """True if the other side is gone."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
         """Send a frame as soon as the other side accepts it. Raises `WireError` for invalid values."""

@@ -28,7 +28,7 @@ LIMIT = 10_000_000
 """Bytes of the largest image that is attached."""
 LONGEST_NAME = 40
 LEFT_FOR = 86_400
-"""Seconds for which a file stays that no message refers to: its message may wait in a queue."""
+"""Seconds for which an unreferenced file is kept, as its message may wait in a queue."""
 
 _HEAD = 16
 _HASH = re.compile(r"[0-9a-f]{64}")

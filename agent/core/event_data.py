@@ -26,7 +26,7 @@ class Decision:
     choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
     feedback: str = ""
     by: str = ""
-    """Who said so and from where, in words; empty for the person at the terminal."""
+    """The person and surface that decided, in words; empty for the person at the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Room:
     """The amount a ceiling leaves, in its measure."""
 
     owner: str
-    """Whose ceiling it is, in words."""
+    """The owner of the ceiling, in words."""
     measure: Measure
     left: float
     ceiling: float
@@ -75,11 +75,11 @@ class Usage:
     written: int | None = None
     """Part of `input` that was written to the prompt cache, where that is charged for."""
     cost: float | None = None
-    """US dollars of the request, where the server itself says what it cost."""
+    """US dollars of the request, if reported by the server."""
 
 
 VerdictKind = Literal["allow", "ask", "deny", "hardline"]
-"""`hardline` is a no that no mode and no person lifts."""
+"""`hardline` is a refusal that no mode and no person can override."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class VerdictPart:
     """The part as it would run: quotes and wrappers resolved as far as they are known."""
     kind: VerdictKind
     reason: str
-    """One clause that a person understands, such as `pushes to a remote`."""
+    """One clause for a person, such as `pushes to a remote`."""
     network: bool = False
-    """Whether it wants to reach other programs over the network, as far as is known."""
+    """True if the command is known to use the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +117,11 @@ class Forecast:
     money: ForecastSpan | None
     """US dollars; None if the price of a model is not known."""
     left: int | None = None
-    """Tokens that the ceilings leave for all of them together; None means that there is no ceiling."""
+    """Tokens that the ceilings leave for all agents together; None without a ceiling."""
     from_past: int = 0
-    """How many ended agents it was learned from."""
+    """The number of ended agents from which it was estimated."""
     single: bool = False
-    """Whether each of them makes one request."""
+    """True if each agent makes one request."""
 
     @property
     def agents(self) -> int:

@@ -87,9 +87,9 @@ class Message:
 
 
 Mode = Literal["careful", "normal", "plan", "yolo", "deny"]
-"""`careful` asks about each effect. `normal` lets pass what stays inside the workspace and undo brings back,
-and asks about the rest. `plan` only reads: every effect is denied. `yolo` lets everything pass that nothing
-forbids. `deny` only reads, and asks nobody."""
+"""`careful` asks about each effect. `normal` allows effects that stay inside the workspace and can be undone,
+and asks about the rest. `plan` only reads: every effect is denied. `yolo` allows everything that is not
+forbidden. `deny` only reads, and never asks."""
 
 ModeName = Literal["ask", "deny", "all", "careful", "normal", "auto-edit", "plan", "yolo"]
 """As people write modes; `ask` and `auto-edit` are older names of `normal`, `all` of `yolo`."""
@@ -97,7 +97,7 @@ ModeName = Literal["ask", "deny", "all", "careful", "normal", "auto-edit", "plan
 MODES: tuple[Mode, ...] = ("careful", "normal", "plan", "yolo", "deny")
 NAMES: tuple[ModeName, ...] = ("ask", "deny", "all", "careful", "normal", "auto-edit", "plan", "yolo")
 CYCLE: tuple[Mode, ...] = ("careful", "normal", "plan")
-"""What the key steps through: `yolo` and `deny` are only ever named, never stumbled into."""
+"""Modes that the mode key cycles through; `yolo` and `deny` must be named explicitly."""
 
 _OLD: dict[str, str] = {"ask": "normal", "auto-edit": "normal", "all": "yolo"}
 _STRICTNESS: tuple[Mode, ...] = ("yolo", "normal", "careful", "deny", "plan")

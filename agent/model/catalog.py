@@ -40,9 +40,9 @@ class ModelInfo:
     """Name of the wire format; None: that of the provider."""
     tool_mode: ToolMode | None = None
     images: bool | None = None
-    """Whether the model reads images; None: unknown, so they are sent."""
+    """True if the model reads images; None: unknown, so they are sent."""
     told: frozenset[str] = frozenset()
-    """Names of the fields above that the server itself told."""
+    """Names of the fields above that the server itself reported."""
 
     def overridden(self, settings: ModelSettings | None) -> ModelInfo:
         """Return the info with the values of the settings in place of its own."""
@@ -103,9 +103,9 @@ class Provider:
     key_env: str = ""
     format: str = "chat"
     resells: bool = False
-    """Whether it offers models of many makers, named `maker/model`."""
+    """True if it offers models of many makers, named `maker/model`."""
     key_path: str = "models"
-    """What below the address answers only to a valid key, at no cost."""
+    """A path below the address that answers only to a valid key, at no cost."""
     families: tuple[str, ...] = ()
     """Beginnings of the names of models it makes."""
 
@@ -185,4 +185,4 @@ TITLES: Mapping[str, str] = {
     "vllm": "vLLM",
     "sglang": "SGLang",
 }
-"""How the local servers call themselves."""
+"""Names that the local servers give themselves."""

@@ -23,7 +23,7 @@ FILE = f"{FOLDER}/greet.sh"
 
 WORDS_PER_PIECE = 3
 LETTERS_PER_TOKEN = 4
-"""How the script counts its tokens, as it has no tokenizer."""
+"""Letters counted as one token, as the script has no tokenizer."""
 
 CONNECT = """\
 To connect a real model, type `/model` (or press alt+m): it takes the key of a provider, finds servers \
@@ -54,7 +54,7 @@ class _Step:
     says: str
     arguments: Mapping[str, Any]
     needs_file: bool = False
-    """Whether the step makes sense only if the script was written."""
+    """True if the step makes sense only if the script was written."""
 
 
 def _todos(*statuses: str) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class _Past:
     """The progress of the newest tour."""
 
     number: int
-    """How many messages of the person came before it."""
+    """The number of the person's messages before it."""
     results: list[dict[str, Any]] = field(default_factory=list)
     """Results of its calls, in order."""
     over: bool = False

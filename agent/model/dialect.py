@@ -63,29 +63,29 @@ class Match(_Rules):
     providers: Texts = ()
     hosts: Texts = ()
     models: Texts = ()
-    """Counts where neither provider nor host is known."""
+    """Used if neither provider nor host is known."""
 
 
 class CallRules(_Rules):
     id: str = "any"
     """Form of ids: `any`, `plain`, `nine-alphanumeric`, or a pattern such as `call_[a-z0-9]{24}`."""
     content: Literal["null", "empty", "filled"] = "null"
-    """What stands for the text of a message that only calls."""
+    """Placeholder for the text of a message that only calls."""
     text: bool = True
-    """Whether a text may stand beside calls."""
+    """True if a text may stand beside calls."""
     named: bool = False
-    """Whether a result names its tool."""
+    """True if a result names its tool."""
 
 
 class RoleRules(_Rules):
     alternate: bool = False
-    """Whether messages of one side that follow each other become one."""
+    """True if consecutive messages of one side are joined."""
     close_results: bool = False
-    """Whether a short answer stands between a result and the next message of the person."""
+    """True if a short answer is inserted between a result and the next message of the person."""
     single_calls: bool = False
-    """Whether each call stands in a message of its own, with its result behind it."""
+    """True if each call is in a separate message, followed by its result."""
     system: bool = True
-    """Whether there is a role for the system prompt; if not, it begins the first message."""
+    """True if there is a system role; otherwise the system prompt begins the first message."""
 
 
 class ThinkingModel(_Rules):
@@ -95,39 +95,39 @@ class ThinkingModel(_Rules):
     ways: tuple[str, ...] = ("enabled", "adaptive")
     """Ways of asking for it in the format `anthropic`, the likeliest first."""
     effort: bool = True
-    """Whether an effort goes with the way `adaptive`."""
+    """True if an effort goes with the way `adaptive`."""
     display: bool = False
-    """Whether it is asked to show its thoughts, which it otherwise keeps to itself."""
+    """True if it is asked to show its thoughts, which it otherwise hides."""
     unasked: bool = False
-    """Whether it thinks where a request says nothing about it."""
+    """True if it thinks where a request says nothing about it."""
     always: bool = False
-    """Whether thinking cannot be switched off."""
+    """True if thinking cannot be switched off."""
     binds: bool = False
-    """Whether a thought is valid only behind exactly what the model had read when it had it."""
+    """True if a thought is valid only after exactly what the model had read before it."""
     reasons: bool = True
-    """Whether it takes the fields about reasoning in the format `responses`."""
+    """True if it takes the fields about reasoning in the format `responses`."""
     lowest: str = "low"
-    """The effort that stands for `off` there."""
+    """The effort used there for `off`."""
 
 
 class ThinkingRules(_Rules):
     key: str = ""
-    """Field of an assistant message that thoughts go back in; empty: none."""
+    """Field of an assistant message for thoughts sent back; empty: none."""
     sent_back: Literal["never", "own", "always"] = Field("own", alias="return")
     """`own`: with calls, to the model that had them; `always`: with each of its messages; `never`: also
     nothing that was signed."""
     foreign: Literal["drop", "empty", "placeholder"] = "drop"
-    """What stands in the field for the thoughts of another model, or for none."""
+    """Content of the field for thoughts of another model, or for none."""
     models: tuple[ThinkingModel, ...] = ()
 
 
 class ToolRules(_Rules):
     form: Literal["any", "sound", "plain"] = Field("sound", alias="schema")
-    """`sound`: only what contradicts itself is put right; `plain`: nothing but the simplest keywords."""
+    """`sound`: only contradictions are fixed; `plain`: only the simplest keywords."""
     longest: int = 0
     """Characters of a description at most; 0: any number."""
     mode: Literal["native", "schema", "text"] | None = None
-    """How calls have to travel; None: as the settings say."""
+    """The required form of calls; None: as in the settings."""
     without: tuple[str, ...] = ()
     """Tools that are left out, as `name:digest` of what was refused."""
 
@@ -148,13 +148,13 @@ class LimitRules(_Rules):
     output_max: int = 0
     """Tokens of a reply at most; 0: unknown."""
     output_needed: bool = False
-    """Whether a request has to name a limit of the reply."""
+    """True if a request has to name a limit of the reply."""
     window: int = 0
     """Tokens of the window that a refusal named; 0: unknown."""
     window_in_refusal: Texts = ()
     """Expressions with one group that holds the tokens of the window."""
     other_units: str = ""
-    """Expression of refusals whose numbers mean something else."""
+    """Expression for refusals whose numbers mean something else."""
     without: tuple[str, ...] = ()
     """Fields of the body that are not sent."""
 
@@ -163,15 +163,15 @@ class RefusalRule(_Rules):
     match: str
     repair: RepairName
     unless: str = ""
-    """Expression of sentences that mean something else."""
+    """Expression for sentences that mean something else."""
     status: tuple[int, ...] = ()
-    """Statuses it counts for; empty: those about the form of a request."""
+    """Statuses it applies to; empty: those about the form of a request."""
     format: str = ""
-    """Wire format it counts for; empty: any."""
+    """Wire format it applies to; empty: any."""
     field: str = ""
-    """What `drop_field` leaves out; empty: the field that the sentence names."""
+    """The field that `drop_field` omits; empty: the field that the sentence names."""
     change: dict[str, Any] = {}
-    """What it changes in the dialect; empty: what the repair usually does."""
+    """Its change of the dialect; empty: the usual one of the repair."""
 
 
 class Dialect(_Rules):
@@ -231,7 +231,7 @@ class Dialect(_Rules):
 
 
 ANY = Dialect()
-"""A model that takes everything: what counts where nobody reads a table."""
+"""The dialect of a model that accepts everything: the default without a table."""
 
 
 def names(own: Path | None = None) -> list[str]:

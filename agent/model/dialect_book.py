@@ -30,7 +30,7 @@ MOST_LEARNED = 50
 """Changes kept of one model."""
 LONGEST_REASON = 300
 WINDOW_LASTS = 86_400
-"""Seconds for which a window that a refusal named is believed."""
+"""Seconds for which a window named in a refusal is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class LearnedRule:
     model: str
     rule: str
     reason: str
-    """What the provider said."""
+    """The provider's text."""
     change: Mapping[str, Any]
 
     @property

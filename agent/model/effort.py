@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WORDS = ("off", "low", "medium", "high")
 DEFAULT = "default"
-"""What `model.thinking` says; where that is unset, the provider's own."""
+"""The value of `model.thinking`; if unset, the provider's default."""
 MOST_TOKENS = 1_000_000
 _KEY = "effort"
 KNOWN = f"{', '.join(WORDS)}, {DEFAULT} or a number of tokens"
@@ -28,7 +28,7 @@ class SessionEffort:
     """The level in force. Agents without their own level follow it from their next request on."""
 
     configured: Thinking | None
-    """What the settings say."""
+    """The level in the settings."""
     level: Thinking | None
 
     @classmethod
@@ -112,7 +112,7 @@ def effort_of(thinking: Thinking | None) -> str:
 LEAST_BUDGET = 1_024
 """Tokens of thought that the API takes at least."""
 ROOM = 8_192
-"""Tokens for the answer beside a budget of thought, where the limit leaves so many; else half of it."""
+"""Tokens for the answer in addition to a budget of thought, if the limit leaves so many; else half of it."""
 
 
 def least_output(model: str, thinking: Thinking | None, dialect: Dialect) -> int:

@@ -27,7 +27,7 @@ LARGEST_ANSWER = 8 << 20
 _REFUSED = (401, 403)
 _NOT_THERE = (404, 405, 501)
 _BUSY = 429
-"""A key that is used too much is a key."""
+"""A key that is used too much is a valid key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,11 @@ class KeyProvider:
     base_url: str
     format: str
     path: str = "models"
-    """What below the address answers only to a valid key."""
+    """A path below the address that answers only to a valid key."""
     is_named: bool = True
-    """Whether `variable` is the name of one."""
+    """True if `variable` is the name of one."""
     is_set: bool = False
-    """Whether the variable holds something already."""
+    """True if the variable holds something already."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further headers of each request."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
@@ -59,7 +59,7 @@ class KeyCheck:
     models: tuple[str, ...] = ()
     """The models it offers, as far as the same answer tells."""
     about_key: bool = False
-    """Whether the problem is the key, or that there is none."""
+    """True if the problem is the key, or that there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +69,9 @@ class ServerCheck:
     problem: str = ""
     """One sentence, empty if a server answers there."""
     about_key: bool = False
-    """Whether the problem is the key, or that there is none."""
+    """True if the problem is the key, or that there is none."""
     name: str = ""
-    """What it can be called among the providers."""
+    """A possible name among the providers."""
     base_url: str = ""
     format: str = ""
     models: tuple[str, ...] = ()

@@ -73,7 +73,7 @@ class ModelChoice:
     missing_key: str = ""
     """The variable that would have to hold the key, if that is what is missing."""
     default: bool = False
-    """Whether it is the one the settings name."""
+    """True if it is the one the settings name."""
 
 
 def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[ModelChoice]:

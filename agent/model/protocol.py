@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from agent.model.repairs import Repair
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "pause", "unknown"]
-"""Why a reply ended. `pause`: the provider wants the same conversation again, to go on with the reply."""
+"""The reason a reply ended. `pause`: the provider needs the same conversation again, to continue the reply.
+"""
 ToolMode = Literal["native", "schema", "text"]
-"""How calls travel: the provider's own field, a JSON schema for the whole reply, or plain text."""
+"""The form of calls: the provider's own field, a JSON schema for the whole reply, or plain text."""
 Thinking = Literal["off", "low", "medium", "high"] | int
-"""How much a model is to think before it answers; a number is a budget in tokens."""
+"""The amount of thinking before an answer; a number is a budget in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,13 +117,13 @@ class Frame:
 
     data: bytes
     role: str = ""
-    """Who speaks, for formats that put frames of one speaker together."""
+    """The speaker, for formats that join frames of one speaker."""
     kind: str = ""
-    """What it is, as far as its format asks for it later, such as `THOUGHT`."""
+    """Its kind, if the format needs it later, such as `THOUGHT`."""
     images: int = 0
     """Images in it."""
     own: bool = False
-    """Whether the model that is asked has written it itself."""
+    """True if the requested model has written it itself."""
 
     def __len__(self) -> int:
         return len(self.data)
@@ -142,25 +143,25 @@ class ModelRequest:
     system: bytes = b""
     tools: bytes = b""
     marks: tuple[int, ...] = ()
-    """Positions of the frames up to which the provider is to keep its cache, in order."""
+    """Positions of the frames up to which the provider should cache, in order."""
     max_output: int | None = None
     usual_output: int | None = None
     """Tokens of a reply where `max_output` is open, for formats that want a limit."""
     temperature: float | None = None
     thinking: Thinking | None = None
-    """None: as the provider likes it."""
+    """None: the provider's default."""
     reply_schema: dict[str, Any] | None = None
-    """JSON schema that binds the whole reply."""
+    """JSON schema of the whole reply."""
     digest: str = ""
-    """SHA-256 of what the model reads; what it signs is valid behind exactly that."""
+    """SHA-256 of what the model reads; signed parts are valid only after exactly that."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further top-level fields of the body."""
     told: Callable[[ModelRequest, bytes, Mapping[str, Any]], None] | None = field(
         default=None, compare=False, repr=False
     )
-    """Gets the body that was accepted: the request as it was sent, its bytes, the dialect."""
+    """Called with the accepted request, the bytes of its body, and the dialect."""
     trial: RequestTrial | None = field(default=None, compare=False, repr=False)
-    """What is done when it is refused for its form."""
+    """The state for repairs of a refused request."""
 
 
 class ModelClient(Protocol):
@@ -172,7 +173,7 @@ class ModelClient(Protocol):
 
 
 MOST_SENDINGS = 6
-"""How often one request leaves in all, when it is refused for its form."""
+"""The maximum number of attempts for one request that is refused for its form."""
 
 
 @dataclass(slots=True)
@@ -186,7 +187,7 @@ class RequestTrial:
     tools: Mapping[str, str] = field(default_factory=dict)
     """Each tool on offer with the digest of its schema."""
     dialect: Dialect | None = None
-    """What the last sending was made for, where that is not the known one."""
+    """The dialect of the last attempt, if it is not the known one."""
     learned: list[tuple[Repair, str]] = field(default_factory=list)
     """The repairs so far, each with what the provider said."""
     tried: set[str] = field(default_factory=set)
@@ -218,9 +219,9 @@ class Profile:
     tool_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Parameter schemas that replace the tools' own, by tool name; each takes a part of theirs."""
     context_files: bool = True
-    """Whether SOUL.md and the project's file are added to the prompt."""
+    """True if SOUL.md and the project's file are added to the prompt."""
     brief: bool = False
-    """Whether the standard prompt is given in its short form."""
+    """True if the standard prompt is given in its short form."""
     examples: tuple[Message, ...] = ()
     """Worked examples, placed between system prompt and conversation."""
     result_limit: int = 100_000

@@ -61,13 +61,13 @@ class Target:
     path: str = ""
     """Weights of a local model, if they were named."""
     chosen: ModelInfo = UNKNOWN
-    """The part of `info` that the settings say."""
+    """The part of `info` set in the settings."""
     mode_chosen: bool = False
-    """Whether the settings say how calls travel."""
+    """True if the settings choose the tool mode."""
     is_server: bool = False
-    """Whether it is a gateway or a server of one's own, which is asked what it offers."""
+    """True if it is a gateway or a private server, which is asked for its models."""
     untooled: bool = False
-    """Whether calls travel as text because the server says that the model is not shown tools."""
+    """True if calls are sent as text because the server reports that the model is not shown tools."""
 
     @property
     def label(self) -> str:
@@ -95,7 +95,7 @@ class NoModelError(ConfigError):
     ) -> None:
         super().__init__("\n".join([*problems, _ways_on(keys, servers)]))
         self.problems = tuple(problems)
-        """What is wrong with the settings, which may be why no model is chosen."""
+        """Problems of the settings, which may be why no model is chosen."""
         self.keys = tuple(keys)
         """Variables of providers whose key is set."""
         self.servers = tuple(servers)

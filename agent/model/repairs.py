@@ -25,7 +25,7 @@ FORM_STATUSES = (400, 404, 422, 500, 501, 0)
 SEARCHED = 4_000
 """Characters of a refusal that are searched: some repeat the whole request."""
 WITHOUT_EFFORT: Mapping[str, Any] = {"limits": {"without": ["reasoning_effort", "reasoning"]}}
-"""No thinking is asked for, where a history has none of the thoughts it would have to have."""
+"""No thinking is requested if the history lacks required thoughts."""
 LEAST_WINDOW = 1_000
 """Tokens below which a number is not taken for a window."""
 LEAST_DESCRIPTION = 64
@@ -87,7 +87,7 @@ class Repair:
     rule: RepairName
     change: Mapping[str, Any]
     lasts: bool = True
-    """Whether it says something about the model, not about this conversation alone."""
+    """True if it is about the model, not about this conversation alone."""
 
     @property
     def key(self) -> str:

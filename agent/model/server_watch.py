@@ -61,7 +61,7 @@ class ServerFacts:
     written_price: float | None = None
     images: bool | None = None
     tools: bool | None = None
-    """Whether what the model reads has a place for tools; False: they would be dropped in silence."""
+    """True if the model's template has a place for tools; False: they would be dropped silently."""
 
     def __or__(self, other: ServerFacts) -> ServerFacts:
         """Return these facts, with missing ones taken from `other`."""
@@ -194,7 +194,7 @@ class _Said:
     props: Any = None
     prices: Any = None
     listener: frozenset[str] = frozenset()
-    """Names of the sockets that listened at its port then, where the system tells."""
+    """Names of the sockets that listened at its port then, if the system reports them."""
 
 
 @dataclass(slots=True)

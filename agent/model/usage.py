@@ -14,7 +14,7 @@ TYPICAL_RATIO = 4.0
 """Characters per token before a provider has counted anything."""
 
 LEAST_RATIO, LARGEST_RATIO = 1.5, 8.0
-"""Bounds of what is believed: beyond them a count says more about the server than about the text."""
+"""Limits for plausible ratios: beyond them a count says more about the server than about the text."""
 
 SMALLEST_WINDOW = 1_000
 """Tokens below which a number that a provider names is not taken for a window."""

@@ -48,11 +48,11 @@ class EventReader(Protocol):
     """Reads the events of one reply, in order, as JSON objects. Unknown events are skipped."""
 
     finish: FinishReason | None
-    """Why the model stopped, once it said so."""
+    """The reason the model stopped, once known."""
     over: bool
-    """Whether nothing more is to come."""
+    """True if nothing more will come."""
     failed: str
-    """Why the provider gave up in the middle of the reply, if it did and says no more about it."""
+    """The reason the provider gave up in the middle of the reply, if it did and gives no details."""
 
     def read(self, event: dict[str, Any]) -> list[Delta]:
         """Return the deltas in one event, or in one whole reply."""
@@ -122,7 +122,7 @@ class WireFormat(Protocol):
 
 
 EMPTY = {"system": "(none)", "user": "(empty message)", "assistant": "(empty reply)", "tool": "(no output)"}
-"""What stands for empty content, which many providers refuse; by role."""
+"""Placeholder for empty content, which many providers refuse; by role."""
 
 _NAME_LENGTH = 64
 

@@ -53,7 +53,7 @@ class Engine:
     """
 
     is_lost = False
-    """Whether the process behind it has ended, so that nothing can be asked of it any more."""
+    """True if the engine's process has ended, so that it cannot answer any more."""
 
     def __init__(
         self,
@@ -72,11 +72,11 @@ class Engine:
         self.pending_requests = services.pending_requests
         self.model = services.models.own.routes[0].name
         self.metering = services.metering
-        """What the session spends, and what happens when a ceiling is reached."""
+        """The spending of the session, and the handling of reached ceilings."""
         self.session_plugins = base.plugins
-        """What plugins bring into the session."""
+        """The plugins of the session."""
         self.recall = base.recall
-        """Finds what was said and noted before."""
+        """Search over messages and notes."""
         self.servers = servers
         """The MCP servers of the session."""
         self.history = travel

@@ -28,25 +28,25 @@ class Options:
     """Id, start of an id, or title of a session to go on with."""
     resume_last: bool = False
     here: bool = False
-    """Whether the session that goes on moves to `workspace`; else it works where it did."""
+    """True if a resumed session moves to `workspace`; else it works where it did."""
     approve: ModeName | None = None
-    """A mode for this session, whatever settings and permissions say."""
+    """A mode for this session that overrides settings and permissions."""
     effort: str | None = None
-    """How much the model thinks, as `/effort` takes it."""
+    """The thinking effort, as `/effort` takes it."""
     max_steps: int | None = None
     surface: str = ""
-    """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
+    """The surface: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
-    """Whether a person is there to answer questions."""
+    """True if a person can answer questions."""
     allow: tuple[str, ...] = ()
-    """Rules, `tool(pattern)`, that allow in this session beside those of permissions.yaml."""
+    """Rules, `tool(pattern)`, that allow in this session in addition to those of permissions.yaml."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of this session, nested by section as in `config.yaml`, whatever files and environment say."""
+    """Settings of this session, nested by section as in `config.yaml`, overriding files and environment."""
     editor: EditorSide | None = None
-    """The editor that the session works in. It does not cross to an engine in a process of its own."""
+    """The editor that the session works in. It is not passed to an engine in a separate process."""
     servers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Further MCP servers, by name, each as `mcp_servers` describes one."""
     after: str = ""
-    """The session that a new one takes the place of, as with `/new`; empty where there was none."""
+    """The session that a new one replaces, as with `/new`; empty without one."""
     preview: Callable[[Sequence[Node]], None] | None = None
-    """Told the last nodes of a session that is resumed, before all of it is read."""
+    """Called with the last nodes of a resumed session, before all of it is read."""

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 
 STORED = (SessionOpened, UserMessageAdded, AssistantMessageAdded, ToolFinished, TurnEnded, Noticed)
-"""What is told when something to search for has been stored."""
+"""Called when searchable text has been stored."""
 
 
 async def open_engine(

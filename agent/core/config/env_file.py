@@ -11,7 +11,7 @@ from tools.kit.files import write_atomically
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY = re.compile(r"[!-~]{1,4096}")
-"""What stands in a header: printable ASCII without blanks."""
+"""A valid key for a header: printable ASCII without blanks."""
 _PLAIN = re.compile(r"[A-Za-z0-9_./:+=@~-]+")
 
 

@@ -30,9 +30,9 @@ class HookAnswer:
     decision: HookDecision = "allow"
     reason: str = ""
     arguments: dict[str, Any] | None = None
-    """Takes the place of the call's arguments, which pass the gate like any others."""
+    """Replaces the call's arguments; the new ones pass the gate like any others."""
     result: Any = None
-    """Takes the place of the call's result."""
+    """Replaces the call's result."""
 
 
 def parse_answer(output: bytes) -> HookAnswer:
@@ -105,13 +105,13 @@ class Hook:
     command: str
     """A line for `sh -c`."""
     match: str = "*"
-    """Names of tools it is meant for: patterns with `*`, parted by `|`."""
+    """Names of tools it applies to: patterns with `*`, separated by `|`."""
     timeout: float = 5.0
     """Seconds it has for an answer."""
     required: bool = False
-    """Whether a call is refused when the hook fails."""
+    """True if a call is refused when the hook fails."""
     project: str = ""
-    """The folder of the project that brings it; empty for one of the person's own settings."""
+    """The folder of the project it comes from; empty for the person's own settings."""
 
     @property
     def title(self) -> str:

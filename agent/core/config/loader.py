@@ -34,13 +34,13 @@ class LoadedSettings:
     settings: Settings
     problems: tuple[SettingProblem, ...] = ()
     sources: Mapping[KeyPath, SettingSource] = field(default_factory=dict)
-    """Where values come from; what is missing here is a default."""
+    """The sources of values; a missing entry means the default."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The environment with `~/.hermes/.env` below it; keys of providers are looked up here."""
     project: Literal["none", "trusted", "untrusted"] = "none"
-    """`untrusted`: the workspace brings settings that were not read; `hermes config trust` shows them."""
+    """`untrusted`: the workspace has settings that were not read; `hermes config trust` shows them."""
     project_hooks: tuple[Hook, ...] = ()
-    """The hooks that a trusted project declares; each runs only after a yes of its own."""
+    """The hooks of a trusted project; each runs only after a separate consent."""
 
     @property
     def hooks(self) -> tuple[Hook, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 Path = tuple[str | int, ...]
-"""A way into settings: keys of mappings and indexes of lists, outermost first."""
+"""A path into settings: keys of mappings and indexes of lists, outermost first."""
 
 
 class SettingPlace(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 STRICTEST = "strictest"
-"""Key of a security setting's `json_schema_extra`: the value it has when what was given is not understood."""
+"""Key of a security setting's `json_schema_extra`: the value used if the given one is not understood."""
 
 _ON, _OFF = ("on", "always", "auto"), ("off", "never", "none")
 """Words that YAML's bare true and false may have been meant as."""

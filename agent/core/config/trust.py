@@ -36,7 +36,7 @@ LARGEST_AGENT = 64_000
 """Bytes of the largest agent that is read."""
 
 TrustKind = Literal["folders", "skills"]
-"""What of a project is trusted by itself: its settings with its agents, and its skills."""
+"""Parts of a project that are trusted separately: its settings with its agents, and its skills."""
 _KINDS: tuple[TrustKind, ...] = ("folders", "skills")
 
 ALLOWED: tuple[KeyPath, ...] = (
@@ -47,9 +47,8 @@ ALLOWED: tuple[KeyPath, ...] = (
     ("terminal", "timeout"),
     ("terminal", "max_timeout"),
 )
-"""What a trusted project may set. Everything else, and so every future setting, is the user's alone:
-a project cannot decide about approvals, addresses and keys of providers, variables or files of the
-user."""
+"""Settings a trusted project may set. All others, and so every future one, are reserved to the user: a
+project cannot decide about approvals, addresses and keys of providers, variables or files of the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class ProjectSettings:
     digest: str
     """SHA-256 over names and contents."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Agents that are not read, by name, and why."""
+    """Agents that are not read, by name, with the reason."""
 
     @property
     def config(self) -> bytes | None:

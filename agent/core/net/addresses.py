@@ -28,9 +28,9 @@ _V4_REFUSED = _v4(
     " 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4"
 )
 _V4_REACHABLE = _v4("192.0.0.9/32 192.0.0.10/32")
-"""Inside of what is refused, but reachable."""
+"""Reachable exceptions inside refused ranges."""
 _V6_UNICAST = IPv6Network("2000::/3")
-"""All that was ever given out; the rest is reserved, multicast, or of one network only."""
+"""The ranges assigned so far; the rest is reserved, multicast, or local."""
 _V6_REFUSED = _v6("2001::/23 2001:db8::/32 3fff::/20")
 _V6_REACHABLE = _v6(
     "2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:3::/32 2001:4:112::/48 2001:20::/28 2001:30::/28"

@@ -45,7 +45,7 @@ LONGEST = 8_000
 _PORTS = {"http": 80, "https": 443}
 _STEERING = re.compile(r"[\x00-\x20\x7f\\\u2028\u2029]")
 _KEPT = "!$%&'()*+,-./:;=?@[]_~"
-"""What stays as it is in a path or query; everything else is written with a percent sign."""
+"""Characters left unescaped in a path or query; all others are percent-encoded."""
 
 
 class AddressError(ValueError):
@@ -204,12 +204,12 @@ class Unpacker:
 
 
 DoorErrorKind = Literal["address", "form", "secret", "redirects", "size", "time", "unreachable", "packed"]
-"""Why nothing came: an address that is never reached, one that is malformed or of another kind, a secret in
-it, too many or unsafe redirects, limits, nobody who answers, a body that cannot be unpacked."""
+"""The reason of a failure: a refused address, a malformed one, a secret in it, too many or unsafe redirects,
+limits, no answer, a body that cannot be decompressed."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _OWN_HEADERS = frozenset(("authorization", "cookie", "x-api-key", "x-subscription-token", "content-type"))
-"""Headers that are for the host they were written for and no other one."""
+"""Headers that are sent only to the host they were written for."""
 AGENT = "Mozilla/5.0 (compatible; hermes-tui)"
 
 
@@ -228,11 +228,11 @@ class DoorLimits:
     """The size and time limits of one request."""
 
     size: int = 10_000_000
-    """Bytes as they come in."""
+    """Bytes as received."""
     unpacked: int = 20_000_000
-    """Bytes when they are unpacked."""
+    """Bytes after decompression."""
     seconds: float = 30.0
-    """For the answer with all its redirects, waiting for a person not counted."""
+    """For the answer with all redirects, without the time a person takes to decide."""
     redirects: int = 10
 
 
@@ -245,12 +245,12 @@ class DoorRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     own: str = ""
-    """A base address that the person's settings name: its own origin may lie in a network of theirs. Never
-    anything that a model wrote."""
+    """A base address from the person's settings, whose origin may be in their own network. Never an address
+    written by a model."""
     downgrade: bool = False
-    """Whether a redirect may lead from https to http."""
+    """True if a redirect may lead from https to http."""
     kept: bool = True
-    """Whether the answer may be kept on the disk and asked about again."""
+    """True if the answer may be cached on disk and revalidated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,21 +258,21 @@ class DoorAnswer:
     """A complete answer, whatever its status."""
 
     url: str
-    """Where it came from in the end."""
+    """The final address."""
     status: int
     headers: Mapping[str, str]
-    """With small letters."""
+    """Names in lower case."""
     body: bytes
     redirects: tuple[str, ...] = ()
-    """Addresses that led there, the first one first."""
+    """Addresses of the redirects, the first one first."""
     revalidated: bool = False
-    """Whether the body was kept from before, and is still the same."""
+    """True if the body is from the cache and still valid."""
 
 
 Permit = Callable[[str, str], Awaitable[None]]
 """Asks the gate about an address, and the address that led there (empty for the first). Raises to refuse."""
 Opened = Callable[[str], bool]
-"""Whether the person's own rules open an address that is refused otherwise."""
+"""Returns whether the person's own rules open an address that is otherwise refused."""
 
 
 async def anybody(url: str, source: str) -> None:
@@ -298,7 +298,7 @@ class Door:
     ) -> None:
         chosen = network or chosen_network()
         self.network = chosen or way_out(environ)
-        """How public hosts are reached."""
+        """The network for public hosts."""
         self._near = chosen or SystemNetwork()
         self.secrets = dict(secrets or {})
         self._scan = SecretScan(self.secrets)
@@ -477,7 +477,7 @@ class Door:
 
 
 _SLICE = 16 * 1024
-"""Bytes that are unpacked at a time, so that nothing else has to wait."""
+"""Bytes decompressed at a time, so that other tasks can run."""
 _MUCH = 256 * 1024
 
 

@@ -258,12 +258,12 @@ class ProxyRefusal:
     port: int
     kind: RefusalKind
     sentence: str
-    """What the client was told."""
+    """The sentence sent to the client."""
 
 
 Decide = Callable[[str, int], Awaitable[str | None]]
-"""Whether a port of a canonical host may be reached: None, or a clause that follows its name and says why
-not. Cancelled when the client goes away meanwhile."""
+"""Returns None if a port of a canonical host may be reached, else a clause with the reason that follows its
+name. Cancelled when the client disconnects."""
 
 
 class Lifts(Protocol):
@@ -288,9 +288,9 @@ class ExchangeRules:
     scan: SecretScan
     network: Network
     told: Callable[[ProxyRefusal], None]
-    """Gets every connection that was not made, before the client does."""
+    """Called with every refused connection, before the client is answered."""
     is_own: Callable[[str, int], bool] = lambda host, port: False
-    """Whether a person has named the host as one that may lie in a network of theirs."""
+    """Returns whether a person has named the host as part of their own network."""
     lifts: Lifts | None = None
 
 
@@ -310,9 +310,9 @@ class ProxyExchange:
         self._loop = asyncio.get_running_loop()
         self._host, self._port = "", 0
         self._is_lifted = False
-        """Whether a rule of the person's opens the address."""
+        """True if a rule of the person opens the address."""
         self._is_answered = False
-        """Whether the client got the beginning of an answer."""
+        """True if the beginning of an answer was sent to the client."""
 
     async def run(self) -> None:
         """Serve the client until the end."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.core.net.addresses import canonical, readings
 
 PORTS = frozenset({80, 443})
-"""Ports that an entry without one stands for."""
+"""Default ports of an entry."""
 _FILE = Path(__file__).with_name("hosts.yaml")
 _PORT = re.compile(r":(\d{1,5}|\*)\Z")
 
@@ -22,7 +22,7 @@ class HostEntry:
 
     name: str
     below: bool = False
-    """Whether it stands for every name below `name`, and not for `name` itself."""
+    """True if it includes every name below `name`, and not `name` itself."""
     port: int | None = None
     """None: ports 80 and 443; 0: every port."""
 

@@ -43,11 +43,11 @@ class RequestHead:
     host: str
     port: int
     framing: Literal["none", "length", "chunked"] = "none"
-    """How the end of the body is known."""
+    """The way the end of the body is known."""
     length: int = 0
     """Bytes of the body, if `framing` is `length`."""
     onward: bytes = b""
-    """The head as the server gets it; empty for a tunnel."""
+    """The head as sent to the server; empty for a tunnel."""
 
     @property
     def is_tunnel(self) -> bool:

@@ -86,7 +86,7 @@ def _loopback_needs_ipv6(family: int, address: bytes) -> bool | None:
 
 
 EVERY = 0.5
-"""Seconds between two looks. What is seen twice is forwarded: most ports of tests are gone by then."""
+"""Seconds between two checks. Ports seen twice are forwarded; most ports of tests are gone by then."""
 
 
 class InnerSockets(Protocol):

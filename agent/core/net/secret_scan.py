@@ -15,7 +15,7 @@ SHORTEST = 8
 """Characters below which a value is not looked for: it would be found in ordinary text."""
 _HOST_SHORTEST = 6
 _TELLING = 4
-"""Bytes of a beginning that say something about a secret."""
+"""Bytes of a beginning that are significant for a secret."""
 _BROKEN = re.compile(rb"%[0-9A-Fa-f]?\Z")
 
 
@@ -86,7 +86,7 @@ class SecretStream:
         self._scan = scan
         self._least = least
         self._past = b""
-        """The end of what has left: a secret may have begun there."""
+        """The end of the data already sent, in which a secret may have begun."""
         self._held = b""
 
     def feed(self, data: bytes) -> tuple[bytes, str | None]:

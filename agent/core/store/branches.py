@@ -44,11 +44,11 @@ class Lineage:
 
     session: str
     node: int
-    """Where the path ends."""
+    """The end of the path."""
     next: int | None
-    """The node from which the walk goes on; None: it got to the root."""
+    """The node at which reading continues; None at the root."""
     upto: int
-    """How many nodes the session has from its first to `next`, that included."""
+    """The number of nodes of the session from its first up to `next`, inclusive."""
     stretches: list[Stretch] = field(default_factory=list)
     """The newest first."""
 
@@ -72,7 +72,7 @@ class Lineages:
     def __init__(self) -> None:
         self._known: dict[int, Lineage] = {}
         self._counted: dict[str, tuple[int, int]] = {}
-        """Of a session, a node and how many nodes there are up to that."""
+        """By session, a node and the number of nodes up to it."""
 
     def of(self, connection: sqlite3.Connection, session: str, node: int) -> Lineage:
         """Return the path to a node, which may have to be extended with `walk`."""
@@ -149,7 +149,7 @@ def _between(connection: sqlite3.Connection, session: str, after: int, upto: int
 
 
 PATIENCE = 0.004
-"""Seconds for which paths are walked in one go, while a writer may be waiting."""
+"""Seconds for which paths are read in one go, while a writer may be waiting."""
 
 
 def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | None:
@@ -196,7 +196,7 @@ class BranchPaths:
         self._begins = begins
         self._lineages = lineages
         self._paths: dict[str, list[Lineage]] = {}
-        """Of each session, the paths of such branches."""
+        """The paths of such branches, by session."""
 
     def select_nodes(
         self, connection: sqlite3.Connection, nodes: Sequence[int], *, patience: float = PATIENCE
@@ -262,17 +262,17 @@ class OutlineRow(NamedTuple):
     created: float
     """Seconds since the epoch."""
     text: str
-    """The first line that says anything, cleaned and shortened."""
+    """The first non-empty line, cleaned and shortened."""
     step: int | None
     """The position on the line of file steps, where the node says one."""
     tool: str
     """The tool a result came from; empty for the rest."""
     outcome: str
-    """How a call ended, or the state of a message that was cut off; empty for the rest."""
+    """The outcome of a call, or the state of a message that was cut off; empty for the rest."""
     origin: str
-    """How a user message came in."""
+    """The source of a user message."""
     tokens: int | None
-    """Tokens the model wrote in this message, where its provider said so."""
+    """Tokens the model wrote in this message, if its provider reported them."""
     calls: int
     """Calls a message of the model asks for."""
 

@@ -164,7 +164,7 @@ class Database:
         self._wait = wait
         self._closed = False
         self._writes: deque[_Write] = deque()
-        """What no transaction has taken up yet."""
+        """Writes that no transaction has taken yet."""
 
     @classmethod
     async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:

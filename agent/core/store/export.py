@@ -17,10 +17,10 @@ from agent.errors import StoreError
 from tools.text.redact import redact_data
 
 SEALED = "sealed"
-"""What of an assistant node only its provider reads (see
+"""Data of an assistant node that only its provider reads (see
 `agent.knowledge.context.message_history.sealed_data`)."""
 OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
-"""Fields of sealed parts that nobody can read anything in."""
+"""Fields of sealed parts with unreadable contents."""
 
 
 def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:

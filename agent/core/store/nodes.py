@@ -16,7 +16,7 @@ from tools.text.safe_text import clean
 from tools.text.words import shorten
 
 Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction", "inner"]
-"""`inner` is a call that a script made: written down, and no part of what the model reads."""
+"""`inner` is a call made by a script: stored, but not sent to the model."""
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
@@ -130,12 +130,12 @@ _MARKS = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
     "\u00ad\u200b-\u200d\u2060\ufe0e\ufe0f\ufeff]"
 )
-"""Accents, points of vowels in Hebrew and Arabic, and what has no width."""
+"""Accents, Hebrew and Arabic vowel points, and zero-width characters."""
 _PLAIN = str.maketrans(
     {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"}
     | dict(zip("‘’“”øØđĐłŁıς\0", "''\"\"oOdDlLiσ ", strict=True))
 )
-"""Quotes as they are typed, and letters that Unicode does not take apart."""
+"""Quotes in their typed form, and letters that Unicode does not decompose."""
 _APART = re.compile(
     "[\u2010-\u24ff\u25a0-\u2bff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
     "\U0001f000-\U0001faff\U00020000-\U0003ffff]"

@@ -113,7 +113,7 @@ def _part(text: str) -> str:
 
 ROLES = ("user", "assistant", "tool", "notice")
 _SAID_AS = {**{role: role for role in ROLES}, "you": "user", "model": "assistant"}
-"""What roles may be called: their names, and those results are shown with."""
+"""Accepted names of roles: their own, and the labels of displayed results."""
 
 FILTERS = ("role", "tool", "after", "before", "project", "branch", "session")
 """The names of filters, in the order in which they are offered."""
@@ -308,7 +308,7 @@ class Query:
     short: tuple[str, ...]
     """The terms that are too short for it."""
     is_plain: bool
-    """Whether the terms are letters, digits and blanks, so that the index over words is exact for them."""
+    """True if the terms are letters, digits and blanks, so that the index over words is exact for them."""
 
 
 def parse(text: str) -> Query:

@@ -8,7 +8,7 @@ from typing import Any
 from agent.errors import StoreError
 
 RECEIVED = "received"
-"""The key of a user node under which the row of its message stands."""
+"""The key of a user node that holds the row of its message."""
 
 
 def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int) -> None:

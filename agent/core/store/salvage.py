@@ -21,7 +21,7 @@ _SMALL = (
     *("sessions", "heads", "drafts", "calls", "marks", "requests"),
     *("learnings", "learning_calls"),
 )
-"""Tables without text of a conversation."""
+"""Tables without conversation text."""
 
 _ROW_BYTES = 16
 """No row is smaller, so the file's size bounds the highest id worth trying."""

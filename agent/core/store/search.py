@@ -35,10 +35,10 @@ PATIENCE = 0.005
 """Seconds that may go into older messages once the newest were searched: right for search while typing."""
 
 _FIRST_WINDOW = 20_000
-"""Node ids that are searched whatever it takes."""
+"""Node ids that are searched regardless of the time."""
 
 _FIRST_SCAN = 4_000
-"""The same where no index helps."""
+"""The same for steps without an index."""
 
 _LARGEST_WINDOW = 250_000
 """A window that was quick may be followed by a slow one, so none grows beyond this."""
@@ -64,11 +64,12 @@ class SearchHit:
     tool: str
     """The tool a result came from; empty for the rest."""
     source: str = "messages"
-    """What kind of thing was found: `messages`, or the name of another source of recall."""
+    """The kind of find: `messages`, or the name of another source of recall."""
     ways: tuple[str, ...] = ()
-    """How it was found, such as `words`, `nearby`, `date`, `meaning`; see `agent.knowledge.recall.recall`."""
+    """The ways it was found, such as `words`, `nearby`, `date`, `meaning`; see
+    `agent.knowledge.recall.recall`."""
     text: str = ""
-    """The beginning of a find that is not a message, without secrets: it is kept nowhere else."""
+    """The beginning of a find that is not a message, without secrets, as it is stored nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class SearchHits:
     hits: tuple[SearchHit, ...]
     complete: bool
     note: str = ""
-    """What a person has to know of how it was searched, in a sentence."""
+    """A sentence for the person about the way of searching."""
 
 
 async def search(
@@ -140,13 +141,13 @@ class _Step(NamedTuple):
     table: str
     """`words`, `trigrams`, or empty: reading the messages themselves."""
     match: str | None
-    """What the index is asked for."""
+    """`words`, `trigrams`, or empty for reading the messages themselves."""
     contained: tuple[str, ...]
-    """Folded terms that are looked for in the messages themselves."""
+    """Folded terms that are searched in the messages themselves."""
     whole: bool
-    """Whether what it finds holds whole words."""
+    """True if its hits hold whole words."""
     is_last_resort: bool = False
-    """Whether it counts only where nothing else found anything."""
+    """True if it is used only when nothing else found anything."""
 
 
 def _steps(query: Query, filters: Filters) -> Iterator[_Step]:

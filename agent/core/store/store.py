@@ -52,7 +52,7 @@ class Store:
         self._database = database
         self._shared = shared
         self.secrets = secrets or {}
-        """Values masked in titles and in what a search finds, by name."""
+        """Values masked in titles and search results, by name."""
         self._lineages = Lineages()
 
     @classmethod

@@ -24,7 +24,7 @@ CUT_OFF = (
 )
 NO_NAME = "This call named no tool, so nothing was run. Send it again with the name of a tool on offer."
 UNNAMED = "unnamed"
-"""What a call without a name is called in the conversation."""
+"""Name used in the conversation for a call without one."""
 
 
 class JsonShape:

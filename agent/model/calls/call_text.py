@@ -149,12 +149,12 @@ def _call(node: ast.expr) -> tuple[str, dict[str, Any]]:
 
 
 _SPACES = ("", "antml:", "minimax:", "seed:", "steptml:", "longcat_", "｜DSML｜")
-"""What families of models put before the same few names."""
+"""Prefixes that model families put before the same few names."""
 
 SPACE = rf"(?:{'|'.join(map(re.escape, _SPACES[1:]))})?"
 
 _BARS = tuple((bar, gap) for bar in "｜|" for gap in ("▁", "_", " ", r"\_"))
-"""How the marks of DeepSeek come out of servers and editors: the bar, and what joins their words."""
+"""Spellings of DeepSeek's marks by servers and editors: the bar, and the joint of words."""
 
 TAGS = (
     *(
@@ -193,7 +193,7 @@ TAGS = (
     "✿FUNCTION✿",
     'functools[{"name"',
 )
-"""What announces a call, whatever came before it."""
+"""Texts that announce a call, whatever precedes them."""
 
 TAG = re.compile("|".join(map(re.escape, TAGS)))
 
@@ -209,7 +209,7 @@ LANGUAGES = (
     "xml",
     "text",
 )
-"""What a fence around a call may be called."""
+"""Labels of a code fence around a call."""
 
 _PAIRED = ("tool_call", "tool_calls", "function_calls")
 _PIPED = (
@@ -247,7 +247,7 @@ WRAPPING = re.compile(
     rf"|<\|/?(?:{'|'.join(_PIPED)})\|>|</s>"
     rf"|`{{3,}}(?:{'|'.join(sorted(LANGUAGES, reverse=True))})?(?![\w`])"
 )
-"""What may stand around calls without a meaning of its own."""
+"""Meaningless text around calls."""
 
 MARKS = (
     *(f"</{space}{name}>" for space in _SPACES for name in (*_PAIRED, "function", "invoke")),
@@ -283,7 +283,7 @@ _NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name", "recipie
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "tool_input", "action_input")
 _LIST_KEYS = ("tool_calls", "tool_uses")
 _SEVERAL = "multi_tool_use.parallel"
-"""What OpenAI's models call to call several tools."""
+"""Name with which OpenAI's models call several tools."""
 _INNER_KEYS = ("function", "function_call", "tool_call")
 _SIDE_KEYS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
 

@@ -16,7 +16,7 @@ MAX_DEPTH = 100
 """Nesting beyond this is refused: no tool needs it, and deep data overflows its reader's stack."""
 
 _CLOSING = {'"': '"', "'": "'", "“": '”“"', "”": '”“"', "‘": "’‘'", "’": "’‘'"}
-"""Opening quotes, and the characters that end a string begun with them."""
+"""Opening quotes, and the characters that close them."""
 
 _EXACT: dict[str, Any] = {"true": True, "false": False, "null": None}
 _LITERALS: dict[str, Any] = {**_EXACT, "none": None, "undefined": None, "nan": None, "infinity": None}
@@ -224,7 +224,7 @@ class LenientReader:
 
 
 TRUNCATED = "truncated"
-"""The reason that says: readable, but the end is missing; such a call must not run."""
+"""The reason for a readable call whose end is missing; such a call must not run."""
 
 ALIASES: Mapping[str, str] = {
     "bash": "terminal",
@@ -238,7 +238,7 @@ ALIASES: Mapping[str, str] = {
     "view_file": "read_file",
     "create_file": "write_file",
 }
-"""Names models know from elsewhere, and the tools of the same parameters they mean."""
+"""Names models know from other programs, with the tools of equal parameters."""
 
 _EDGE = " \t\r\n\ufeff\u200b\u00a0"
 _BLANK = frozenset({"", "null", "None", "undefined", "[]"})

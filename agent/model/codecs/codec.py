@@ -28,8 +28,8 @@ class DecodedReply:
     calls: tuple[ToolCall, ...]
     repairs: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
-    """Calls that must not run, by id, with the sentence the model gets instead: arguments that
-    were cut off or are beyond repair. Such a call carries `{}` as its arguments."""
+    """Calls that must not run, by id, with the sentence the model gets instead: their arguments were cut off
+    or are beyond repair. Such a call carries `{}` as its arguments."""
 
 
 class Decoder(Protocol):

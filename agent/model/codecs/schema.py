@@ -268,7 +268,7 @@ RESULT_HEAD = "Tool result:"
 NEXT_STEP = "Answer my request with final_answer, or call the next tool if a part of it is left."
 
 _KEPT = frozenset({"type", "enum", "const", "required"})
-"""Schema keywords that every grammar converter understands and that shape the arguments."""
+"""Schema keywords that every grammar converter supports and that shape the arguments."""
 _DEEPEST = 12
 
 

@@ -19,8 +19,8 @@ _PAIRS = {
     "<|channel>thought": ("<channel|>",),
     "<|open|>think<|sep|>": ("<|close|>think<|sep|>",),
 }
-"""Opening tags with what ends a thought begun with them; after DeepSeek and Qwen those of Seed, Mistral,
-Cohere, Gemma and Kimi."""
+"""Opening tags with the ends of their thoughts; after DeepSeek and Qwen those of Seed, Mistral, Cohere, Gemma
+and Kimi."""
 OPENING = tuple(_PAIRS)
 CLOSING = tuple(dict.fromkeys(tag for tags in _PAIRS.values() for tag in tags))
 
@@ -52,12 +52,12 @@ class ThinkFilter:
         self._inside: tuple[str, ...] = ()
         """The tags that end the thought that has begun; empty outside of one."""
         self._ended = False
-        """Whether a thought has ended; a closing tag after that ends nothing."""
+        """True if a thought has ended; a closing tag after that ends nothing."""
         self._held = ""
         self._code = CodeState()
         self._trim = False
         self._blank: str | None = ""
-        """Blank text at the very beginning, which goes if reasoning follows; None once there was more."""
+        """Blank text at the very beginning, dropped if reasoning follows; None after other text."""
 
     def feed(self, text: str) -> Iterator[tuple[Kind, str]]:
         """Yield the parts of `text` that are certain now."""

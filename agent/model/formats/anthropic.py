@@ -104,10 +104,10 @@ class AnthropicFramer:
         self._texts = dialect.calls.text
         self._ids = CallIds(form="plain" if form == "any" else form)
         self._after_results = False
-        """Whether the newest message of the person's side holds results, so that its loop goes on."""
+        """True if the newest message of the person's side holds results, so that its loop goes on."""
         self._loop_thinks: bool | None = None
-        """Whether the answers since the person's last message all have the thoughts they came with;
-        None: there are none yet."""
+        """True if the answers since the person's last message all have the thoughts they came with; None:
+        there are none yet."""
 
     @property
     def digest(self) -> str:

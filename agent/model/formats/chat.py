@@ -27,7 +27,7 @@ USUAL_OUTPUT = 8_192
 """Tokens of a reply where a limit has to be named and nothing is known of the model."""
 _OWN_FIELDS = ("model", "messages")
 NO_THOUGHT = "(none)"
-"""What stands for missing thoughts, for models that want some."""
+"""Placeholder for missing thoughts, for models that require some."""
 
 
 class ChatFormat:

@@ -15,7 +15,7 @@ from tools.kit.files import lock_file, open_lock
 CHUNK = 1 << 20
 
 Advance = Callable[[int], None]
-"""Told the bytes that are in place."""
+"""Called with the number of bytes fetched."""
 
 
 class PartialFile:

@@ -140,12 +140,12 @@ class AnswerReader:
         self._saw_event = False
         self._body_over = False
         self._drips = False
-        """Whether the last piece was small and had to be waited for."""
+        """True if the last piece was small and had to be waited for."""
         self._paused = perf_counter()
         self.over = False
-        """Whether the answer is complete."""
+        """True if the answer is complete."""
         self.model = ""
-        """The model that answers, once the server said so."""
+        """The model that answers, once reported by the server."""
 
     async def next(self) -> list[Delta] | None:
         """Return the next deltas, maybe none; the last is `ReplyEnd`, then None. Raises `ModelError`."""

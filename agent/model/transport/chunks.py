@@ -131,11 +131,11 @@ class ChunkReader:
 
     def __init__(self) -> None:
         self.finish: FinishReason | None = None
-        """Why the model stopped, once it said so."""
+        """The reason the model stopped, once known."""
         self.over = False
-        """Never: the stream itself says when it ends."""
+        """Always false: the stream itself marks its end."""
         self.failed = ""
-        """Why the provider gave up in the middle of the reply (finish reason `error`), if it did."""
+        """The reason the provider gave up in the middle of the reply (finish reason `error`), if it did."""
         self._calls: list[_CallState] = []
         self._by_key: dict[object, _CallState] = {}
         self._usage: Usage | None = None

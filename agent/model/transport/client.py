@@ -64,7 +64,7 @@ _ABOUT_FORM = ("bad_request", "images", "not_found", "overloaded")
 """Kinds of failures that may be about the form of a request."""
 
 _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
-"""Headers the package takes from the environment; they are nobody's business but OpenAI's."""
+"""Headers the package takes from the environment; they are for OpenAI only."""
 
 
 class _RefusedError(Exception):

@@ -89,7 +89,7 @@ class Complaint:
     words: str = ""
     status: int | None = None
     page: str | None = None
-    """Title of the web page it holds, if it does: then a proxy on the way speaks, not the provider."""
+    """Title of the web page in it, if any: then a proxy answered, not the provider."""
 
 
 def read_complaint(body: bytes) -> Complaint:

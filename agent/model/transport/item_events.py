@@ -26,7 +26,7 @@ from agent.model.transport.answer import HalfCharacters
 from agent.model.transport.chunks import usage_of
 
 PHASE = "phase"
-"""Type of a sealed part that says what the text behind it is for; no item of its own."""
+"""Type of a sealed part with the purpose of the text after it; not a separate item."""
 
 _FILTERED = frozenset({"content_filter", "safety"})
 """Reasons of an incomplete response that object to its content; all others mean that it was cut."""
@@ -38,7 +38,7 @@ _KINDS = (
     ("content_part", "message"),
     ("reasoning", "reasoning"),
 )
-"""What the name of an event says about the kind of its item."""
+"""Parts of event names that reveal the kind of the item."""
 
 
 @dataclass(slots=True)
@@ -47,11 +47,11 @@ class _Item:
 
     kind: str
     number: int = -1
-    """Of a call: its place among the calls of the reply."""
+    """Of a call: its position among the calls of the reply."""
     call_id: str = ""
     named: bool = False
     announced: bool = False
-    """Whether an event has opened it, before anything of it came."""
+    """True if an event has opened it before any of its content."""
     done: bool = False
     sealed: bool = False
     place: tuple[int, int] = (0, 0)

@@ -19,7 +19,7 @@ REST = 60.0
 """Seconds that a key rests after a refusal that names no time."""
 LONGEST_REST = 3_600.0
 LASTING = frozenset({"auth", "billing"})
-"""Refusals that do not pass while the session lasts."""
+"""Refusals that last for the whole session."""
 REFUSALS = LASTING | {"rate_limit"}
 
 
@@ -28,7 +28,7 @@ class _Key:
     variable: str
     client: ModelClient
     rests_until: float = 0.0
-    """On the clock of the pool; infinite for a key that is of no use any more."""
+    """On the clock of the pool; infinite for an unusable key."""
 
 
 class KeyPool:

@@ -55,13 +55,13 @@ class ModelRoute:
     wire: Wire
     tools: tuple[ToolSpec, ...] = ()
     images: bool = True
-    """Whether the model is sent images; if not, it reads that there were some."""
+    """True if the model is sent images; if not, it reads that there were some."""
     usual_output: int | None = None
     """Tokens of one reply where nobody says how many, for formats that want a limit."""
     watched: WatchedModel | None = None
-    """The model with the watch over its server, if that is one which is asked what it offers."""
+    """The model with the watch of its server, if that is asked for its models."""
     spoken: SpokenDialect = field(default_factory=SpokenDialect)
-    """How the model is spoken to, as far as it is known."""
+    """The dialect of the model, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +77,11 @@ class ModelReply:
     repairs: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
     sealed: Sealed | None = None
-    """What the provider wants back byte for byte."""
+    """Parts the provider needs back byte for byte."""
     raw: Mapping[str, Any] | None = None
-    """What was sent, `text`, `reasoning` and `calls`, where the reply is not that literally."""
+    """The sent `text`, `reasoning` and `calls`, if the reply differs from them."""
     answered: str = ""
-    """The model that answered, where the server names another one than was asked."""
+    """The model that answered, if the server names another one than requested."""
     tokens: Mapping[str, Any] | None = None
     """Ids of tokens, `prompt`, `output` and `logprobs`, where the server gave them."""
 

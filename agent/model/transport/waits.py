@@ -251,7 +251,7 @@ LONGEST_WAIT = 120.0
 """Seconds that a provider's own wish counts at most."""
 
 RECOVERY = 0.8
-"""What an answer leaves of the gap: a dozen answers after a single refusal, there is none."""
+"""Factor of the gap after an answer: a dozen answers after a single refusal remove it."""
 
 NO_GAP = 0.05
 """Seconds below which a gap does not count."""

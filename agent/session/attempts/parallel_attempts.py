@@ -55,7 +55,7 @@ class AttemptSpec:
 
     record: Session
     head: str
-    """Its branch, and who it is in events."""
+    """Its branch, which is also its agent name in events."""
     copy: WorkspaceCopy
     model: str
     """Empty: the models of the session."""
@@ -129,15 +129,15 @@ class LiveAttempt:
     """One branch that works on the message, or has worked on it."""
 
     head: str
-    """Its branch, and who it is in events."""
+    """Its branch, which is also its agent name in events."""
     prompt: str
     model: str | None
     """None: the model of the session."""
     position: int
-    """Where files stand at its beginning; from its end on, where it left them."""
+    """The position of the files at its beginning; after its end, the position it left."""
     outcome: TurnOutcome | Literal["running"] = "running"
     text: str = ""
-    """Its answer, or why there is none."""
+    """Its answer, or the reason there is none."""
     calls: int = 0
     tokens: int = 0
     cost: float | None = None
@@ -145,7 +145,7 @@ class LiveAttempt:
     changed: int = 0
     """Paths it changed."""
     left_out: str = ""
-    """What its copy was without; empty when it was whole."""
+    """Parts missing in its copy; empty if it was complete."""
     started: float = field(default_factory=time.monotonic)
     stopping: bool = False
     work: asyncio.Task[TurnEnded] | None = field(default=None, repr=False, metadata={"json": False})
@@ -381,7 +381,7 @@ class _Hearing:
         self._attempt = attempt
         self._emit = emit
         self.spent: float | None = None
-        """What the session had cost before, in US dollars."""
+        """The session's cost before, in US dollars."""
 
     def __call__(self, event: Event) -> None:
         attempt = self._attempt

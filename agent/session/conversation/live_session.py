@@ -48,13 +48,13 @@ class LiveSession:
         self._path = list(path)
         self._emit = emit
         self._light = False
-        """Whether nodes were dropped from memory, so that they are in the store only."""
+        """True if nodes were dropped from memory, so that they are in the store only."""
         self._messages: list[MessageHistory] | None = None
         """None until they are wanted, or prepared: a long path takes a while."""
         self._fresh: list[Node] = []
         self._writing = asyncio.Lock()
         self.position: Callable[[], int | None] = lambda: None
-        """Where the files stand: the number of the last step. None where steps are not kept."""
+        """The position of the files: the number of the last step. None if steps are not recorded."""
 
     @property
     def id(self) -> str:

@@ -31,13 +31,13 @@ class OpenedSession:
     head: str
     """The branch that was used last."""
     owned: bool
-    """Whether this process holds the lock; if not, another one works on the session right now."""
+    """True if this process holds the lock; if not, another one works on the session now."""
     recovered: str = ""
     interrupted: tuple[Node, ...] = ()
     """Results that were written for calls an earlier process left open."""
 
     is_new: bool = False
-    """Whether it was made just now."""
+    """True if it was just created."""
 
     async def release(self) -> None:
         """Release the session's lock, so that another process can open the session."""

@@ -64,7 +64,7 @@ class Recorded:
     sum: str
     arguments: str
     after: int
-    """How many calls had ended when this one began."""
+    """The number of calls that had ended when this one began."""
     place: int | None = None
     """Its place among the calls in the order of their ends; None: it did not end."""
     outcome: str = ""
@@ -125,7 +125,7 @@ class ScriptReplay:
             self._waiting.setdefault(call.sum, deque()).append(call)
         self._answered: set[int] = set()
         self._reached = 0
-        """How many ends, from the first on, belong to calls that were answered."""
+        """The number of ends, from the first on, that belong to answered calls."""
         self._is_over = not calls
 
     def take(self, sum: str) -> Recorded | None:

@@ -34,9 +34,9 @@ class SessionFolder:
     options: Options
     """With its workspace, and with its id where it goes on."""
     left: str = ""
-    """The folder that it moves away from."""
+    """The folder from which it moves."""
     told: str = ""
-    """What the person should know of it, in a sentence."""
+    """A sentence about it for the person."""
 
 
 async def session_folder(options: Options, home: Home, database: Database | None) -> SessionFolder:

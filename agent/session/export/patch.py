@@ -36,7 +36,7 @@ class PatchBlob:
 
     mode: int
     data: bytes
-    """Contents, or where a link leads."""
+    """Contents, or the target of a link."""
 
     @property
     def name(self) -> bytes:

@@ -208,7 +208,7 @@ class ExportFilter:
     """Tools of which at least one was called."""
     since: float | None = None
     until: float | None = None
-    """When it began."""
+    """The latest beginning."""
     completed: bool = False
     """Only those that end with a whole answer."""
     least_calls: int = 0

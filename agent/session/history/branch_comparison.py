@@ -21,11 +21,11 @@ TESTS = re.compile(
     r"|(?:npm|yarn|pnpm|bun|cargo|go|dotnet|mvn|gradle|gradlew|make|just|mix|swift|zig(?: build)?|rake|deno)"
     r"(?: run)?(?: -\S+)* (?:test|tests|check)\b)"
 )
-"""A command that runs tests."""
+"""Expression for commands that run tests."""
 
 
 Prices = Callable[[str], "ModelInfo | None"]
-"""What is known of a model, by the name that is kept with its messages."""
+"""The model info, by the name stored with its messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TestRun:
 
     command: str
     outcome: str
-    """`passed`, `failed` with the exit code, or how the call ended otherwise."""
+    """`passed`, `failed` with the exit code, or another outcome of the call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class BranchSide:
 
     head: str
     nodes: tuple[Node, ...]
-    """What was said and done on it alone, oldest first."""
+    """The nodes on it alone, oldest first."""
     position: int
-    """Where its files stand."""
+    """The position of its files."""
     written: int | None
     """Tokens the model wrote; None where no provider said so."""
     read: int | None
@@ -64,7 +64,7 @@ class BranchComparison:
     left: BranchSide
     right: BranchSide
     files: tuple[PathChange, ...]
-    """What leads from the files of the left one to those of the right one."""
+    """The changes from the files of the left one to those of the right one."""
 
 
 def compare(

@@ -141,7 +141,7 @@ def uninterrupted(
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
 Moved = Callable[[str], Awaitable[None]]
-"""Called when the conversation became another one, with the reason the prompt prefix breaks."""
+"""Called when the conversation was replaced, with the reason for the break of the prompt prefix."""
 
 NOT_KEPT = "What happened to files is not kept in this session, so files cannot be taken back."
 BUSY = "The agent works at the moment; stop it with esc, then try again."
@@ -152,13 +152,13 @@ class NavigationResult:
     """The result of a move through the history."""
 
     restored: Restored | None
-    """What happened to files; None when they were left alone or already right."""
+    """The restore of files; None if they were left alone or already right."""
     head: str
     """The branch in use now."""
     draft: str = ""
     """A message of the person that was taken back."""
     note: bool = False
-    """Whether the branch begins with a note of what was left."""
+    """True if the branch begins with a note on the previous one."""
 
     def sentence(self) -> str:
         """Return a sentence about the result for a person."""
@@ -182,7 +182,7 @@ class HistoryNavigation:
         self._emit = emit
         self._moved = moved
         self._made: set[str] = set()
-        """Branches made by going back; one that is left without a word of its own goes again."""
+        """Branches made by going back; an unused one is removed when it is left."""
         self._going = asyncio.Lock()
         self.under_way = RunningOperations()
         self.busy: Callable[[], bool] = lambda: False

@@ -13,7 +13,7 @@ from tools.text.words import one_line
 SHOWN = 120
 """Characters of a value that a difference shows."""
 _SAID = ("calls", "reasoning", "state", "model", "finish", "usage", "sealed", "repairs")
-"""What of the data of an assistant node an answer makes; all else is noted beside it."""
+"""Data of an assistant node that belongs to the answer; other data is stored next to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Tape:
         """Answers that were read."""
         self.difference: Difference | None = None
         self.changed = False
-        """Whether something was fed since the last answer after which requests are framed again."""
+        """True if something was fed since the last answer that requires requests to be framed again."""
 
     @property
     def over(self) -> bool:

@@ -106,10 +106,10 @@ class BudgetReachedError(HermesError):
         self.wanted = wanted
         self.unpriced = unpriced
         self.may_pass = may_pass
-        """Whether requests are on their way that may take less than was reserved for them."""
+        """True if running requests may use less than was reserved for them."""
         self.setting = setting
         self.stands = stands
-        """What can be raised; None where nothing can."""
+        """The ceiling that can be raised; None if there is none."""
         if unpriced:
             sentence = (
                 f"The budget of {owner} is ${ceiling:.4f}, but the price of {model or 'the model'} is not "
@@ -195,7 +195,7 @@ class BudgetAccount:
         self.budget = budget
         self.parent = parent
         self.spent = spent
-        """What is settled."""
+        """The amount charged so far."""
         self._held: set[Reservation] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._clock = clock

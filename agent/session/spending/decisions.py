@@ -49,7 +49,7 @@ class Decisions:
         self._emit = emit
         self._raised: list[Raised] = []
         self.unasked = False
-        """Whether the person wants no forecasts any more."""
+        """True if the person wants no more forecasts."""
 
     async def recall(self) -> None:
         """Read the decisions of earlier processes. Raises `StoreError`."""
@@ -126,12 +126,12 @@ class CeilingQuestions:
         self._inbox = pending_requests
         self._emit = emit
         self.decisions = decisions
-        """Where raised ceilings are kept; those of a day belong to no session and are not."""
+        """The store of raised ceilings; those of a day belong to no session and are not stored."""
         self.living = living
         """The agents that have been sent and are not over, by id."""
         self._asking: dict[Key, asyncio.Lock] = {}
         self._steps: dict[Key, float] = {}
-        """Each ceiling as it was at first: what "the same again" means."""
+        """Each ceiling's first value: the step of "the same again"."""
         self._stopped: dict[tuple[Key, float], set[str]] = {}
 
     def asks(self, reached: BudgetReachedError) -> bool:

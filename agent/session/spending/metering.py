@@ -43,7 +43,7 @@ LARGEST_OUTPUT = 16_384
 """Output limit of a request inside a budget unless settings say otherwise: others want room too."""
 
 Reached = Callable[[BudgetReachedError], Awaitable[bool]]
-"""Awaited when a ceiling stands in the way; True: it was raised, so try again."""
+"""Awaited at a reached ceiling; True: it was raised, so retry."""
 
 PASSED_ON = frozenset({408, 502, 504, 524})
 """HTTP statuses of a gateway that stopped waiting: somebody behind it may still be writing the answer."""
@@ -278,7 +278,7 @@ def _merge_usage(known: Usage, newer: Usage) -> Usage:
 
 
 Infos = Mapping[str, ModelInfo]
-"""What is known of the models of a session, by the names of their routes."""
+"""Model infos of a session, by route name."""
 
 
 class Metering:

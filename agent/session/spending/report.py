@@ -33,7 +33,7 @@ class UsageLine:
     unpriced: int = 0
     """Requests whose price is not known; they are not in `cost`."""
     uncounted: int = 0
-    """Requests that nobody counted: their answers broke off, or are still on their way."""
+    """Requests without a count: their answers were interrupted, or are still running."""
     assumed: int = 0
     """Tokens these took at most; they are not in `input` and `output`."""
     assumed_cost: float = 0.0

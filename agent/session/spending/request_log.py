@@ -26,7 +26,7 @@ class RequestEntry:
     output: int
     created: float
     bounded: bool = False
-    """Whether its output was made to fit a ceiling, so that it has to be sent with that limit."""
+    """True if its output was limited to fit a ceiling, so that it must be sent with that limit."""
 
 
 class RequestLog:

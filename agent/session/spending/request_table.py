@@ -18,7 +18,7 @@ Grouping = Literal["day", "model", "project", "agent"]
 GROUPINGS: tuple[Grouping, ...] = ("day", "model", "project", "agent")
 
 MAIN, SIDE, SENT = "main", "side", "agent:"
-"""Who asked: the session's own agent, the side model of the smart mode, an agent that was sent."""
+"""The requester: the session's own agent, the side model of the smart mode, a sent agent."""
 
 LARGEST = 2**40
 """No count is accepted beyond this, so that sums stay whole numbers SQLite can hold."""

@@ -95,7 +95,7 @@ class SharedBudget:
         self.session = session
         """Empty: what all sessions ask for on one day counts."""
         self.ever = ever
-        """Whether that of all days counts."""
+        """True if it covers all days."""
 
     @property
     def has_ceiling(self) -> bool:
@@ -227,7 +227,7 @@ class Spending:
         self.session = session or session_ceilings(Budget(), "")
         self.total = total_ceilings(total or Budget())
         self.bounds = (self.session, self.today, self.total)
-        """What each request has to fit."""
+        """The ceilings that each request must fit."""
         self.firm = any(each.has_ceiling for each in self.bounds)
         self.now = now
         self.process = os.getpid()

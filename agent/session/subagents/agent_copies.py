@@ -42,7 +42,7 @@ NOT_KEPT = (
 
 Settled = Literal["merged", "discarded", "unchanged"]
 THERE = frozenset({"made", "partly merged"})
-"""What is written down last of a copy that is not settled."""
+"""The last recorded state of an unresolved copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class AgentCopies:
     """The copies of the agents of the session `root`, by the ids of the agents."""
 
     are_kept = True
-    """Whether there can be any."""
+    """True if there can be copies."""
 
     def __init__(
         self, store: Store, root: str, steps: StepRecorder, folder: Path, emit: Callable[[Event], None]

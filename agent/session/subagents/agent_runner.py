@@ -240,7 +240,7 @@ class AgentRunner:
 
     services: Services
     depth: int
-    """How deep agents may send agents."""
+    """The maximum depth of agents that send agents."""
     register: AgentRegister
     publisher: ProgressPublisher
     stopper: Stopper

@@ -38,9 +38,9 @@ class StoredAgent:
     report: AgentReport | None
     """None: its work was cut off."""
     unheard: tuple[str, ...] = ()
-    """What it was told and has not read."""
+    """Messages it has not read."""
     let_go_on: int = 0
-    """The node at which the person let it go on last; 0: they never did."""
+    """The node at which the person last resumed it; 0: never."""
     ended: int = 0
     """The node at its last end."""
 

@@ -43,7 +43,7 @@ class AgentCopy:
 
     agent: str
     ended: bool
-    """Whether the agent has ended; the copy of one that works is not merged."""
+    """True if the agent has ended; the copy of a working agent is not merged."""
 
 
 class Agents:

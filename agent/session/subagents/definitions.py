@@ -61,22 +61,22 @@ class Definition:
 
     name: str
     description: str
-    """When to send it, in one line."""
+    """A line on when to send it."""
     prompt: str
-    """How it works."""
+    """The agent's instructions."""
     tools: tuple[str, ...] = ()
     """Toolsets or tools it may use of those its sender has; empty: all of them."""
     model: str = ""
     """The model it asks; empty: that of the session."""
     effort: Thinking | None = None
-    """How much it thinks; None: as the session does."""
+    """Its thinking effort; None: the session's."""
     budget: Budget = field(default_factory=Budget)
     isolation: Isolation = "shared"
-    """The least it is kept apart by."""
+    """The minimum isolation."""
     source: Source = "built-in"
     path: Path = Path()
     foreign: bool = False
-    """Whether it is a program of its own, which the settings name."""
+    """True if it is another program, named in the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +104,9 @@ class Catalog:
     definitions: Mapping[str, Definition] = field(default_factory=dict)
     broken: Mapping[str, Broken] = field(default_factory=dict)
     hidden: Mapping[str, tuple[Source, ...]] = field(default_factory=dict)
-    """Where else a name is defined, which does not count."""
+    """Other definitions of a name, which are overridden."""
     problem: str = ""
-    """What keeps the agents of the project from counting."""
+    """The reason the project's agents are not used."""
 
     def notices(self) -> list[str]:
         """Return sentences that the person should read."""

@@ -41,7 +41,7 @@ LONG_REPLY = 6_000
 """Tokens of a long answer to a question, as much of one as others read."""
 
 CACHED = 0.9
-"""Share of what is sent again that providers read from their cache, where it goes well."""
+"""Share of resent tokens that providers read from their cache in the best case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Planned:
     budget: Budget = Budget()  # noqa: RUF009 - frozen
     """Its own ceilings."""
     only_answers: bool = False
-    """Whether it makes one request: it answers a question."""
+    """True if it makes one request: it answers a question."""
     reads: int = 0
     """Answers of others that it reads besides, in that request."""
 
@@ -188,7 +188,7 @@ class Forecaster:
     """0: always asks, None: never."""
     beginning: FirstRequest
     decisions: Decisions
-    """Whether the person wants to be asked at all in this session."""
+    """Records whether the person wants to be asked in this session."""
 
     async def agree(self, tasks: Sequence[Task], agent: str, reads: Sequence[int]) -> bool:
         """Return when `agent` may send agents for these tasks; True if the person was asked and approved.

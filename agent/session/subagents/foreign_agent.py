@@ -56,7 +56,7 @@ class ForeignAgent:
     options: Mapping[str, Any]
     environ: Mapping[str, str]
     permit: Callable[[str, Action], Awaitable[None]]
-    """By the call: the gate, and those who hear of what it allowed."""
+    """By call: the gate, and the listeners of allowed actions."""
     emit: Callable[[Event], None]
     turns: int = 0
 
@@ -141,7 +141,7 @@ class _Turn:
         self._done: list[str] = []
         self.text = ""
         self.session = ""
-        """Its own name of its session."""
+        """The id of its session in the other program."""
 
     def take_update(self, update: Any) -> None:
         """Handle one update."""

@@ -38,32 +38,32 @@ class LiveAgent:
     account: BudgetAccount
     pause: Pause
     ground_of: str
-    """The agent in whose copy it works; empty where it works in the workspace."""
+    """The agent in whose copy it works; empty if it works in the workspace."""
     asked: float
-    """When it began to wait for work or room."""
+    """When it began to wait for work or a slot."""
     tally: RequestTally = field(default_factory=RequestTally)
     state: Literal["queued", "running", "reporting", "ended"] = "queued"
     stop: Literal["", "killed", "budget", "interrupted"] = ""
-    """Why it is being stopped."""
+    """The reason it is being stopped."""
     child: Agent | ForeignAgent | None = None
     job: asyncio.Task[None] | None = None
     report: AgentReport | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     inputs: list[str] = field(default_factory=list)
-    """What it was told and reads when it works next; `agent.session.subagents.scheduler` keeps it."""
+    """Messages it reads when it works next; maintained by `agent.session.subagents.scheduler`."""
     door: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while its session is opened or closed for work, and while it is told something."""
+    """Held while its session is opened or closed for work, and while a message is handed to it."""
     calls: int = 0
     action: str = ""
     waiting: int = 0
-    """How many things it waits for from a person."""
+    """The number of its open questions to a person."""
     waits_since: float = 0.0
     files: dict[str, None] = field(default_factory=dict)
     """Paths that its steps changed."""
     changed: dict[Path, None] = field(default_factory=dict)
     """Paths that its file tools were allowed to change since it was opened."""
     notices: set[asyncio.Task[None]] = field(default_factory=set)
-    """Who waits to tell that it has ended."""
+    """Tasks that wait to report its end."""
 
     @property
     def is_over(self) -> bool:

@@ -15,7 +15,7 @@ from agent.session.spending.metering import RequestTally
 
 Isolation = Literal["shared", "readonly", "copy"]
 Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]
-"""`completed` only if everything it set out to do was done, by itself and by all it sent."""
+"""`completed` only if everything it set out to do was done, by itself and all agents it sent."""
 
 SPILL = 24_000
 """Characters of a result above which it is kept in a file, with a preview in its place."""
@@ -65,24 +65,24 @@ class Task:
 
     goal: str
     context: str = ""
-    """What it has to know; it sees nothing else of the conversation."""
+    """The information it needs; it sees nothing else of the conversation."""
     toolsets: tuple[str, ...] = ()
     """Toolsets or tools it may use of those its sender has; empty: all of them."""
     name: str = ""
-    """A word or two to tell it from its siblings."""
+    """A word or two to distinguish it from its siblings."""
     prompt: str = ""
-    """How such an agent works, from its definition."""
+    """The instructions of its definition."""
     isolation: Isolation = "shared"
     budget: Budget = field(default_factory=Budget)
     background: bool = False
     model: str = ""
     """The model it asks, as settings name it; empty: that of the session."""
     effort: Thinking | None = None
-    """How much it thinks; None: as the session does."""
+    """Its thinking effort; None: the session's."""
     foreign: str = ""
-    """The program of the settings that does it; empty: an agent of ours."""
+    """The program of the settings that runs it; empty: an agent of ours."""
     only_answers: bool = False
-    """Whether it answers a question without any tools; its words are the result as they stand."""
+    """True if it answers a question without tools; its text is the result, unchanged."""
 
     def message(self) -> str:
         """Return the first message of the agent's conversation."""
@@ -127,18 +127,18 @@ class AgentReport:
     id: str
     outcome: Outcome
     summary: str
-    """In its own words; what it had written so far, if it was stopped."""
+    """In its own words; its text so far, if it was stopped."""
     findings: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    """What it changed and what it named, relative to the workspace where they are in it."""
+    """Files it changed or named, relative to the workspace if inside."""
     open_points: tuple[str, ...] = ()
     copied: tuple[CopiedFile, ...] = ()
-    """What it changed in a copy of its own."""
+    """Its changes in its copy."""
     usage: RequestTally = field(default_factory=RequestTally)
     seconds: float = 0.0
     session: str = ""
     error: str = ""
-    """Why it is not completed, for a person."""
+    """The reason it is not completed, for a person."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the report in the form that the sending agent reads."""

@@ -119,7 +119,7 @@ async def _last_note(store: Store, session: str, begins: str) -> int:
 
 
 PERSON = ""
-"""Who asks for something where no agent does."""
+"""The requester if it is not an agent."""
 CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
 CLOSING = "The session is being closed; no agent is sent any more."
 
@@ -136,7 +136,7 @@ class Steering:
     runner: AgentRunner
     news: SenderNotices
     closed: bool = False
-    """Whether nobody begins to work any more."""
+    """True if no agent may start any more."""
 
     async def tell(self, run: LiveAgent, text: str, by: str) -> None:
         """Send a message to an agent, read before its next request; an ended agent continues with it.

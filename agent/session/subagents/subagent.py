@@ -57,14 +57,14 @@ class Services(AgentServices):
     metering: Metering
     definitions: Definitions
     tools: tuple[ToolSpec, ...]
-    """What the session's own agent is offered."""
+    """The tools offered to the session's own agent."""
     searched: tuple[ToolSpec, ...]
-    """What it reaches through `tool_call` besides."""
+    """Further tools it reaches through `tool_call`."""
     emit: Callable[[Event], None]
     pending_requests: PendingRequests
     ceiling_questions: CeilingQuestions
     workspaces: AgentWorkspaces
-    """Where they work."""
+    """Their workspaces."""
     programs: Mapping[str, ForeignProgram] = field(default_factory=dict)
     """Programs of the settings that can be sent, by name."""
 
@@ -78,7 +78,7 @@ class SubagentSpec:
     depth: int
     """1 for an agent that the session's own agent sent."""
     deepest: bool
-    """Whether it may send no other agents."""
+    """True if it may send no other agents."""
     account: BudgetAccount
     pause: Pause
     tally: RequestTally
@@ -93,7 +93,7 @@ class SubagentSpec:
     reached: Reached
     """Awaited at a ceiling."""
     delegates: Callable[[str], Delegates]
-    """By the call: its way to agents of its own."""
+    """By call: the service with which it sends agents."""
 
 
 def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tuple[ToolSpec, ...]:

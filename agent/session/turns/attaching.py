@@ -28,7 +28,7 @@ from tools.text.redact import redact
 from tools.text.safe_text import clean
 
 TOOL = "@reference"
-"""What asks, where the gate decides and the log tells."""
+"""Name of the requester for the gate and its log."""
 MAX_LINES = 20_000
 MAX_ENTRIES = 500
 """Files of a folder that are listed."""
@@ -59,9 +59,9 @@ class _Piece:
     label: str
     body: str
     what: str
-    """What it holds, in a few words."""
+    """A description of the contents, in a few words."""
     wrapped: Callable[[str], str] = str
-    """Puts what is shown of it between marks, where strangers wrote it."""
+    """Puts the displayed contents between marks, if strangers wrote them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ReferencedPage:
     wrapped: Callable[[str], str]
     text: str
     what: str
-    """What it is, in a few words."""
+    """A description, in a few words."""
 
 
 PageReader = Callable[[str], Awaitable[ReferencedPage]]

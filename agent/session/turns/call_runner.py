@@ -156,7 +156,7 @@ class NoHooks:
 
 
 HOOKS = "Asking the hooks"
-"""How a notice names that."""
+"""Name in a notice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,13 +254,13 @@ WATCHING = "Watching the project"
 GUARDED = "Looking after guarded places"
 SHOWING = "Showing a call"
 READ = "Noting which lines were shown"
-"""What helps around calls, as notices name it."""
+"""Names of helpers in notices about calls."""
 
 ContextFor = Callable[[ToolCall], ToolContext]
 LeftBy = Callable[[str, int], Awaitable[str]]
-"""What a call of a message (by its node) had done when it was cut off; empty when nothing is known."""
+"""Returns a text on what a cut-off call of a message (by its node) had done; empty if unknown."""
 StepOf = Callable[[str], "Step | None"]
-"""The step of a call that had something else change files; None for most."""
+"""The step of a call that let other code change files; None for most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class CallRunner:
         self._keeper = steps
         self._unasked = unasked
         self._steps: dict[str, Step] = {}
-        """What calls that have ended did to files, until their result is committed."""
+        """File changes of ended calls, until their result is committed."""
         self._shown: dict[str, dict[Path, SeenFile]] = {}
         """Lines of files in the results of calls that have ended, until these are committed."""
         self._left_by = left_by

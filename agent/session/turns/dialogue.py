@@ -68,9 +68,9 @@ class Lane:
     framed: int = 0
     """Messages of the session that are in the ledger."""
     dialect: Dialect
-    """What the frames were made for."""
+    """The dialect of the frames."""
     ordered: RoleRules | None = None
-    """How the messages of the last request that was answered were ordered."""
+    """The role rules of the last answered request."""
     surplus: int = 0
     """Bytes by which the images in the ledger are larger than what they count for."""
 
@@ -207,22 +207,22 @@ class ServerNews:
 
 
 DRAFT_SECONDS = 1.0
-"""How often a message that is being written is kept."""
+"""The interval in seconds for saving a message that is being streamed."""
 
 BULK = 200
 """New messages from which on serialising them is moved off the event loop."""
 
 MAX_OVERFLOWS = 2
-"""How often room is made for one request that the provider refused as too large."""
+"""The maximum number of times room is made for one request that was refused as too large."""
 
 KEEPING = "Keeping what the model was writing"
 RECORD = "The record of a request"
-"""What helps, as notices name it."""
+"""Name of the helper in notices."""
 
 SMALL = "The window of {model} is small: from here on it has few tools and a short prompt."
 THINKING_CHANGED = "thinking was switched for this turn"
 DIALECT = "dialect"
-"""Why a prefix breaks when a refusal taught another form of what was sent already."""
+"""The reason of a prefix break when a refusal taught another form of frames already sent."""
 
 
 class Dialogue:
@@ -280,7 +280,7 @@ class Dialogue:
         self._asked = ""
         """Label of the model that was asked last."""
         self._trials: dict[str, RequestTrial] = {}
-        """What was repaired of the request in work, by route."""
+        """The repairs of the running request, by route."""
         self._recorder = RequestRecorder()
         self._record: dict[str, Any] = {}
         self._servers = ServerNews(meter, emit)

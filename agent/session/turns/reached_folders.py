@@ -41,11 +41,11 @@ class ReachedFolders:
         self._emit = emit
         self._follows_shell = follows_shell
         self._reached: dict[str, dict[Path, bool]] = {}
-        """Places by the call, and whether it wrote there."""
+        """Places by call, and whether the call wrote there."""
         self._pending: dict[str, FolderFiles] = {}
-        """What stands in results that are not committed yet, by the call."""
+        """Files in results that are not committed yet, by call."""
         self._known: set[Path] = set()
-        """Folders that need not be looked into, and rules that are in view."""
+        """Folders that need no reading, and rules already in the conversation."""
         self._rules: list[CursorRule] = []
         self._reading = asyncio.Lock()
         """Held while rules are read: a call that runs beside this one waits for them."""

@@ -64,9 +64,9 @@ APART = 5
 UNKNOWN_WINDOW = 32_000
 """Tokens taken for the window of a model of which none is known, where one is needed."""
 MAX_FILES = 60
-"""Files that are looked at to see whether they changed."""
+"""Files that are checked for changes."""
 MAX_CHECKED = 2_000_000
-"""Bytes of a file that is looked at."""
+"""Bytes of a file that is checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class AsksForSummaries(Protocol):
 
 
 Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
-"""Keeps facts (scope, text) beyond the session; how many it took."""
+"""Saves facts (scope, text) beyond the session; returns how many it accepted."""
 
 
 class ContextRoom:
@@ -423,7 +423,7 @@ def _everything(path: Sequence[Node]) -> str:
 
 
 SECONDS = 180.0
-"""How long a summary may take, retries and all."""
+"""Seconds a summary may take, including retries."""
 
 
 class Summarizer:

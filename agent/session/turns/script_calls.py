@@ -44,7 +44,7 @@ WARM_UP_AFTER = 2.0
 
 JOURNAL = "The record of a script"
 SHOWING = "Showing a call"
-"""What helps, as notices name it."""
+"""Name of the helper in notices."""
 
 ContextFor = Callable[[ToolCall], CallContext]
 
@@ -61,13 +61,13 @@ class Scripts:
     emit: Callable[[Event], None]
     secrets: Mapping[str, str]
     confined: bool
-    """Whether the operating system confines them."""
+    """True if the operating system confines them."""
     hooks: CallHooks
     journals: ScriptJournals
-    """What scripts that were cut off have had done."""
+    """The journals of scripts that were cut off."""
     helpers: TurnHelpers
     refuses: Callable[[str], str] = nothing_refused
-    """Why a tool may not be called now, in a sentence; empty if it may."""
+    """Returns a sentence why a tool may not be called now; empty if it may."""
 
     further: FurtherTools | None = None
     """The tools that are reached through `tool_call`."""

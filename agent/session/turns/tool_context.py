@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Acting = Callable[[str, Action], Awaitable[None]]
-"""Hears of an action that is allowed, by its call, before it is done; raises `ToolError` to prevent it."""
+"""Called with an allowed action and its call before it runs; raises `ToolError` to prevent it."""
 
 
 def acting_in_turn(each: Sequence[Acting]) -> Acting:
@@ -119,14 +119,14 @@ class CallContext:
     inner: InnerCaller
     scripts: CodeRunner
     acting: Acting
-    """Hears of every action that is allowed, by the call, before it is done."""
+    """Called with every allowed action, by call, before it runs."""
     allowed: Callable[[str, Sequence[Path]], None]
-    """Hears which guarded places a person said yes to, by the call."""
+    """Called with guarded places a person approved, by call."""
     memory: MemoryKeeper
     learnings: LearningKeeper
     skills: SkillKeeper
     web_services: WebServices | None
-    """What reads the web; None where it cannot be read."""
+    """The services that read the web; None without any."""
     checkpoints: Checkpoints
     delegates: Delegates
     editor: EditorSide = NO_EDITOR

@@ -31,7 +31,7 @@ from tools.text.safe_text import clean
 log = logging.getLogger(__name__)
 
 MENTION = "mention"
-"""The kind of a notice that tells the model what a mention means; nobody else needs it."""
+"""The kind of a notice that explains a mention to the model only."""
 MAX_CONTINUATIONS = 3
 """How often an answer that hit the output limit is continued."""
 
@@ -80,9 +80,9 @@ class _Progress:
     """Pieces of an answer that was continued."""
     last_batch: list[FinishedCall] = field(default_factory=list)
     refused: bool = False
-    """Whether the gate said no and no call has succeeded since."""
+    """True if the gate refused and no call has succeeded since."""
     problem: str = ""
-    """Why an answer that is there is no end of the work."""
+    """The reason an existing answer does not complete the work."""
 
 
 class AsksModel(Protocol):
@@ -151,7 +151,7 @@ class TurnRunner:
         self._helpers = helpers or TurnHelpers(emit)
         self._turns = 0
         self.unsaved = False
-        """Whether the message of the last turn is not in the store: nobody has it but who sent it."""
+        """True if the message of the last turn is not stored, so that only its sender has it."""
 
     async def run(
         self,

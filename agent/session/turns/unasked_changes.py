@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _PATIENCE = 2.0
-"""Seconds that somebody else's lock on the settings is waited for."""
+"""Seconds to wait for another program's lock on the settings."""
 _SHOWN = 12
 
 
@@ -69,7 +69,7 @@ class SettledSettings:
     written: tuple[Path, ...] = ()
     note: str = ""
     refused: bool = False
-    """Whether something of it was not taken over."""
+    """True if some of it was not applied."""
 
 
 class SettingsChanges:
@@ -221,7 +221,7 @@ class GuardedChanges:
 
     changes: tuple[PathChange, ...] = ()
     brought: tuple[str, ...] = ()
-    """What came with a repository that was fetched as a whole into a folder of its own: only told."""
+    """Contents of a repository that was fetched as a whole into a separate folder: only reported."""
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -366,7 +366,7 @@ class _Taken:
     step: Step
     guarded: tuple[str, ...]
     whole: bool
-    """Whether all that the call did went back, not the guarded places alone."""
+    """True if all changes of the call were reverted, not the guarded places alone."""
 
     @property
     def words(self) -> str:
@@ -408,7 +408,7 @@ class UnaskedChanges:
         self._settings = SettingsChanges(lender, had) if lender is not None else None
         self._allowed: dict[str, list[Path]] = {}
         self._taken: dict[str, _Taken] = {}
-        """By the call: what was taken back of it."""
+        """By call: its reverted changes."""
 
     def allow(self, call: str, places: Sequence[Path]) -> None:
         """Record that a person approved changes of these places by the call, or by its script's calls."""

@@ -183,7 +183,7 @@ class AgentServices:
 
     store: Store
     recall: Recall
-    """Finds what was said and noted before."""
+    """Search over messages and notes."""
     home: Home
     settings: Settings
     registry: Registry
@@ -193,24 +193,24 @@ class AgentServices:
     notes: MemoryProvider
     """The notes that outlive a session."""
     hooks: CallHooks
-    """What may have a say in calls and answers."""
+    """Hooks for calls and answers."""
     effort: SessionEffort
     plugins: SessionPlugins | None = None
-    """What plugins bring; None where there are none."""
+    """The session's plugins; None without any."""
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
     senses: SessionSenses | None = None
-    """What sees, draws and speaks; None where nothing does."""
+    """The services that see, draw and speak; None without any."""
     further: FurtherTools | None = None
     """The tools of servers and plugins that are reached through `tool_call`."""
     web: WebServices | None = None
-    """What reads the web; None where it cannot be read."""
+    """The services that read the web; None without any."""
     training: TrainingKeeper = NO_TRAINING
-    """What starts and follows training runs."""
+    """The service for training runs."""
     jobs: Callable[[Path], JobKeeper] = lambda _: NO_JOBS
     """The jobs of the home, for an agent that works in a folder."""
     environ: Mapping[str, str] = field(default_factory=dict)
-    """The person's variables, by which skills tell what is missing."""
+    """The person's variables, by which skills report missing ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,53 +218,53 @@ class AgentSpec:
     """The settings that distinguish an agent from the others of its session."""
 
     session: LiveSession
-    """Its conversation, which may have a past."""
+    """Its conversation, which may have a history."""
     place: AgentWorkspace
-    """Where it works, by what it acts there, and what keeps its steps."""
+    """Its workspace, its means to act there, and the recorder of its steps."""
     scratch: Path
     """Its folder for files too large for the conversation; made when first needed."""
     tools: tuple[ToolSpec, ...]
-    """What it is offered, as its profile shows them."""
+    """The tools it is offered, in the form of its profile."""
     routes: Sequence[ModelRoute]
-    """Metered ways to the models it asks, in order."""
+    """Metered routes to its models, in order."""
     profile: Profile
     meter: Meter
     policy: RetryPolicy
-    """When a request that failed is tried again."""
+    """The policy for retrying failed requests."""
     max_steps: int
     """Requests of one turn."""
     more: Callable[[], Awaitable[int]] = no_more_steps
-    """Asked for further ones when those are used up."""
+    """Called for further steps when those are used up."""
     gate: Gate
-    """Decides on its actions, and asks whom it may ask."""
+    """Decides on its actions, and asks the person if possible."""
     asker: Asker
-    """Where its questions go."""
+    """Receives its questions."""
     turn_queue: TurnQueue
     emit: Callable[[Event], None]
-    """Takes its events."""
+    """Receives its events."""
     acting: Sequence[Acting] = ()
-    """Each hears, in order, of every action that is allowed, before it is done."""
+    """Each is called, in order, with every allowed action before it runs."""
     around: Around = NoWatch()  # noqa: RUF009 - has no state
-    """Stands around calls that may change something."""
+    """A context around calls that may change something."""
     step_of: StepOf = no_step
-    """The step of a call that had something else change files, such as a merge."""
+    """Returns the step of a call that let other code change files, such as a merge."""
     checkpoints: Checkpoints = NO_CHECKPOINTS
     memory: Callable[[str], MemoryKeeper] = lambda _call: NO_MEMORY
-    """By the call: its notes that outlive the session."""
+    """By call: its notes that outlive the session."""
     delegates: Callable[[str], Delegates] = lambda _call: NO_DELEGATES
-    """By the call: its way to agents of its own."""
+    """By call: the service with which it sends agents."""
     summary_route: ModelRoute | None = None
-    """Whom a summary is asked of when its conversation is folded; None: its first model."""
+    """The route for summaries when its conversation is folded; None: its first model."""
     attach: Callable[[str], Awaitable[Attached]] = nothing_attached
-    """What the references of a message show."""
+    """Returns the contents of a message's references."""
     meant: Callable[[str], Awaitable[str]] = nothing_meant
-    """What the model is told besides a message of the person."""
+    """Returns extra text for the model about a message of the person."""
     effort: Thinking | None = None
-    """How much it thinks; None: as the session does."""
+    """Its thinking effort; None: the session's."""
     editor: EditorSide = NO_EDITOR
     """The editor in whose buffers it reads and writes."""
     beginning: Callable[[], None] = nothing_begins
-    """Told when a turn begins."""
+    """Called when a turn begins."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -276,11 +276,11 @@ class Agent:
     turns: TurnRunner
     dialogue: Dialogue
     moved: Callable[[str], Awaitable[None]]
-    """Told, with the reason, when the conversation has become another one."""
+    """Called, with the reason, when the conversation has been replaced."""
     is_renewed: bool
-    """Whether a conversation with a past had to get a new system prompt."""
+    """True if a resumed conversation needed a new system prompt."""
     helpers: TurnHelpers
-    """What stands around its turns."""
+    """The helpers of its turns."""
 
     async def run(self, text: str) -> TurnEnded:
         """Work on a message until the turn ends. Never raises; a cancelled task ends as interrupted."""

@@ -29,17 +29,17 @@ class AgentWorkspace:
 
     reach: ExecutionContext
     steps: FileSteps = NoSteps()  # noqa: RUF009 - has no state
-    """What keeps each step of its calls; nothing where only a copy as a whole counts."""
+    """The recorder of each step of its calls; None if only a copy as a whole is recorded."""
     position: Callable[[], int | None] = lambda: None
-    """Where the files of the workspace stand for it; None where that is not kept."""
+    """The position of the workspace's files for it; None if not recorded."""
     origin: Path | None = None
     """The workspace that was copied; None for an agent that works in it."""
     news: str = ""
-    """What an agent that begins there is told."""
+    """The note for an agent that begins there."""
     origins: GitOrigins | None = None
-    """Tells what git brought from commits that are not the agent's own; None where no steps are kept."""
+    """Determines which files git brought from commits of others; None if no steps are recorded."""
     before_programs: Sequence[Acting] = ()
-    """Hear of a program that is about to run, before anything else does."""
+    """Called before a program runs, before all other listeners."""
     closers: list[Closer] = field(default_factory=list)
 
     def keep_steps(self, steps: StepRecorder, folder: Path) -> None:

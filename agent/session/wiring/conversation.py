@@ -57,12 +57,12 @@ class Conversation:
     searched: tuple[ToolSpec, ...]
     """Tools that are reached through `tool_call` only."""
     routes: tuple[ModelRoute, ...]
-    """As they are; requests on them go through `metering`."""
+    """The routes, not metered; requests on them go through `metering`."""
     metering: Metering
     told: tuple[str, ...] = ()
-    """What changed in the offer of servers since a session was last open."""
+    """A notice on changes in the tools of servers since a session was last open."""
     summary_route: ModelRoute | None = None
-    """Whom summaries are asked of; None: the first route."""
+    """The route for summaries; None: the first route."""
 
 
 async def open_conversation(

@@ -76,20 +76,20 @@ class ExecutionContext:
     around: ActionEnvironment
     gate: Gate
     audit: AuditRecorder
-    """What takes down what the gate rules."""
+    """The log of the gate's decisions."""
     scripts: CodeRunner
     diagnostics: Diagnostics
-    """What finds errors after an edit."""
+    """The service that finds errors after an edit."""
     confined: bool
-    """Whether the operating system confines scripts."""
+    """True if the operating system confines scripts."""
     closed_places: Callable[[], Sequence[Path] | None]
-    """Guarded places that are read-only to programs now; None where nothing can be."""
+    """Guarded places that are read-only to programs now; None if no place can be."""
     settings: SettingsLender | None
     """Lends copies of git's settings to commands; None where they run on another machine."""
     ask_remote: Callable[[str], Awaitable[Sequence[str]]]
-    """The commits that the repository at an address has; empty where it is not asked."""
+    """Returns the commits of the repository at an address; empty if it is not asked."""
     runs_in: str
-    """What confines commands, or the machine they run on, for the person."""
+    """The sandbox of commands, or the machine they run on, for the person."""
 
     @property
     def secrets(self) -> Mapping[str, str]:
@@ -104,15 +104,15 @@ class ExecutionScope:
     scratch: Path
     agent: str
     approver: Callable[[ActionEnvironment], Approver] | None
-    """The way to a person; None where nobody is there, or each agent brings its own."""
+    """Sends questions to a person; None in an unattended session, or if each agent has its own."""
     closers: list[Closer]
-    """Where what has to be closed is put."""
+    """Receives functions that close what was opened."""
     origin: Path | None = None
-    """What `workspace` is a copy of; it can be read."""
+    """The original of the copy `workspace`; it can be read."""
     steps: bool = True
-    """Whether steps are kept, or the folder is a copy that goes away: else undo brings nothing back."""
+    """True if steps are recorded; else, and in a temporary copy, nothing can be undone."""
     rules: Gate | None = None
-    """Whose mode, project rules and grants count here too; None: those of the workspace itself."""
+    """The workspace whose mode, project rules and grants apply here too; None: only its own."""
 
 
 def session_scope(

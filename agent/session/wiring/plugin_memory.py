@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 AUTO, FILES = "auto", "files"
 """Values of `memory.provider` that name no plugin."""
 REST = 60.0
-"""Seconds in which a service that failed is not asked for what is only shown."""
+"""Seconds for which a failed service is not asked for data that is only displayed."""
 
 
 class PluginMemory:

@@ -10,7 +10,7 @@ from agent.integrations.plugins.session_plugins import PluginRunner, SessionPlug
 from agent.integrations.web.search.service import WebHit, hits, within
 
 HERE = "this machine"
-"""Where a query goes that no host is declared for."""
+"""Host of a query if none is declared."""
 
 
 @dataclass(frozen=True, slots=True)

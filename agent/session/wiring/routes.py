@@ -51,9 +51,9 @@ class RoutePlan:
     side: Target | None = None
     """The side model of the smart mode."""
     problem: str = ""
-    """Why there is none although one is wanted."""
+    """The reason there is none although one is wanted."""
     summary: Target | None = None
-    """Whom summaries are asked of; None: the first model."""
+    """The model for summaries; None: the first one."""
     servers: ServerWatches = field(default_factory=ServerWatches)
 
     @property

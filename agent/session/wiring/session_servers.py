@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 FIRST_LOOK = 5.0
-"""Seconds that opening a session waits for what servers offer that were handed over with it."""
+"""Seconds that opening a session waits for the tools of servers passed in with it."""
 
 
 class SessionAnswers:

@@ -41,7 +41,7 @@ class Automation:
     jobs: Callable[[SharedServices, Path], JobKeeper] = lambda _, __: NO_JOBS
     """The jobs of the home, for an agent that works in a folder."""
     training: Callable[[SharedServices], TrainingKeeper] = lambda _: NO_TRAINING
-    """What starts and follows training runs."""
+    """The service for training runs."""
 
 
 NO_AUTOMATION = Automation()
@@ -67,12 +67,12 @@ class SharedServices:
     tools: Registry
     """The tools of this session: those of the program, of plugins and of servers."""
     plugins: SessionPlugins
-    """What plugins bring into it."""
+    """The plugins of the session."""
     stream: EventStream
     secrets: Mapping[str, str]
-    """What is masked wherever text is shown, stored or sent, by name."""
+    """Values masked in all text that is shown, stored or sent, by name."""
     closers: list[Closer]
-    """What has to be closed, in the order in which it was opened."""
+    """Functions that close services, in the order of opening."""
 
     @property
     def emit(self) -> Callable[[Event], None]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from agent.session.spending.request_log import RequestLog
 
 ENDINGS = {"": ".ogg", ".oga": ".ogg", ".opus": ".ogg", ".aac": ".m4a"}
-"""Endings of recordings as the services that listen know them."""
+"""File suffixes of recordings as the transcription services know them."""
 
 
 async def transcribe(
