@@ -50,7 +50,7 @@ ModelErrorKind = Literal[
     "bad_request",  # any other 4xx
     "content_filter",
     "images",  # the model or its server does not take an image of the conversation
-    "bad_reply",  # the answer is no chat completion
+    "bad_reply",  # the answer is not a chat completion
 ]
 
 RETRYABLE: frozenset[str] = frozenset(

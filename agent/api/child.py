@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 def main() -> None:
     """Serve the socket whose descriptor is given in the arguments until the surface closes it."""
-    # The terminal belongs to the surface, which tells us when to stop.
+    # The surface owns the terminal, and tells us when to stop.
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     with socket.socket(fileno=int(sys.argv[-1])) as connection:
@@ -62,7 +62,7 @@ class _Forwarding(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         frame = {"log": [record.levelno, record.name, self.format(record)]}
-        # Threads log too, and the outlet belongs to the loop.
+        # Threads log too, but only the loop may use the outlet.
         self._loop.call_soon_threadsafe(self._outlet.send, frame)
 
 

@@ -88,7 +88,7 @@ async def _messenger(home: Home, database: Database) -> Messenger:
 
     loaded = await asyncio.to_thread(load, home, os.environ)
     targets = loaded.settings.messages.targets
-    # An address that is itself a secret has to leave, and only to where the person says.
+    # A secret address has to be sent, and only to where the person says.
     named = {each.url_env for each in targets.values() if each.url_env}
     secrets = {name: value for name, value in secret_values(loaded.environ).items() if name not in named}
     online = Online(Door(secrets=secrets, environ=os.environ))
@@ -139,7 +139,7 @@ async def work(
             return JobOutcome("failed", "", ended.refused, {"refused": [f"run {intent.script}"[:200]]})
         state = "done" if ended.code == 0 else "failed"
         return JobOutcome(state, ended.output, "" if state == "done" else ended.summary, {"code": ended.code})
-    # Looked at again: what it names may be gone, and the rules may know more than when it was made.
+    # Checked again: targets may be gone, and the rules may have changed since the job was created.
     await JobNeeds(commands.home).require(intent)
     check_new_intent(replace(intent, schedule="every 1h", until=""), int(time.time()))
     resumed = run.session or (await last_session(database, job.id) if run.is_beat else "")

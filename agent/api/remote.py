@@ -165,7 +165,7 @@ class Link:
         if self._process is None:
             return "The service has ended, or let this terminal go."
         if not self._closing and self._process.returncode is None:
-            # Whatever holds it, nobody can talk to it any more.
+            # Even if the process still runs, nobody can talk to it any more.
             self._process.kill()
         code = await self._process.wait()
         return f"The engine of this session {_how(code)}."
@@ -181,7 +181,7 @@ class Link:
                 future = self._waiting.get(number)
                 if future is not None and not future.done():
                     future.set_result(frame)
-                # The caller that waits goes on before the events that come after.
+                # The waiting caller continues before the events that come after.
                 await asyncio.sleep(0)
             if time.monotonic() > until:
                 await asyncio.sleep(0)
@@ -273,7 +273,7 @@ class RemoteSession:
         session.id, session.workspace = opened["id"], Path(opened["workspace"])
         return cast("SessionClient", session)
 
-    # What is known without asking
+    # Properties available without a request
 
     @property
     def model(self) -> str:
@@ -350,7 +350,7 @@ class RemoteSession:
         """Let the engine close the session; does nothing if the engine has died."""
         await self._link.close()
 
-    # What comes in
+    # Incoming frames
 
     def _hear(self, frame: Mapping[str, Any]) -> None:
         if (view := frame.get("view")) is not None:
@@ -364,7 +364,7 @@ class RemoteSession:
         for name, value in view.items():
             if name == "path":
                 kept, nodes = value
-                # A list of its own: readers of the one before go on with that.
+                # A new list: readers of the old one continue with that.
                 self._path = [*self._path[:kept], *decode(nodes)]
             else:
                 self._view[name] = decode(value)

@@ -85,7 +85,7 @@ def trust_entries(home: Home, environ: Mapping[str, str]) -> tuple[list[TrustEnt
 def _hooks(home: Home, environ: Mapping[str, str]) -> Iterator[TrustEntry]:
     consent = HookConsent(home.hooks)
     for root, digests in sorted(consent.by_project().items()):
-        # Consent keeps hashes only; what they stand for is in the settings, as long as nobody changed it.
+        # Consents hold only hashes; their meaning is in the settings, unless somebody changed them.
         declared = load(home, dict(environ), Path(root or home.root)).hooks if digests else ()
         known = {hook.digest: hook for hook in declared}
         for digest in sorted(digests):

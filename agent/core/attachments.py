@@ -149,7 +149,7 @@ class AttachmentStore:
         path = private_folder(self._folder) / digest
         try:
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-                # A sweep that runs now must see that it is wanted again.
+                # A running sweep must see that the file is needed again.
                 os.utime(path)
                 return
             write_atomically(path, data, PRIVATE_FILE, replace_any=True)

@@ -100,7 +100,7 @@ class Home(NamedTuple):
             self.database.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False
-        except OSError:  # the code that opens it says why
+        except OSError:  # the code that opens it explains why
             pass
         return True
 
@@ -249,6 +249,6 @@ def from_home(path: Path) -> str:
     """Return `path` for display, with `~` for the home folder of the user."""
     try:
         below = path.relative_to(Path.home())
-    except (ValueError, RuntimeError):  # elsewhere, or nobody knows where home is
+    except (ValueError, RuntimeError):  # elsewhere, or the home folder is unknown
         return str(path)
     return f"~/{below}" if below.parts else "~"

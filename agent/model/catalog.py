@@ -121,7 +121,7 @@ PROVIDERS: Mapping[str, Provider] = {
         base_url="https://openrouter.ai/api/v1",
         key_env="OPENROUTER_API_KEY",
         resells=True,
-        key_path="key",  # anybody is told of the models
+        key_path="key",  # any key may list the models
     ),
     "anthropic": Provider(
         base_url="https://api.anthropic.com/v1",

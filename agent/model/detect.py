@@ -103,7 +103,7 @@ async def _get(host: str, port: int, target: str, headers: Mapping[str, str]) ->
         if len(status) < 2 or not status[0].startswith("HTTP/"):
             raise ValueError("no HTTP")
         if status[1] != "200":
-            # One that is still starting answers with a failure of its own.
+            # A server that is still starting answers with an error.
             raise OSError(head[0]) if status[1] == "503" else ValueError(head[0])
         lines = (line.partition(":") for line in head[1:])
         headers = {name.strip().lower(): value.strip() for name, _, value in lines}

@@ -132,7 +132,7 @@ def thinking_fields(model: str, wanted: Thinking | None, limit: int, dialect: Di
     way = _way(model, dialect)
     if way == "adaptive":
         shown = {"display": "summarized"} if thinks.display and not dialect.lacks("display") else {}
-        # Said also where it goes without saying: thoughts are sent back, and that has to fit.
+        # Also set if it is the default: thoughts are sent back and must match.
         word = effort_of(wanted) if thinks.effort and not dialect.lacks("effort") else ""
         effort = {"output_config": {"effort": word}} if word else {}
         return {"thinking": {"type": "adaptive", **shown}, **effort}

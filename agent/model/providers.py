@@ -191,7 +191,7 @@ class _Resolver:
             return True
         if name not in PROVIDERS:
             return False
-        # Endpoints of one's own often name models after their makers: `openai/gpt-oss-20b`.
+        # Private endpoints often name models after their makers: `openai/gpt-oss-20b`.
         return not self._custom_url or (name != "openai" and self._usable(name))
 
     def _usable(self, name: str) -> bool:
@@ -225,7 +225,7 @@ class _Resolver:
         _check_key(key, provider.key_env)
         if not key and provider.key_env and not is_loopback(provider.base_url):
             raise ConfigError(self._missing_key(name, model, provider))
-        # What a server on this machine really offers depends on how it was started.
+        # The options of a local server determine what it really offers.
         known = None if is_loopback(provider.base_url) else lookup(model, seller(provider.base_url))
         chosen = UNKNOWN.overridden(own.models.get(model) if own else None)
         info = (known or UNKNOWN).overridden(own.models.get(model) if own else None)
@@ -283,7 +283,7 @@ class _Resolver:
         if own is not None:
             place = f"providers.{name}.base_url"
             url = checked_url(fill_in(own.base_url, self._environ, place), place)
-            # A key goes only where its provider lives, unless the settings say otherwise.
+            # A key is sent only to its provider's address, unless the settings say otherwise.
             usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
             return Provider(base_url=url, key_env=own.api_key_env or usual, format=own.format or spoken(url))
         if name not in PROVIDERS and not (name == CUSTOM and self._custom_url):
@@ -375,7 +375,7 @@ def checked_url(url: str, place: str) -> str:
         path = parts.path.rstrip("/")
         for endpoint in ("/chat/completions", "/messages", "/responses"):
             path = path.removesuffix(endpoint).rstrip("/")
-        # A query stays at each request, as Azure and some gateways want it.
+        # A query is kept in each request, as Azure and some gateways require.
         plain = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
         secret = parts.username is not None or parts.password is not None

@@ -168,11 +168,11 @@ def _close_results(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Ite
 
 def _return_thinking(dialect: Dialect, refusal: Refusal, rule: RefusalRule) -> Iterator[Mapping[str, Any]]:
     if refusal.format == "anthropic":
-        # Only what was signed goes back there: what is missing can be asked for no more.
+        # Only signed thoughts are sent back there: missing ones cannot be requested again.
         yield {"thinking": {"return": "never"}}
         return
     if re.search(r"thinking.{0,3} block|Expected .{0,3}thinking", refusal.search_text):
-        # Blocks that were signed for this model are sent; another model's history has none.
+        # Blocks signed for this model are sent; another model's history has none.
         yield WITHOUT_EFFORT
         return
     foreign = "drop" if dialect.thinking.foreign == "drop" else dialect.thinking.foreign

@@ -25,7 +25,7 @@ LARGEST = 1_000_000_000
 _MILLION = 1_000_000
 
 _WINDOWS = (
-    ("meta", "n_ctx"),  # llama.cpp: what it runs with; `n_ctx_train` is what the model was made for
+    ("meta", "n_ctx"),  # llama.cpp: the window in use; `n_ctx_train` is the window of the training
     ("max_model_len",),  # vLLM, SGLang
     ("loaded_context_length",),  # LM Studio
     ("max_input_tokens",),  # LiteLLM
@@ -106,7 +106,7 @@ def facts_of(entry: Mapping[str, Any]) -> ServerFacts:
     """Return the facts in the entry of a model."""
     prices = {name: _price(entry, paths) for name, paths in _PRICES.items()}
     if not prices["input_price"] and not prices["output_price"]:
-        # Gateways say 0 where they know nothing.
+        # Gateways report 0 for unknown values.
         prices = dict.fromkeys(prices)
     architecture, parameters = entry.get("architecture"), entry.get("supported_parameters")
     reads = architecture.get("input_modalities") if isinstance(architecture, Mapping) else None
@@ -215,7 +215,7 @@ class ServerWatch:
         entry, priced = entry_of(self._said.models, model), entry_of(self._said.prices, model)
         listed, props = facts_of(entry), facts_of_props(self._said.props)
         windows = [each.context_window for each in (listed, props) if each.context_window]
-        # One may be for all who ask at the same time, the other for each of them.
+        # One may be the total for concurrent requests, the other the share of each.
         smaller = ServerFacts(context_window=min(windows, default=None))
         return smaller | listed | props | facts_of(priced) | _behind(priced)
 
@@ -245,7 +245,7 @@ class ServerWatch:
                     said.prices = await self._optional(below(root, "model/info"))
         except (OSError, ValueError, EOFError, TimeoutError) as error:
             log.info("%s said nothing of its models: %s", urlsplit(self.base_url).netloc, error)
-            # One that answers, but not to this, will not do so later either.
+            # A server that answers, but not to this, will not do so later either.
             return said, not isinstance(error, ValueError)
         return said, False
 

@@ -153,7 +153,7 @@ def _prune_required(part: dict[str, Any]) -> dict[str, Any]:
 
 def _flatten(part: dict[str, Any], root: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """Return a schema without alternatives at its top: with the parameters of all of them."""
-    # A reference may lead back to where it stands.
+    # A reference may lead back to itself.
     reference = part.get("$ref") if depth < 4 else None
     if not part.keys() & {*_BRANCHES, "not", "enum", "$ref", "if", "then", "else", "const"}:
         return part

@@ -159,7 +159,7 @@ class Meter:
         """Return the size of a text of so many tokens: the inverse of `estimate`."""
         tokens = max(tokens, 0)
         size = int(tokens * self._ratio)
-        # The product is rounded, and may lie just above the size that is meant.
+        # The product is rounded, and may be just above the intended size.
         return size - 1 if self.estimate(size) > tokens else size
 
     def totals(self) -> dict[str, int | float | None]:

@@ -251,7 +251,7 @@ class Engine:
         """Stop the running turn. Pending questions are resolved first, as cancelled."""
         self.pending_requests.cancel_all(MAIN_AGENT)
         if self._task is not None and not self._task.done() and not self._stopping:
-            # Once: a second cancellation would cut off how the turn ends, and nobody would hear of it.
+            # Once: a second cancellation would cut off the end of the turn, which nobody would notice.
             self._stopping = True
             # Not before it holds its message, which would be dropped with it.
             if self._holds_message:
@@ -392,7 +392,7 @@ class Engine:
         except HermesError as error:
             self.stream.emit(Noticed(kind="warning", text=f"This turn cannot be undone: {error}"))
         except asyncio.CancelledError:
-            # The turn is over; only the waiting for what follows it was interrupted.
+            # The turn is over; only the wait for its consequences was interrupted.
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
@@ -400,7 +400,7 @@ class Engine:
     def _continue(self, done: asyncio.Task[Any]) -> None:
         self._turn_queue.queue_steering()
         if self._stopping or done.cancelled() or self.busy:
-            # Busy: somebody was quicker than this callback; the end of that turn comes here again.
+            # Busy: another turn started before this callback; its end calls this again.
             return
         item = self._turn_queue.next()
         if item is not None:

@@ -132,7 +132,7 @@ class PendingRequests:
             return kind.unattended
         request = kind(
             agent=agent,
-            # Never the id of another process: an answer that comes late must not meet another request.
+            # Never the id of another process: a late answer must not reach another request.
             id=f"{kind.type}-{self._process}-{next(self._numbers)}",
             reply=asyncio.get_running_loop().create_future(),
             **fields,

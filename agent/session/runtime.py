@@ -190,7 +190,7 @@ async def _assemble(
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
-    # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
+    # Opened before the acting services: it closes after them, and the gate needs to know if undo exists.
     steps = await _steps(base, talk, turn_queue)
     looks: list[BackgroundChanges] = []
     base.closers.append(partial(_look_again, looks))
@@ -347,7 +347,7 @@ async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
 
 async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue) -> Steps | None:
     """Return the recorder of file changes; None if they are not recorded."""
-    # Before the recorder looks: what a call that was cut off did is then all of it.
+    # Before the recorder compares: then the changes of a cut-off call are complete.
     for text in await asyncio.to_thread(finish_cut_off, base.home):
         base.emit(Noticed(kind="recovery", text=text))
     if talk.opened.path:

@@ -185,7 +185,7 @@ def _value(path: Path, text: str) -> Any:
     annotation = setting_names.type_at(path)
     if annotation is str:
         return text
-    # Before YAML makes a truth value of `off` and `on`.
+    # Before YAML reads `off` and `on` as booleans.
     choices = [word for each in (annotation, *get_args(annotation)) for word in get_args(each)]
     if text.strip() in choices:
         return text.strip()
@@ -297,7 +297,7 @@ def _insert(text: str, node: MappingNode, path: Path, value: Any, flow: bool, ne
     column = node.value[0][0].start_mark.column
     at = _end(node.value[-1][1])
     if column == 0 and "\n..." not in text[at:]:
-        at = len(text)  # below comments that end the file, since they belong to what stands above them
+        at = len(text)  # below comments at the end of the file, since they belong to the entries above them
     elif text[at - 1] != "\n":
         line_end = text.find("\n", at)
         at = len(text) if line_end < 0 else line_end + 1

@@ -172,7 +172,7 @@ class Unpacker:
             if self._size + len(found) > self._limit:
                 raise self._too_large()
             if self._engine.eof:
-                # A gzip file may hold several members; what else follows is not part of the body.
+                # A gzip file may have several members; other data after it is not part of the body.
                 data = self._engine.unused_data
                 if self._kind == "deflate" or not data.startswith(b"\x1f\x8b"):
                     break
@@ -432,7 +432,7 @@ class Door:
             target=found.path.encode(),
         )
         headers = [(name.encode("ascii"), value.encode("latin-1", "replace")) for name, value in sent.items()]
-        # A pool of its own: no later request gets a connection that was checked for another one.
+        # A separate pool: no later request gets a connection that was checked for another one.
         try:
             async with (
                 httpcore2.AsyncConnectionPool(ssl_context=context, network_backend=backend) as pool,

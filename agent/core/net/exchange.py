@@ -396,7 +396,7 @@ class ProxyExchange:
         """Wait until the client has closed its side."""
         await readable(self._client)
         if self._client.recv(1, socket.MSG_PEEK):
-            # It sends before it was told that it may: from here on its end cannot be seen.
+            # The client sends before the tunnel is confirmed: from here on its end cannot be detected.
             await asyncio.Future()
 
     async def _reach(self) -> socket.socket:
@@ -423,7 +423,7 @@ class ProxyExchange:
         try:
             async with asyncio.timeout(HEAD_PATIENCE) as patience:
                 if not data:
-                    # Some protocols begin with the server, and some clients wait.
+                    # In some protocols the server sends first, and some clients wait.
                     patience.reschedule(None)
                     data = await self._loop.sock_recv(self._client, _READ)
                     patience.reschedule(self._loop.time() + HEAD_PATIENCE)
@@ -544,7 +544,7 @@ class ProxyExchange:
             async with asyncio.timeout(_LINGER):
                 await self._loop.sock_sendall(self._client, head.encode() + body)
                 half_close(self._client)
-                # Closing with something unread would take the answer back.
+                # Closing with unread data would discard the answer.
                 while await self._loop.sock_recv(self._client, _READ):
                     pass
 
@@ -644,7 +644,7 @@ async def _answer(connection: socket.socket) -> bytes:
     loop = asyncio.get_running_loop()
     data = b""
     while b"\r\n\r\n" not in data:
-        # One byte at a time: what comes next belongs to the tunnel.
+        # One byte at a time: further data belongs to the tunnel.
         piece = await loop.sock_recv(connection, 1)
         if not piece or len(data) > _LONGEST:
             raise ConnectionRefusedError("the proxy of the environment did not answer")

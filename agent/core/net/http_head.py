@@ -126,7 +126,7 @@ def _hop_headers(headers: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
         if name.lower() == b"connection"
         for token in value.split(b",")
     ]
-    # What says where the body ends stays, whatever a client calls it.
+    # Headers that mark the end of the body stay, whatever a client says about them.
     return _HOP | frozenset(named) - {b"content-length", b"transfer-encoding"}
 
 

@@ -194,10 +194,10 @@ async def accepting(listener: socket.socket, take: Callable[[socket.socket], obj
                 await readable(listener)
                 client, _ = listener.accept()
             except BlockingIOError:
-                # It went away before it was taken.
+                # The client disconnected before it was accepted.
                 continue
             except OSError as error:
-                # Out of descriptors, or the client is gone already: the next one may be served.
+                # Out of descriptors, or the client has disconnected: the next one may be served.
                 log.debug("a connection could not be taken: %s", error)
                 await asyncio.sleep(0.05)
                 continue
@@ -214,7 +214,7 @@ def _outside(port: int) -> list[socket.socket]:
             listener.setblocking(False)
             found.append(listener)
         if not found:
-            # The port of one version alone would be that of another program for some clients.
+            # With only one IP version, some clients would reach another program's port.
             break
     return found
 
@@ -283,14 +283,14 @@ class EgressProxy:
         try:
             self._loop.run_forever()
         finally:
-            # What was started by these is theirs to cancel, but has to end before the loop does.
+            # Tasks started by these are theirs to cancel, but have to end before the loop does.
             while left := asyncio.all_tasks(self._loop):
                 for each in left:
                     each.cancel()
                 self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-            # What is done when a task has ended is still to come for those that ended last.
+            # Callbacks of the tasks that ended last have not run yet.
             self._loop.run_until_complete(asyncio.sleep(0))
-            # A name service that does not answer is not waited for.
+            # Do not wait for a name service that does not answer.
             self._resolvers.shutdown(wait=False, cancel_futures=True)
             self._loop.close()
 

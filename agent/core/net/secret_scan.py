@@ -114,7 +114,7 @@ def _forms(value: str) -> Iterator[bytes]:
     yield raw.hex().encode()
     yield raw.hex().upper().encode()
     for shift in range(3):
-        # The characters that hold bits of what stands before or after the value are left out.
+        # Characters that mix bits of neighbouring text with the value are left out.
         bits, skip = (shift + len(raw)) * 8, -(-shift * 8 // 6)
         text = base64.b64encode(b"\0" * shift + raw)[skip : bits // 6]
         yield text

@@ -59,7 +59,7 @@ class Lineage:
     def holds(self, node: int) -> bool:
         """Return whether a node of the session lies on the path. Valid only for nodes within `reaches`."""
         at = bisect_left(self.stretches, -node, key=lambda stretch: -stretch.newest)
-        # The first that does not end behind the node; the one before it is where the node may be.
+        # The first that does not end after the node; the node may be in the one before it.
         for stretch in self.stretches[max(at - 1, 0) : at + 1]:
             if stretch.oldest <= node <= stretch.newest:
                 return stretch.holds(node)
@@ -79,7 +79,7 @@ class Lineages:
         found = self._known.pop(node, None)
         if found is None:
             found = Lineage(session, node, node, self._count(connection, session, node))
-        # The one used last is dropped last.
+        # The most recently used one is dropped last.
         self._known[node] = found
         while len(self._known) > KEPT:
             del self._known[next(iter(self._known))]
@@ -91,7 +91,7 @@ class Lineages:
         assert top is not None
         (depth,) = connection.execute("SELECT depth FROM nodes WHERE id = ?", (top,)).fetchone()
         if depth == path.upto:
-            # As long as the session has nodes: up to here nothing ever forked.
+            # As many nodes as the session has: nothing has forked up to here.
             path.stretches.append(Stretch(0, top, None))
             path.next = None
             return
@@ -130,7 +130,7 @@ class Lineages:
         (first,) = connection.execute("SELECT min(id) FROM nodes WHERE session = ?", (session,)).fetchone()
         (depth,) = connection.execute("SELECT depth FROM nodes WHERE id = ?", (node,)).fetchone()
         if first is not None and node - first + 1 == depth:
-            # Ids rise along a path, so one as long as there are ids leaves none of them out.
+            # Ids rise along a path, so a path with as many nodes as ids omits none.
             return depth
         last, count = self._counted.get(session, (0, 0))
         if node >= last:
@@ -277,7 +277,7 @@ class OutlineRow(NamedTuple):
     """Calls a message of the model asks for."""
 
 
-# SQLite parses the JSON of a row once, however many fields are taken out of it.
+# SQLite parses the JSON of a row once, however many fields are read from it.
 _FIELDS = ("step", "tool", "outcome", "state", "origin", "usage.output")
 _QUERY = (
     f"SELECT id, parent, kind, created, substr(content, 1, {_TEXT}), "

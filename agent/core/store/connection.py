@@ -171,7 +171,7 @@ class Database:
         """Connect to an existing file. Raises `StoreError`."""
         try:
             connection = await aiosqlite.connect(
-                # A file that vanished meanwhile must not come back empty.
+                # A file that has vanished must not be created again as empty.
                 address(path, "mode=rw"),
                 uri=True,
                 isolation_level=None,
@@ -196,7 +196,7 @@ class Database:
         self._writes.append(write)
 
         def finish_write(connection: sqlite3.Connection) -> Any:
-            # An earlier one may have taken it along.
+            # An earlier transaction may have included it.
             while not write.over:
                 self._commit_together(connection)
             if write.error is not None:
@@ -285,7 +285,7 @@ class Database:
                 # All of them have waited long enough.
                 write.error = error
             else:
-                # Such as a full disk: each finds out by itself.
+                # For example a full disk: each finds out alone.
                 write.settle(alone)
 
 
@@ -337,7 +337,7 @@ def _once(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
 
 
 def _roll_back(connection: sqlite3.Connection) -> None:
-    # SQLite has rolled back by itself after some faults (disk full, I/O error).
+    # SQLite rolls back automatically after some faults (disk full, I/O error).
     if connection.in_transaction:
         try:
             connection.execute("ROLLBACK")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from agent.core.store.branches import beginning, literal
 from agent.core.store.nodes import fold, storable
 
-# The last name of a path: what is left behind the part that ends with its last slash.
+# The last name of a path: the text after its last slash.
 _NAME = "substr(workspace, length(rtrim(workspace, replace(workspace, '/', ''))) + 1)"
 _BODY = "coalesce(nodes.body, nodes.content)"
 
@@ -188,7 +188,7 @@ def _can_be_left_out(match: re.Match[str], value: str) -> bool:
 
 
 def _looks_like_a_filter(match: re.Match[str], value: str) -> bool:
-    # Addresses, `std::vector` and times are text of every day; so is a word with a colon behind it.
+    # Addresses, `std::vector`, times and words before a colon are common text.
     return bool(match["name"] and value and value[0].isalnum() and not match["minus"])
 
 
@@ -236,7 +236,7 @@ def _after(found: QueryLine, value: str, now: float) -> QueryLine:
 def _before(found: QueryLine, value: str, now: float) -> QueryLine:
     if (span := _span(value, now)) is None:
         return _with_note(found, f"before: takes {_TIMES}.")
-    # A moment that is not in it any more: what is stored is exact to the microsecond.
+    # The last moment within it: stored times are exact to the microsecond.
     return _with(found, "before", value, until=span[0] - 1e-6)
 
 

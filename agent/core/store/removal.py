@@ -29,7 +29,7 @@ def discard(connection: sqlite3.Connection, session: str) -> list[str]:
         connection.execute("DELETE FROM sessions WHERE id = ?", row)
         for table in ("heads", "drafts", "calls", "marks", "operations"):
             connection.execute(f"DELETE FROM {table} WHERE session = ?", row)
-        # What it cost stays paid; whose it was is nobody's business any more.
+        # The cost remains recorded, without the session it belonged to.
         connection.execute(
             "UPDATE requests SET session = '', project = '', "
             "agent = CASE WHEN agent IN ('main', 'side') THEN agent ELSE 'agent:' END WHERE session = ?",

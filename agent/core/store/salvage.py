@@ -85,7 +85,7 @@ def _copy_store(path: Path, folder: Path) -> Path:
 
 def _connect(path: Path, option: str) -> sqlite3.Connection:
     connection = sqlite3.connect(address(path, option), uri=True, isolation_level=None)
-    # Read on where SQLite would stop at the first sign of damage, and take texts as they are.
+    # Continue where SQLite would stop at the first damage, and accept texts unchanged.
     connection.execute("PRAGMA writable_schema = ON")
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     return connection

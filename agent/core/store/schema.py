@@ -341,7 +341,7 @@ def _is_new(path: Path) -> bool:
     """Return whether the file is empty; create it if it does not exist."""
     if not path.exists():
         if not path.parent.is_dir() or not path.parent.stat().st_mode & stat.S_ISVTX:
-            # A folder shared by all (sticky) stays as it is; any other one becomes private.
+            # A shared (sticky) folder is left unchanged; any other one becomes private.
             private_folder(path.parent)
         try:
             os.close(create_file(path))

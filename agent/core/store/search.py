@@ -209,7 +209,7 @@ async def _windows(
             window = min(window * 4, _LARGEST_WINDOW)
         elif seconds > _SLOW:
             window = max(window // 2, 1_000)
-        # A window that gave all it was asked for may hold more.
+        # A full window may contain more hits.
         high, first = (found[-1] - 1 if len(found) == room else bottom), False
     return ids, True
 
@@ -299,7 +299,7 @@ def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]
     Later messages are those along the newest branch. Empty if there is no such node.
     """
     window = session_list.bound_count(window)
-    # System, notice and compaction nodes lie between messages, so look a little further than asked.
+    # System, notice and compaction nodes lie between messages, so read a little further.
     reach = 2 * window + 8
     before = node_tree.lineage(connection, node, reach + 1)
     if not before or before[-1].id != node:
@@ -438,7 +438,7 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
     """Return the part of `text` around the first match, on one line, secrets masked, with `…` for cuts."""
     text = text[:_SEARCHED]
     at = _first_match(text, query)
-    # Whole words around what is shown: a token that is cut off would not be recognised.
+    # Include whole words around the snippet: a cut-off token would not be recognised.
     first = max(text.rfind(" ", 0, max(0, at - _MASKED)), 0)
     last = text.find(" ", at + width + _MASKED)
     piece = text[first : last if last >= 0 else None]
@@ -459,7 +459,7 @@ def _first_match(text: str, query: Query) -> int:
     lowered = text.lower() if text.isascii() else ""
     for term in query.raw:
         if lowered and term.isascii():
-            # Several times as quick as an expression, and right where no letter changes its length.
+            # Several times faster than an expression, and correct if no letter changes its length.
             if (at := lowered.find(term.lower())) >= 0:
                 return at
             if term.isalnum():
@@ -484,5 +484,5 @@ def _first_folded(text: str, query: Query) -> int:
 
 
 def _share(folded: str, query: Query) -> int:
-    # Folding changes lengths by little outside scripts that `_first_match` finds anyway.
+    # Folding hardly changes lengths outside scripts that `_first_match` finds anyway.
     return min(at for term in query.terms if (at := folded.find(term.lower())) >= 0)

@@ -51,7 +51,7 @@ def create(
             connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?)", (name, *values))
             break
         except sqlite3.IntegrityError:
-            continue  # another session of this second drew the same number
+            continue  # another session of this second got the same number
     connection.execute("INSERT INTO heads VALUES (?, ?, NULL, ?)", (name, MAIN, now))
     return get(connection, name)
 
@@ -87,7 +87,7 @@ def find(connection: sqlite3.Connection, text: str) -> Session:
 
 
 def _with_prefix(connection: sqlite3.Connection, text: str) -> list[Session]:
-    # A range instead of LIKE: it uses the index, and `%` and `_` mean themselves.
+    # A range instead of LIKE: it uses the index, and `%` and `_` have no special meaning.
     rows = connection.execute(
         f"{_SELECT} WHERE sessions.id >= ? AND sessions.id < ? {_NEWEST} LIMIT ?",
         (text, text + "\U0010ffff", _NEAR + 1),

@@ -291,7 +291,7 @@ class Store:
         return await self._line(start.parent, count)
 
     async def _line(self, tip: int | None, count: int | None) -> list[Node]:
-        # Nodes are final, so reading a path in pieces gives one consistent whole.
+        # Nodes never change, so reading a path in pieces gives a consistent result.
         pieces: list[list[Node]] = []
         left = count
         while tip is not None and (left is None or left > 0):
@@ -337,7 +337,7 @@ class Store:
             lambda c: marking.mark(c, session, node, label=label, bookmarked=bookmarked)
         )
 
-    # What can be undone
+    # Undo
 
     async def operations(self, session: str, limit: int = 200) -> list[Operation]:
         """Return the last operations of a session, oldest first."""

@@ -38,7 +38,7 @@ def read_gemma(text: str, at: int) -> tuple[dict[str, Any] | None, int]:
     """Parse the arguments at `at`; return them and their end. None if they are cut off or no object."""
     parts = text[at:].split(_QUOTE)
     stop = None
-    # Every second part is text between quotes, in which no mark counts.
+    # Every second part is quoted text, in which no mark counts.
     for number in range(0, len(parts), 2):
         if stop := _END.search(parts[number]):
             parts = [*parts[:number], parts[number][: stop.start()]]
@@ -116,7 +116,7 @@ def read_python(text: str, at: int) -> tuple[list[tuple[str, dict[str, Any]]] | 
     """
     stop = max(text.rfind(")"), text.rfind("]")) + 1
     source = text[at:stop]
-    # Python warns of an unknown escape on stderr, which belongs to the screen.
+    # Python warns of an unknown escape on stderr, which would disturb the screen.
     if not source or len(source) > _LONGEST or _STRANGE_ESCAPE.search(source):
         return None, at
     try:
@@ -411,7 +411,7 @@ def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "ope
         return "open"
     word = re.match(r"[A-Za-z_][\w.:-]*\s*", rest) if tagged else None
     if word is None:
-        # A mark such as `[ARGS]` or `<|eot_id|>` may still be on its way.
+        # A mark such as `[ARGS]` or `<|eot_id|>` may not be complete yet.
         return "open" if re.fullmatch(r"[\[<][\w|｜▁/]{0,30}[|｜]?", rest) and tagged else "no"
     if word.end() == len(rest):
         return "open"
@@ -464,7 +464,7 @@ _DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
 def _json_value(text: str, at: int) -> tuple[Any, int]:
     """Return the JSON value at `at`, repaired if needed, and its end; None if there is none."""
     if text.startswith("{{", at):
-        # As templates write the braces of an example.
+        # Templates write the braces of an example like this.
         value, end = _json_value(text, at + 1)
         return (value, end + 1) if text.startswith("}", end) else (None, len(text))
     try:

@@ -137,7 +137,7 @@ class LenientReader:
             if self.text[at : at + 1] == closing:
                 self._note("a trailing comma")
             return at
-        # Two strings on one line may as well be one string with bare quotes in it.
+        # Two strings on one line may also be one string with bare quotes in it.
         apart = "\n" in self.text[end:at] or (at > end and self.text[end - 1] not in _CLOSING)
         if not apart or self.text[at] not in "\"'“‘{[":
             raise LenientError(f"a comma or {closing} is missing", at)

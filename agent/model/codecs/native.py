@@ -116,7 +116,7 @@ class NativeDecoder:
             return reply.text, done if done.calls else self._assemble(calls)
         found = self._read(held)
         if found is None and (thought := behind_thought(held)):
-            # Reasoning without an opening tag that spoke of a call, and the answer behind it.
+            # Reasoning without an opening tag that mentioned a call, and the answer after it.
             self._reasoning += [*self._text, thought[0]]
             self._text.clear()
             held = thought[1].lstrip()

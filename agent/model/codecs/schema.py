@@ -99,9 +99,9 @@ class JsonStringReader:
 
 
 class _State(Enum):
-    HEAD = 1  # too little to know what it is
-    ANSWER = 2  # the text of final_answer is coming
-    CALL = 3  # the arguments of a tool are coming
+    HEAD = 1  # too little to decide
+    ANSWER = 2  # the text of final_answer follows
+    CALL = 3  # the arguments of a tool follow
     PLAIN = 4  # ordinary text: the server ignored the schema
     HELD = 5  # may be a call in another form; decided at the end
 

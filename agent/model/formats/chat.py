@@ -63,7 +63,7 @@ class ChatFormat:
             messages = in_order(request.system, request.frames, dialect.roles)
         if len(messages) < 2:
             return head + b"".join(messages) + tail
-        # Joined in one go: a long conversation is copied once.
+        # Joined in one step: a long conversation is copied once.
         messages[0] = head + messages[0]
         messages[-1] += tail
         return b",".join(messages)

@@ -23,7 +23,7 @@ def die_with(parent: int) -> None:
     """Ask the kernel to end this process with its parent; other systems rely on standard input."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the kernel was asked
+        if os.getppid() != parent:  # the parent died before the kernel was asked
             os._exit(0)
 
 
@@ -63,7 +63,7 @@ def parameters(library, order):
     params.use_jinja = True
     params.ui = False
     params.endpoint_slots = False
-    params.cache_ram_mib = 0  # the slot itself keeps the one prefix there is
+    params.cache_ram_mib = 0  # the slot itself keeps the only prefix
     params.verbosity = 2
     params.warmup = False
     params.fit_params = False

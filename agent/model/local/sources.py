@@ -366,7 +366,7 @@ def pip_environment(scratch: Path) -> dict[str, str]:
 
 def _bytes_below(folder: Path) -> int:
     total = 0
-    # It passes over folders that pip has just removed.
+    # pip ignores folders that it has just removed.
     for place, _, names in os.walk(folder):
         for name in names:
             try:

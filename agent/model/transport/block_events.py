@@ -138,7 +138,7 @@ class BlockReader:
         index = _number(index)
         block = self._blocks.get(index)
         if block is None:
-            # Some servers leave out how a block begins.
+            # Some servers omit the beginning of a block.
             start = {"type": "thinking" if name in ("thinking", "signature") else "text"}
             block = self._blocks[index] = _Block(start, -1)
         return self._piece(block, name, _text(delta.get(name))) if name else []

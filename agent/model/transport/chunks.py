@@ -229,7 +229,7 @@ class ChunkReader:
         state = self._state(index, call_id, name, arguments)
         arguments = self._halves.whole(arguments, state.index)
         state.arguments.append(arguments)
-        # A name may also come in pieces, or grow; what repeats says nothing new.
+        # A name may also come in pieces, or grow; a repetition adds nothing.
         fragment = CallFragment(
             state.index,
             "" if state.id else call_id,

@@ -93,7 +93,7 @@ class _OpenAnswer:
             cost = float(self.response.headers.get("x-litellm-response-cost", ""))
         except ValueError:
             return
-        # Before a stream begins nothing is known of it: then it says zero.
+        # Before a stream begins the gateway knows no cost and reports zero.
         if cost > 0 and math.isfinite(cost):
             yield UsageDelta(Usage(cost=cost))
 
@@ -232,7 +232,7 @@ class FormatClient:
                 continue
             other = dialect.apply_change(repair.change)
             if other.tools.mode != dialect.tools.mode:
-                # How the reply is read depends on it: the reader of the reply has to ask again.
+                # The decoder depends on the dialect: the caller has to ask again.
                 if request.tools:
                     trial.take(repair, self._failures.clean(error.said), other)
                     error.no_tools = True
@@ -263,7 +263,7 @@ class FormatClient:
         from openai import AsyncStream
 
         try:
-            # The raw response is given back as it is; the class of the stream is never used.
+            # The raw response is returned unchanged; the class of the stream is never used.
             response: Any = await client.post(
                 self._url,
                 content=body,
@@ -312,7 +312,7 @@ class FormatClient:
         load(DEFAULT)
         timeout = httpx2.Timeout(self._stall_timeout, connect=CONNECT_TIMEOUT)
         local = is_loopback(self._url)
-        # Plain HTTP on this machine needs no certificates, which take 50 ms to load: trust none.
+        # Plain HTTP to this machine needs no certificates, which take 50 ms to load: trust none.
         is_plain = local and self._url.startswith("http:")
         transport = DefaultAsyncHttpxClient(
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -181,7 +181,7 @@ def kind_of(complaint: Complaint, status: int | None, dialect: Dialect | None = 
     if status in (None, 400, 403, 422) and _FILTER_TEXT.search(f"{words} {text}"):
         return "content_filter"
     if "no_db_connection" in words or (_NO_KEY.search(f"{words} {text}") and status in (None, 400, 500)):
-        # LiteLLM of a key that is not its own, or of none.
+        # LiteLLM's text for an invalid or missing key.
         return "auth"
     if names(dialect, refusal, "drop_image"):
         return "images"
@@ -321,7 +321,7 @@ class Failures:
         if "ConnectTimeout" in names:
             return self._unreachable("nobody answered in time", "check the network and the address")
         if "ConnectError" in names or "ProxyError" in names:
-            # By the number: asyncio writes the address once more in its own words.
+            # By number, as asyncio's own text repeats the address.
             number = next((cause.errno for cause in chain if isinstance(cause, OSError) and cause.errno), 0)
             reason = os.strerror(number).lower() if number else ""
             reason = reason or ("the proxy refused" if "ProxyError" in names else "no connection")
@@ -371,7 +371,7 @@ class Failures:
             status=status,
             retry_after=wait,
             limit=window_in(dialect, complaint.text) if kind == "overflow" else None,
-            # What a page says is about no request: nothing is learned from it.
+            # The text of a page is not about the request: nothing is learned from it.
             said=complaint.text if complaint.page is None else "",
             words=complaint.words if complaint.page is None else "",
         )
@@ -439,7 +439,7 @@ class Failures:
             case "bad_request":
                 return "change the named setting or choose another model: `hermes --model NAME`"
             case "overloaded" if self.key_hint and not self.api_key and self.provider != "custom":
-                # Some gateways break down where a key is missing.
+                # Some gateways fail internally without a key.
                 unsent = f"no key was sent, as {self.key_hint} is not set: set it, or"
                 return f"{unsent} try again later or choose another model: `hermes --model NAME`"
             case _:

@@ -148,7 +148,7 @@ class ItemReader:
         if name := _id(event, stated):
             self._by_id[name] = item
         if (number := _count(event.get("output_index"))) is not None:
-            # A server that gives all items one number means the newest by it, where it names none.
+            # If a server gives all items one number and no id, the newest item is meant.
             self._by_number[number] = item
         return item
 
@@ -167,7 +167,7 @@ class ItemReader:
         if known is None:
             waiting = [each for each in self._items if each.kind == kind and not each.done]
             waiting = [each for each in waiting if each.announced or not name]
-            # Items end in the order in which they began; what is added belongs to the newest.
+            # Items end in the order in which they began; additions belong to the newest.
             known = waiting[-1 if stated is None else 0] if waiting else None
         return known or self._new(event, stated or {}, kind)
 
@@ -216,7 +216,7 @@ class ItemReader:
             if not streamed or self._is_missing(item):
                 deltas += self._complete(self._new({}, item, _string(item.get("type"))), item)
             elif item.get("type") == "reasoning" and thoughts:
-                # Gateways (LiteLLM) stream it readable, and have what was signed in the whole response alone.
+                # Gateways (LiteLLM) stream it readable, and send the signature only in the whole response.
                 known = self._by_id.get(_id({}, item))
                 known = known if known in thoughts else thoughts[0]
                 thoughts.remove(known)

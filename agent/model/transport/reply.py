@@ -220,7 +220,7 @@ class _ReplyReader:
                 "cut", f"The answer of {self._route.name} broke off before it was complete; try again."
             )
         if self._written > LARGE:
-            # Mending a large call can take a second; the event loop must not wait for it.
+            # Repairing a large call can take a second; the event loop must not wait for it.
             held_back, decoded = await asyncio.to_thread(_decode_safely, self._decoder.finish)
         else:
             held_back, decoded = _decode_safely(self._decoder.finish)

@@ -287,7 +287,7 @@ class Throttle:
         """Slow down after a refusal; `admitted` is the time at which the request was admitted."""
         now = self._clock()
         if admitted > self._slowed:
-            # The others of the same storm were on their way already: they say nothing new.
+            # Other requests of the same series were already sent: their refusals say nothing new.
             self.gap = min(LARGEST_GAP, max(FIRST_GAP, 2 * self.gap))
             self._slowed = now
         wait = max(self.gap, min(retry_after or 0.0, LONGEST_WAIT))

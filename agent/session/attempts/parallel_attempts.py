@@ -251,7 +251,7 @@ class ParallelAttempts:
         await self.stop()
         await self.wait()
 
-    # Within
+    # Internal
 
     def _find_attempt(self, number: int) -> LiveAttempt:
         for attempt in self._attempts:
@@ -392,7 +392,7 @@ class _Hearing:
                     self._progress(f"{event.display.verb} {event.display.subject}")
             case ToolFinished():
                 attempt.calls += 1
-                # The files it changed are those of the copy.
+                # Its changed files are those of the copy.
                 display = replace(event.display, detail=None)
                 self._emit(replace(event, agent=attempt.head, display=display))
                 self._progress("")

@@ -51,7 +51,7 @@ class EventNumbers:
         try:
             first = await self._store.reserve_events(self._session, self._block)
             if first > self._reserved + 1:
-                # Another process works on this session and took what came next.
+                # Another process works on this session and took the following numbers.
                 self._last = max(self._last, first - 1)
             self._reserved = first + self._block - 1
         except HermesError as error:

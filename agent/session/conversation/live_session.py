@@ -178,7 +178,7 @@ class LiveSession:
     async def add_compaction(self, plan: CompactionPlan) -> None:
         """Commit a compaction, and drop the text that is no longer sent to the model from memory."""
         node = await self.add("compaction", plan.sentence(), plan.data)
-        # A fold may carry again what an earlier one had dropped.
+        # A fold may include again what an earlier one had dropped.
         self._path, self._light = trimmed(await self.whole_path()), True
         self.rebuild()
         self._emit(Noticed(kind="compaction", text=plan.sentence(), detail=clean(plan.detail), node=node.id))
@@ -278,7 +278,7 @@ class LiveSession:
         self._path.append(node)
         self._fresh.append(node)
         if node.kind == "compaction" or node.data.get("refused"):
-            # It changes what is sent of the nodes before it.
+            # It changes how earlier nodes are sent.
             self._messages, self._fresh = None, []
 
 

@@ -136,7 +136,7 @@ class ScriptReplay:
             return None
         call = waiting.popleft()
         if not call.is_completed or call.place is None:
-            # What came after it stays out of reach; what ran beside it does not.
+            # Later calls can no longer be answered; parallel ones can.
             return None
         self._answered.add(call.place)
         while self._reached in self._answered:
@@ -192,7 +192,7 @@ class ScriptJournal:
 
     async def _append(self, line: Mapping[str, Any], durable: bool) -> None:
         async with self._writing:
-            # A write that has begun ends before the next one, also when its call is cancelled.
+            # A write that has begun ends before the next one, even if its call is cancelled.
             await _to_the_end(asyncio.create_task(asyncio.to_thread(self._write, line, durable)))
 
     def _write(self, line: Mapping[str, Any], durable: bool) -> None:
@@ -258,7 +258,7 @@ class ScriptJournals:
         }
 
     def _left_by(self, call: str, node: int) -> str:
-        # Models give the same id to calls of different messages; what is older is another's.
+        # Models give equal ids to calls of different messages; an older one is another call's.
         records = (record for path in _files(self.folder) if (record := read(path)) is not None)
         found = [record for record in records if record.call == call and record.node >= node]
         if not found:
@@ -335,7 +335,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove old journals that no script has continued, in all sessions."""
-    # A clock that is wrong must not make what was begun this morning old.
+    # A wrong clock must not make recent journals look old.
     oldest = read_clock(root, time.time()).before(KEPT_DAYS * 86_400)
     for path in root.glob("*/*.jsonl"):
         try:

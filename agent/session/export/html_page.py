@@ -183,7 +183,7 @@ def _color(text: str, language: str) -> str:
         from pygments import highlight
 
         return highlight(text, lexer, _formatter()).removesuffix("\n")
-    except Exception:  # a lexer is a bag of regular expressions; its faults must not cost the text
+    except Exception:  # lexers are sets of regular expressions; their faults must not lose the text
         return escape(text)
 
 

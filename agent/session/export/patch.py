@@ -99,7 +99,7 @@ def _section(path: bytes, before: PatchBlob | None, after: PatchBlob | None, tex
     if b"\0" in one or b"\0" in other:
         return PatchSection(b"\n".join([*head, b"GIT binary patch", _literal(other), _literal(one), b""]))
     labels = (_label(old) if before else NOWHERE), (_label(new) if after else NOWHERE)
-    # One character for one byte, so that every encoding comes through as it is.
+    # One character for one byte, so that every encoding is preserved.
     diff = diff_texts(*(each.decode("latin-1") for each in (one, other, *labels)))
     data = b"\n".join(head) + b"\n" + diff.text.encode("latin-1")
     return PatchSection(data, diff.added, diff.removed)

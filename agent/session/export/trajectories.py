@@ -182,7 +182,7 @@ def _role(node: Node) -> str | None:
 def _calls(node: Node) -> Iterator[dict[str, str]]:
     made = node.data.get("calls")
     for call in made if isinstance(made, Sequence) else ():
-        if isinstance(call, Mapping):  # sessions of other programs are imported as they are
+        if isinstance(call, Mapping):  # sessions of other programs are imported unchanged
             yield {name: str(call.get(name, "")) for name in ("id", "name", "arguments")}
 
 

@@ -187,7 +187,7 @@ class HistoryNavigation:
         self.under_way = RunningOperations()
         self.busy: Callable[[], bool] = lambda: False
 
-    # Looking
+    # Queries
 
     async def outline(self) -> list[OutlineRow]:
         """Return the whole tree as rows without message texts."""
@@ -489,7 +489,7 @@ class HistoryNavigation:
             await self._store.set_undone(self._session.id, operation.number, undone)
             return NavigationResult(restored, self._session.head, draft)
 
-    # Within
+    # Internal
 
     def _files(self) -> StepRecorder:
         if self._recorder is None:

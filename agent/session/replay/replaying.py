@@ -248,7 +248,7 @@ class _Replay:
             return None
         return self.tape.nodes[self.tape.at].data.get("step")
 
-    # What a turn asks of the model.
+    # The requests of a turn to the model.
 
     async def next_reply(self, step: int) -> ModelReply:
         """Return the recorded answer, after building its request. A cut-off answer ends the turn as
@@ -262,7 +262,7 @@ class _Replay:
         try:
             return await self._dialogue_for(node).next_reply(step)
         except (LookupError, TypeError, ValueError, AttributeError, ConfigError):
-            # Not as this program writes it: damaged, or of another program or version.
+            # Not in the form this program writes: damaged, or of another program or version.
             tape.unreadable("the answer or the record of its request", node)
 
     async def begin_again(self, reason: str) -> None:

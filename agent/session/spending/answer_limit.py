@@ -22,5 +22,5 @@ def _affordable(info: ModelInfo, most_input: int, wanted: int, funds: float) -> 
     price = info.output_price
     if cost is None or not price:
         return wanted
-    # One less: what is left after divisions must not be a fraction of a cent too little.
+    # One less: rounding must not leave a fraction of a cent too little.
     return min(wanted, int((funds - cost) / price * 1_000_000) - 1)

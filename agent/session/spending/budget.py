@@ -237,7 +237,7 @@ class BudgetAccount:
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, wanted.turns, used.turns),
             ("tokens", self.budget.tokens, wanted.tokens, used.tokens),
-            # A ceiling of money means nothing where a price is unknown; then it must not go on unbounded.
+            # A money ceiling means nothing without a known price; then the request must not be unlimited.
             ("money", self.budget.money, wanted.money, used.money or 0.0),
             ("seconds", self.budget.seconds, self.seconds, self.seconds),
         )

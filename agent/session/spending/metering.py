@@ -382,7 +382,7 @@ class ServiceAccount:
         """Pay for the request to a service made inside this context; a refused one is free. Raises
         `ToolError`.
         """
-        # The log keeps tokens and prices of tokens: one token, which has the price.
+        # The log stores tokens and token prices: one token, which has the price.
         known = None if price is None else price * 1_000_000
         log = self._log_of(name, ModelInfo(input_price=known, output_price=None if price is None else 0.0))
         charge = Charge(1, 1, price)

@@ -169,7 +169,7 @@ def _lives(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        # It belongs to somebody else, but it is there.
+        # The request belongs to another process, but it exists.
         return True
     return True
 

@@ -46,7 +46,7 @@ def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
         provider, _, model = label.partition("/")
         own = settings.providers.get(provider)
         address = address_of(settings, environ, provider)
-        # What a server on this machine really offers depends on how it was started.
+        # The options of a local server determine what it really offers.
         local = not address or is_loopback(address)
         known = None if local else lookup(model, seller(address))
         return (known or UNKNOWN).overridden(own.models.get(model) if own else None)

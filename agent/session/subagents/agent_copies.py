@@ -119,7 +119,7 @@ class AgentCopies:
                 try:
                     return await self._copy(run.id), ""
                 except StoreError as error:
-                    # Whatever is left of it stays where it is.
+                    # The remains are left unchanged.
                     self._left.pop(run.id, None)
                     self._note(run.id, 0)
                     lost = str(error)
@@ -152,7 +152,7 @@ class AgentCopies:
             log.warning("the copy of %s cannot be looked at: %s", run.id, error)
         return ()
 
-    # Looking, merging, discarding
+    # Viewing, merging, discarding
 
     async def changes(self, agent: str, paths: Collection[str] = ()) -> CopyDifference:
         """Return the unmerged changes of a copy, at or below `paths` if any are named.
@@ -221,13 +221,13 @@ class AgentCopies:
         """Release the copies; they are available again when the session is reopened."""
         self._closing = True
         if self._looking is not None:
-            # Not cut off: what is taken up must be released.
+            # Not cancelled half-way: an opened copy must be released.
             await asyncio.gather(self._looking, return_exceptions=True)
         for copy in self._open.values():
             copy.leave()
         self._open.clear()
 
-    # Within
+    # Internal
 
     def _lock(self, agent: str) -> asyncio.Lock:
         return self._busy.setdefault(agent, asyncio.Lock())

@@ -82,7 +82,7 @@ class AgentModels:
         self._home = home
         self._emit = emit
         self._settings = settings
-        # An agent that is sent to one model is answered by that model, or not at all.
+        # An agent sent to a certain model is answered by that model, or not at all.
         alone = settings.model.model_copy(update={"fallbacks": []})
         self._alone = settings.model_copy(update={"model": alone})
         self._opened: dict[str, Voice] = {}

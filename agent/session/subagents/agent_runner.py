@@ -274,7 +274,7 @@ class AgentRunner:
             try:
                 await asyncio.shield(finishing)
             except asyncio.CancelledError:
-                # It is over anyway; the rest must not be lost.
+                # The agent has ended anyway; the rest must not be lost.
                 continue
 
     async def _in_turn(self, run: LiveAgent, message: str) -> TurnEnded | None:
@@ -287,7 +287,7 @@ class AgentRunner:
             self.publisher.stands(run)
             child, news = (run.child, "") if run.child is not None else await self._open(run)
             message = "\n\n".join(filter(None, (message, news)))
-            # Each is a message of its own, by which it is known to have been read.
+            # Each is a separate message, which marks it as read.
             for text in run.take_inputs():
                 if message:
                     child.turn_queue.steer(text)
@@ -398,7 +398,7 @@ class AgentRunner:
         leaves = [each.report for each in self.register.sent_by(run.id) if each.report]
         report = make_report(run, ended, error, leaves, workspace, copied)
         if run.ground_of:
-            # What it acted through is closed: should it go on, it is opened again.
+            # Its services are closed; they are opened again if it continues.
             run.child = None
         try:
             await agent_table.end(self.services.store, report)

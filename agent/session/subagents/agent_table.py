@@ -193,7 +193,7 @@ def _add_cut_off(
             tally.count(usage, Charge(1, 0, cost))
     last = next((node for node in reversed(since) if node.kind in ("user", "assistant", "tool")), None)
     if last is not None and (last.kind != "assistant" or last.data.get("state") == "interrupted"):
-        # An answer may have been under way that nobody counted: it counts for the most it could.
+        # An answer without a count may have been running: its maximum counts.
         size = sum(len(node.content.encode("utf-8", "replace")) + PER_MESSAGE for node in path)
         tally.assume(Charge(1, size + USUAL_OUTPUT, None if tally.cost is None else 0.0))
 

@@ -77,7 +77,7 @@ class Agents:
         """Return the conversation of an agent so far, whether it works or not."""
         run = self._run(agent)
         if run.child is not None:
-            # Without a pause where nothing was released: then no event comes in between.
+            # Without a wait if nothing was released: then no event comes in between.
             session = run.child.session
             return AgentConversation(tuple(await session.whole_path()), session.todos())
         store = self._scheduler().services.store

@@ -132,7 +132,7 @@ def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path
         front, body = _split_front_matter(decode(content))
     except UnusableError as wrong:
         return Parsed(None, (SettingProblem(origin, wrong.message, wrong.place),))
-    # The line of the fence stays, empty, so that places are those of the file.
+    # The line of the fence is left empty, so that line numbers are those of the file.
     document = parse_yaml(f"\n{front}".encode(), origin)
     reader = _Reader(document, origin, source)
     definition = reader.definition(file.removesuffix(".md"), body, path)

@@ -91,7 +91,7 @@ def _tools(task: Task, definition: Definition, registry: Registry) -> tuple[str,
         return definition.tools or task.toolsets
     allowed = {tool for name in definition.tools for tool in members(name, registry) or ()}
     wanted = {name: members(name, registry) for name in task.toolsets}
-    # Names that stand for nothing are told of where all names are checked.
+    # Unknown names are reported where all names are checked.
     unknown = [name for name, found in wanted.items() if found is None]
     both = sorted(allowed & {tool for found in wanted.values() for tool in found or ()})
     if not both and not unknown:

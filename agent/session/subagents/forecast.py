@@ -75,7 +75,7 @@ def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | N
         *(min(end, left) if left is not None else end for end in (tokens.low, tokens.high))
     )
     if tokens.high > 0 and bounded != tokens:
-        # A token may cost less where there are more of them, so the ends may change places.
+        # A token may cost less in larger amounts, so the ends may be swapped.
         money = ForecastSpan(*sorted(_share(*ends) for ends in _ends(money, bounded, tokens)))
     return Forecast(
         models=tuple(Counter(each.model for each in planned).items()),
@@ -104,7 +104,7 @@ def _tokens(each: Planned, past: Sequence[int]) -> ForecastSpan:
     elif len(past) >= FEW:
         ordered = sorted(past)
         low, high = ordered[len(ordered) // 4], ordered[(len(ordered) * 9) // 10]
-        # Whatever others took, its own first request is sent and answered.
+        # Even without room, its first request is sent and answered.
         low = max(low, each.start + REPLY)
         high = max(high, low)
     else:
@@ -152,7 +152,7 @@ def _cost(info: ModelInfo, tokens: float, cached: float) -> float | None:
     usage = Usage(input=read, output=int(written), cached=int(read * cached))
     cost = request_cost(usage, info)
     if cost is None and cached:
-        # Without a price for what is cached, it costs what the rest costs.
+        # Without a price for cached tokens, they cost as much as others.
         cost = request_cost(Usage(input=read, output=int(written), cached=0), info)
     return cost
 
@@ -201,7 +201,7 @@ class Forecaster:
         sender = self.scheduler.sender(agent)
         rooms = await self._rooms(self.scheduler.account if sender is None else sender.account)
         made = await self._forecast(tasks, reads, sender, rooms)
-        # What a lone agent takes is not worth a question as long as nothing but a guess speaks of it.
+        # A single agent is not worth a question as long as the forecast is only a guess.
         small = made.tokens.high <= self.threshold or (made.agents == 1 and not made.from_past)
         if self.threshold > 0 and small:
             return False

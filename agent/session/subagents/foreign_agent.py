@@ -98,7 +98,7 @@ class ForeignAgent:
         return next((node.content for node in said if node.content.strip()), "")
 
     async def _work(self, text: str, turn: _Turn) -> TurnOutcome:
-        # Before anything that imports the package.
+        # Before any import of the package.
         if not is_installed("acp"):
             needs = "needs the package agent-client-protocol"
             raise ConfigError(f"The agent {self.program.name} {needs}; add it with `{add_hint('acp')}`.")
@@ -118,7 +118,7 @@ class ForeignAgent:
             "",
         )
         async with steps.during(call, f"agent {self.program.name}", self.session.id) as kept:
-            # It may change any file of the workspace without asking; all of that is one step.
+            # It may change any file of the workspace without asking; all changes are one step.
             for hears in self.place.before_programs:
                 await hears(call, starting)
             await steps.acting(call, starting, self.session.id)

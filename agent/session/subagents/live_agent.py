@@ -145,7 +145,7 @@ class Slots:
         try:
             yield
         finally:
-            # An agent that is being stopped must not wait for room: it only needs to end.
+            # An agent that is being stopped must not wait for a slot: it only needs to end.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 self.taken += 1
@@ -212,9 +212,9 @@ class FileTurn:
             return
         path = action.path
         lock = self._writers.locks.setdefault(path, asyncio.Lock())
-        # A script numbers its calls below its own, which is the one that is carried out.
+        # A script's calls are numbered below its own call, which is the one in progress.
         held = self._held.get(call, self._held.get(call.rpartition(".")[0]))
-        # Who holds one file waits for no other one, so that two never wait for each other.
+        # The holder of one file waits for no other one, so that two never wait for each other.
         if held is not None and lock not in held and not (held and lock.locked()):
             await lock.acquire()
             held.append(lock)

@@ -313,7 +313,7 @@ class Scheduler:
         )
         self._starting = asyncio.Lock()
 
-    # Looking
+    # Queries
 
     def runs(self) -> tuple[LiveAgent, ...]:
         """Return all agents of this session, past and present, in the order in which they were sent."""
@@ -498,7 +498,7 @@ class Scheduler:
         """Stop every agent; each can be resumed when the session is opened again."""
         self._steering.closed = True
         async with self._starting:
-            # Agents that were being sent are known by now.
+            # The agents that were being sent are registered now.
             await self._stopper.end_all()
         await self.services.workspaces.copies.aclose()
 

@@ -113,7 +113,7 @@ def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tu
             if found is None:
                 raise ToolError(no_such([name], registry))
             wanted.update(found)
-    # An agent must not take back what others do meanwhile.
+    # An agent must not revert what others do at the same time.
     without = set(registry.with_trait("whole_session"))
     if deepest or task.isolation == "readonly":
         without |= registry.with_trait("sends_agents")
@@ -125,12 +125,12 @@ def agent_tools(services: Services, task: Task, depth: int, deepest: bool) -> tu
         harmless = name in notes | asks or (entry is not None and entry.read_only)
         return (wanted is None or name in wanted) and (task.isolation != "readonly" or harmless)
 
-    # Who was given some of them is shown those, as it must not reach any others.
+    # An agent restricted to some of them is shown those, as it must not reach any others.
     every = services.tools
     if wanted is not None and CALL not in wanted:
         every = (*every, *services.searched)
     found = tuple(tool for tool in every if tool.name not in without and fits(tool.name))
-    # To find what cannot be called is of no use.
+    # A search for tools that cannot be called is useless.
     calls = any(tool.name == CALL for tool in found)
     return found if calls else tuple(tool for tool in found if tool.name != SEARCH)
 
@@ -193,7 +193,7 @@ async def open_subagent(
             profile=voice.profile,
             meter=Meter(infos.get(name, UNKNOWN), infos),
             policy=PatientPolicy(retries=services.settings.model.retries),
-            # One request of the budget is kept for a last summary.
+            # One request of the budget is reserved for a last summary.
             max_steps=max(1, (spec.account.budget.turns or services.settings.agent.max_turns) - 1),
             more=lambda: _more_steps(spec),
             gate=_gate(services, place, spec),

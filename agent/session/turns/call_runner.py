@@ -369,7 +369,7 @@ class CallRunner:
             await asyncio.shield(self._settle(node, calls, started, finished))
             raise
         except Exception:
-            # The turn fails by the first fault; a second one, of the same cause, says nothing new.
+            # The turn fails by the first fault; a second one with the same cause adds nothing.
             with suppress(Exception):
                 await self._settle(node, calls, started, finished, FAULT)
             raise
@@ -462,7 +462,7 @@ class CallRunner:
                     text = await self._helpers.ask(
                         GUARDED, partial(settle, call.id, entry.name, context, text), text
                     )
-                # What was taken back stays so, where nobody can be asked about it.
+                # Reverted changes stay reverted where nobody can be asked about them.
                 return await self._helpers.ask(
                     GUARDED, lambda: self._unasked.settle(call.id, entry.name, context, text), text
                 )
@@ -481,7 +481,7 @@ class CallRunner:
         """Record the file changes of the call as a step."""
         before = self._keeper.position
         stack = AsyncExitStack()
-        # Without a record for undo the call does not run; once it ran, its result stands.
+        # Without a record for undo the call does not run; after it ran, its result is kept.
         kept: Kept = await stack.enter_async_context(self._keeper.during(call.id, label, self._session.id))
         try:
             yield
@@ -495,7 +495,7 @@ class CallRunner:
             self._steps[call.id] = kept.step
             await asyncio.shield(self._unasked.take_back(kept.step, call.id))
         elif (restore := await self._keeper.restored_after(before)) is not None:
-            # It was written down by what carried it out, for the call that asked for it.
+            # The code that carried it out has recorded it for the requesting call.
             self._steps[call.id] = replace(restore, call=call.id)
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
@@ -533,7 +533,7 @@ class CallRunner:
                 return await asyncio.to_thread(as_data, text, self._secrets)
             return as_data(text, self._secrets)
         except Exception as error:
-            # What cannot be looked through for secrets is not handed on.
+            # Text that cannot be searched for secrets is not passed on.
             log.exception("a result could not be looked through")
             return {"error": f"The call was made; its result could not be looked through ({cause(error)})."}
 

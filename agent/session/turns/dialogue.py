@@ -186,7 +186,7 @@ class ServerNews:
         if other.label not in self._answered:
             self._answered.add(other.label)
             self._emit(Noticed(kind="info", text=f"{other.label} answered in place of {route.name}."))
-        # The price is kept with the message: a later session does not know this model.
+        # The price is stored with the message: a later session does not know this model.
         usage = replace(reply.usage, cost=request_cost(reply.usage, other.info))
         return replace(reply, answered=other.label, usage=usage)
 
@@ -339,7 +339,7 @@ class Dialogue:
         known, route = self._meter.window, self._route_named(self._asked)
         before = route.spoken.current.limits.window
         if tokens is not None and known is not None and before == known < tokens:
-            # What was learned is not true any more.
+            # The learned rule is not valid any more.
             route.spoken.forget_window()
             self._meter.forget_window(None)
             known = None
@@ -427,7 +427,7 @@ class Dialogue:
         self._record = await self._helpers.ask(RECORD, record, {})
         return reply
 
-    # What `fetch_reply` tells while it works.
+    # Callbacks of `fetch_reply`.
 
     def start(self, route: ModelRoute, attempt: int) -> None:
         self._attempt = attempt
@@ -528,7 +528,7 @@ class Dialogue:
         lane = self._lane(route)
         fresh = self._session.messages()[lane.framed :]
         if any(turned.message.images for turned in fresh) and self._framing.left_out(lane.dialect):
-            # Older images may have to make place for new ones.
+            # Older images may have to be dropped for new ones.
             await self._reframe(route, DIALECT)
         elif len(fresh) > BULK or any(turned.message.images for turned in fresh):
             frames = await asyncio.to_thread(
@@ -561,7 +561,7 @@ class Dialogue:
         for name in list(self._lanes):
             await self._reframe(names[name], reason)
 
-    # Servers of one's own
+    # Private servers
 
     async def _hear_of_servers(self) -> None:
         for route, reason in await self._servers.renew(tuple(self._routes)):
@@ -590,7 +590,7 @@ class Dialogue:
             await self._reframe(changed, "calls travel as text")
         return True
 
-    # Room in the context
+    # Room in the window
 
     async def compact(self, focus: str) -> str:
         """Fold as much as possible at the person's request; return a sentence about it. Raises
@@ -625,7 +625,7 @@ class Dialogue:
             if route.name in self._lanes:
                 await self._reframe(route, sentence)
 
-    # Keeping
+    # Storing
 
     async def _keep_drafts(self) -> None:
         kept = 0

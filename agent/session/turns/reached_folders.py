@@ -77,7 +77,7 @@ class ReachedFolders:
         new = [each for each in ways_to(self._root, places) if each not in self._known]
         if not text.startswith("{") or not (places or new):
             return text
-        # Before the first wait: another call that runs beside this one may have reached the same folder.
+        # Before the first wait: a parallel call may have reached the same folder.
         self._known.update(new)
         rules = await self._fitting(places, new)
         if not new and not rules:

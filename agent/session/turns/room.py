@@ -151,7 +151,7 @@ class ContextRoom:
 
         `attempt` counts from 1; the second attempt uses no model.
         """
-        # The estimate was wrong, or the window is not known: what was sent is more than fits.
+        # The estimate was wrong, or the window is unknown: the request was too large.
         window = min(self._meter.window or used, int(used * 0.9))
         before = len(self._session.path)
         if attempt > 1:
@@ -305,7 +305,7 @@ class ContextRoom:
     ) -> CompactionSummary:
         earlier = newest_fold(path)
         before = (earlier[1].summary or earlier[1].outline) if earlier is not None else ""
-        # Half of the window at most, counted carefully: the ratio may have been learned from other text.
+        # Half of the window at most, with a cautious count: the ratio may be from other text.
         room = int(window * 0.5 * min(self._meter.ratio, 3.5))
         task = await asyncio.to_thread(
             summary_task,
@@ -347,7 +347,7 @@ class ContextRoom:
     async def _measure_path(self, path: Sequence[Node]) -> int:
         return await asyncio.to_thread(self._measure, path)
 
-    # What there is to fold, and whether it is time
+    # What can be folded, and when
 
     def _new_nodes(self, path: Sequence[Node], fold: ContextFold) -> list[Node]:
         """Return the nodes that a fold removes and that were still sent before."""

@@ -174,7 +174,7 @@ class ScriptCalls:
         recorded = self._replay.take(known)
         made = _Made(number, call, entry, shown, is_read=entry is not None and entry.read_only)
         beginning = clean(json.dumps(shown, ensure_ascii=False)[: 2 * LINE])
-        # No helper: a call that is not taken down would be made again by the next script.
+        # No helper: an unrecorded call would be made again by the next script.
         await self._journal.begin(number, tool, known, beginning, durable=not made.is_read)
         if recorded is not None and recorded.result is not None:
             return await self._repeat(made, recorded, recorded.result)

@@ -200,7 +200,7 @@ class CallContext:
             with self.waiting():
                 self.allowed(self.call, await gate.permit(action))
             if isinstance(action, WritePath):
-                # Before what undo goes back to is taken down: unsaved text is the person's own.
+                # Before the undo position is recorded: unsaved text is the person's own.
                 await settle(self.editor, action.path)
             await self.acting(self.call, action)
         except ToolError:

@@ -207,7 +207,7 @@ class TurnRunner:
             outcome, answer = await self._steps(progress)
             error = progress.problem
         except asyncio.CancelledError:
-            # A write that has begun comes to its end.
+            # A write that has begun completes.
             self.unsaved = False
             task = asyncio.current_task()
             if task is not None:

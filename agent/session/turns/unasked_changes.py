@@ -145,7 +145,7 @@ class SettingsChanges:
             os.write(descriptor, text)
             os.fchmod(descriptor, path.stat().st_mode & 0o777 if path.exists() else 0o644)
             if self._lender.is_lending:
-                # What lies over it in the view of a program that still runs would go away with it.
+                # Overlays seen by a running program would disappear with it.
                 with path.open("r+b") as file:
                     file.write(text)
                     file.truncate()
@@ -308,7 +308,7 @@ def _is_guarded(change: PathChange, root: Path) -> bool:
         return not _runs_nothing(root / change.path)
     if names[-2:] == (".hg", "hgrc") and change.after is not None and change.after.kind is PathKind.FILE:
         return hooks_of_mercurial(root / change.path)
-    # A link in place of a folder brings all that the folder holds where it leads.
+    # A link in place of a folder makes all the folder's contents available at its target.
     return known_name(change.path, whole=is_link(change.after)) is not None
 
 
@@ -332,7 +332,7 @@ def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> b
     if "hooks" in inside[:-1]:
         return not inside[-1].endswith(".sample")
     if inside[-1:] == ("commondir",):
-        # That of a linked work tree leads to the repository it belongs to, and any other one elsewhere.
+        # The link of a linked work tree leads to its repository, any other one elsewhere.
         return inside[-3:-2] != ("worktrees",) or _text(root / change.path) != "../.."
     return inside[-1:] in (("config",), ("config.worktree",)) and file_names_programs(root / change.path)
 
@@ -550,7 +550,7 @@ class BackgroundChanges:
         """Revert changes of background programs at guarded places since the last check."""
         async with self._looking:
             run = self._terminals.in_background()
-            # While a program of a call runs, whatever changes is put down to that call.
+            # While a call's program runs, all changes are attributed to that call.
             if run is None or not await self._steps.catch_up():
                 return
             steps = await asyncio.to_thread(self._line.steps)

@@ -495,7 +495,7 @@ def _context_factory(
     )
     jobs = services.jobs(reach.workspace)
     senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
-    # Agents may number their calls alike.
+    # Agents may use equal call numbers.
     keeps = partial(place.steps.acting, session=session.id)
     away = () if place.origin is None else (apart(place.origin, reach.workspace),)
     acting = acting_in_turn([*away, *spec.acting, *place.before_programs, keeps])

@@ -42,7 +42,7 @@ def open_metering(base: SharedServices, session: LiveSession) -> Metering:
         total_budget(settings),
     )
     base.closers.append(spending.wait_for_writes)
-    # What bounds the session is where all processes see it: in the store.
+    # The limits of the session are where all processes see them: in the store.
     account = BudgetAccount(spending.session.owner, Budget())
     return Metering(spending, account, session.id, session.record.workspace, infos)
 
@@ -73,7 +73,7 @@ async def open_conversation(
     Raises a `HermesError` when the requested session or a model is missing.
     """
     plan = base.plan
-    # What a job or a task names has to be there; names in files may be of a server that is away today.
+    # Names given by a job or a task must exist; names in files may be of an unavailable server.
     if problem := no_such(base.options.settings.get("tools", {}).get("enabled") or (), base.tools):
         raise ConfigError(problem)
     offer = tool_offer(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
@@ -117,7 +117,7 @@ def tool_offer(
     names = allowed_tools(settings, registry)
     offer = divide_tools(_specs(names, kinds, registry), registry.with_trait("brought"), window)
     if offer.searched:
-        # What is shown must not name what is left to the search.
+        # The shown tools must not name those left to the search.
         left = {spec.name for spec in offer.searched}
         shown = [name for name in names if name not in left]
         offer = replace(offer, direct=_specs(shown, kinds, registry))
@@ -183,6 +183,6 @@ def allowed_tools(settings: Settings, registry: Registry) -> tuple[str, ...]:
     names = resolve(settings.tools.enabled, without, registry)
     if registry.with_trait("brought").isdisjoint(names):
         return names
-    # A person who names a server in the settings means its tools, however many there are.
+    # A person who names a server in the settings wants its tools, however many there are.
     search = {SEARCH, CALL}.intersection(registry.names()).difference(resolve(without, (), registry))
     return (*names, *sorted(search.difference(names)))

@@ -143,7 +143,7 @@ async def open_execution(
         wanted.workspace,
         wanted.scratch,
         base.environ,
-        # Scripts of skills are run where they lie.
+        # Scripts of skills are run in their own folder.
         (
             base.home.skills,
             *base.plugins.skill_folders(),
@@ -261,11 +261,11 @@ def _scripts(
     secrets: Mapping[str, str],
 ) -> CodeRunner:
     passthrough = tuple(base.settings.terminal.env_passthrough)
-    # A service holds many sessions: an interpreter that waits in each would cost more than they do.
+    # A service holds many sessions: a waiting interpreter in each would cost more than they do.
     alone = not base.options.surface.startswith(("serve", "gateway"))
     runner = CodeRunner(boundary, spare=alone, secrets=secrets, passthrough=passthrough)
     wanted.closers.append(runner.aclose)
-    # Where nobody waits for an answer, few sessions run a script, and many may be open at once.
+    # In unattended use, few sessions run a script, and many may be open at once.
     if wanted.rules is None and base.options.attended:
         warm_up(runner, talk.tools, base.tools, wanted.workspace, base.settings.code.mode)
     return runner

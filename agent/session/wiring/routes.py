@@ -280,7 +280,7 @@ def open_adviser(
         return None
     from agent.safety.smart import Adviser
 
-    # A local model that is asked already is not started a second time.
+    # A local model already in use is not started a second time.
     client = next((route.client for route in routes if route.name == target.label), None)
     if client is None:
         client = _client(target, settings, home, emit, spoken_of(target, book_of(home, emit)))

@@ -52,7 +52,7 @@ class SessionSenses:
 
     def of_agent(self, routes: Sequence[ModelRoute], turn_queue: TurnQueue) -> Senses:
         """Return the senses of an agent that uses `routes` and reads `turn_queue`."""
-        # The `Door` and its libraries are read when something is reached.
+        # The `Door` and its libraries are imported on first use.
         from agent.integrations.gateways.outgoing import OutgoingMessages
         from agent.integrations.senses.messages import Chats
         from agent.integrations.senses.pictures import Eyes
@@ -98,7 +98,7 @@ class SessionSenses:
         from agent.core.net.door import Door
         from agent.integrations.senses.online import Online
 
-        # An address that is itself a secret has to leave, and only to where the person says.
+        # A secret address has to be sent, and only to where the person says.
         named = {each.url_env for each in self._base.settings.messages.targets.values() if each.url_env}
         secrets = {name: value for name, value in self._base.secrets.items() if name not in named}
         return Online(Door(secrets=secrets, environ=self._base.environ))

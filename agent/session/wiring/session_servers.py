@@ -97,7 +97,7 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     if service.has_unknown():
         if options.attended:
             learning = service.learn_beside()
-            # A caller that hands servers over means to use them at once.
+            # A caller that passes in servers wants to use them at once.
             await asyncio.wait({learning}, timeout=FIRST_LOOK if given else 0)
         else:
             await service.learn()
