@@ -130,7 +130,10 @@ class Home(NamedTuple):
 
     @property
     def tour(self) -> Path:
-        """The working folder of the demo model, outside the home, in which steps cannot be undone."""
+        """The demo model's working folder.
+
+        It is outside the home, because changes inside the home cannot be undone.
+        """
         return self.root.parent / f"{self.root.name}-demo"
 
     @property

@@ -72,7 +72,7 @@ EXIT_CODES: dict[TurnOutcome, ExitCode] = {
 
 @dataclass(slots=True)
 class _Progress:
-    """The progress of a turn."""
+    """The progress of a turn so far: steps, answer parts and refusals."""
 
     calls: int = 0
     nudges: int = 0

@@ -54,7 +54,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """One settings file whose copy was written."""
+    """One settings file that a call wrote, before and after, with the keys to ask about."""
 
     change: LentChange
     before: Settings
