@@ -1,4 +1,4 @@
-"""The watcher in the service of a session: changes become events, notices and notes."""
+"""The connection of the watcher to a session: changes become events, notices and notes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ Kind = Literal["added", "modified", "removed"]
 
 
 class ChangeReporter:
-    """Notices what changes in the workspace, and tells whose work it was.
+    """Notices changes in the workspace, and reports who made them.
 
-    `remember` receives the note for the model's next request. `secrets` are values, by name,
-    that are masked in what is told.
+    `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
+    in reports.
+
+    `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
+    in what is told.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class ChangeReporter:
         await self._watcher.stop()
 
     async def switch(self, on: bool) -> str:
-        """Tell what others change from now on, or tell it no longer; what holds now, in a sentence."""
+        """Turn reports of others' changes on or off; return the new state as a sentence."""
         await self._watcher.catch_up()
         self.enabled = on
         if on:
@@ -58,7 +61,7 @@ class ChangeReporter:
 
     @property
     def coverage(self) -> str:
-        """What is watched, in a sentence."""
+        """Return what is watched, as a sentence."""
         return self._watcher.coverage
 
     @property
@@ -71,10 +74,13 @@ class ChangeReporter:
 
     @asynccontextmanager
     async def during(self, call: str) -> AsyncIterator[None]:
-        """What changes while this is open is the work of the call, or without one of Hermes itself.
+        """Attribute changes inside this block to the call, or without one to Hermes.
 
-        A project that is still being read for the first time delays nothing; what changes
-        meanwhile is told as nobody's work rather than as that of the person.
+        A project that is still being read for the first time delays nothing; its changes during that time are
+        reported as nobody's work and not as the user's.
+
+        A project that is still being read for the first time delays nothing; what changes meanwhile is told
+        as nobody's work rather than as that of the person.
         """
         async with self._watcher.claim() as claim:
             self._calls += bool(call)
@@ -98,7 +104,7 @@ def changes_event(
     call: str = "",
     secrets: Mapping[str, str] | None = None,
 ) -> FilesChanged:
-    """Changes as an event that names `MAX_TOLD` files and counts the others."""
+    """Return changes as an event that names `MAX_TOLD` files and counts the others."""
     files = files_of(changes, secrets)
     # Of a renamed file both names are told.
     more = changes.count + len(changes.renamed) - len(files)
@@ -106,7 +112,7 @@ def changes_event(
 
 
 def files_of(changes: ProjectChanges, secrets: Mapping[str, str] | None = None) -> tuple[FileChange, ...]:
-    """The first `MAX_TOLD` changes file by file, `secrets` masked in the diffs.
+    """Return the first `MAX_TOLD` changes file by file, `secrets` masked in the diffs.
 
     A renamed file is removed and added.
     """

@@ -1,4 +1,4 @@
-"""Summarises files that differ."""
+"""Summaries of changed files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _DIFF_CHARACTERS = 8_000
 
 
 def summarize(differences: Sequence[FileDifference], root: Path, guard: CredentialGuard) -> ProjectChanges:
-    """The differences as one value. Blocking: makes diffs. What `guard` hides is named, but never quoted."""
+    """Return the differences as one value. Blocking: makes diffs. What `guard` hides is named,
+    never quoted.
+    """
     renamed = _renames(differences)
     moved = {path for pair in renamed for path in pair}
     left = [difference for difference in differences if difference.path not in moved]
@@ -33,7 +35,7 @@ def summarize(differences: Sequence[FileDifference], root: Path, guard: Credenti
 
 
 def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ...]:
-    """Pairs of a file that went and one that came with the same content, where only one of each fits."""
+    """Return pairs of a removed and an added file with the same content, if only one of each matches."""
     gone: dict[bytes, list[str]] = {}
     come: dict[bytes, list[str]] = {}
     for item in differences:
@@ -54,7 +56,7 @@ def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ..
 
 
 def _by_name(paths: Iterable[str]) -> dict[str, str]:
-    """The paths by the name at their end, without names that occur twice."""
+    """Return the paths by file name, without names that occur twice."""
     named: dict[str, list[str]] = {}
     for path in paths:
         named.setdefault(path.rpartition("/")[2], []).append(path)
@@ -62,7 +64,7 @@ def _by_name(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _diff(item: FileDifference) -> ShownFileDiff | None:
-    """The diff of a file that is text on each side that exists, and whose text was kept."""
+    """Return the diff of a file that is text on each existing side and whose text was stored."""
     sides = ((item.before, item.text_before), (item.after, item.text_after))
     if any(
         entry is not None and (entry.kind is not ContentKind.TEXT or text is None) for entry, text in sides

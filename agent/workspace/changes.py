@@ -1,4 +1,4 @@
-"""Changes of the project: one value, a sentence for the person, a note for the model."""
+"""Changes of the project: one value, a sentence for the user, a note for the model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ class ShownFileDiff:
 
 @dataclass(frozen=True, slots=True)
 class ProjectChanges:
-    """Files that changed, as paths relative to the project folder with `/`, sorted.
+    """Changed files, as sorted paths relative to the project folder with `/`.
+
+    A renamed file is only in `renamed` (from, to) if its content is unchanged; otherwise it is removed and
+    added. There are no diffs of binary, large and secret files, and none at all if more than `MAX_NAMED`
+    files changed.
 
     A renamed file is in `renamed` only (from, to), if its content stayed; else it is removed and added. There
     are no diffs of binary, large and secret files, and none at all when more than `MAX_NAMED` files changed.
@@ -50,14 +54,16 @@ class ProjectChanges:
 
     @property
     def count(self) -> int:
-        """How many files changed."""
+        """Return how many files changed."""
         return len(self.added) + len(self.modified) + len(self.removed) + len(self.renamed)
 
     def __bool__(self) -> bool:
         return self.count > 0 or self.folder != ""
 
     def followed_by(self, later: ProjectChanges) -> ProjectChanges:
-        """Both as one, as far as they can be told apart: a file that came and changed has come.
+        """Return both changes combined: a file added and then changed counts as added.
+
+        For very many files this takes long: then call it in a thread.
 
         Of very many files that takes long: then call it in a thread.
         """
@@ -76,7 +82,7 @@ class ProjectChanges:
         )
 
     def sentence(self) -> str:
-        """What happened in one line, such as `You changed src/settings.py (+1 −1)`. Safe to show."""
+        """Return one line such as `You changed src/settings.py (+1 −1)`. Safe to show."""
         if self.folder:
             held = f", with {self.count:,} {'file' if self.count == 1 else 'files'}" if self.count else ""
             return f"The project folder is {self.folder}{held}"
@@ -90,7 +96,7 @@ class ProjectChanges:
         return f"You {_joined(parts)}" if parts else "Nothing changed"
 
     def note(self) -> str:
-        """The same for the model, with what changed, in at most `NOTE_CHARACTERS` characters."""
+        """Return the note for the model, with the diffs, in at most `NOTE_CHARACTERS` characters."""
         if self.folder == "gone":
             return "The project folder is gone: nothing can be read or written there until it is back.\n"
         head = "The person changed files of the project since you last looked:\n" + self._list()
@@ -124,7 +130,7 @@ class ProjectChanges:
 
 
 def path_text(path: str) -> str:
-    """`path` in one line that hides nothing, its middle left out when it is long."""
+    """Return `path` in one line that hides nothing, with the middle of a long one left out."""
     text = reveal(path).replace("\n", "\\n").replace("\t", "\\t")
     if len(text) <= _NAME_CHARACTERS:
         return text
@@ -137,7 +143,7 @@ def _lines(diff: ShownFileDiff) -> str:
 
 
 def _part(verb: str, items: Sequence[T], show: Callable[[T], str]) -> list[str]:
-    """What was done to these, as one part of the sentence; none where nothing was. Only few are named."""
+    """Return one part of the sentence, about these items; empty without items. Only few are named."""
     if not items:
         return []
     if len(items) > _NAMED_IN_SENTENCE:
@@ -146,12 +152,12 @@ def _part(verb: str, items: Sequence[T], show: Callable[[T], str]) -> list[str]:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, or `a, b and c`."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
 def _places(paths: Sequence[str]) -> str:
-    """Where many files (sorted) are: `files in src, tests and 3 more folders`."""
+    """Return where many files (sorted) are: `files in src, tests and 3 more folders`."""
     tops = _tops(paths)
     named = ["the project folder" if top == "." else path_text(top) for top in tops[:_NAMED_IN_SENTENCE]]
     if len(tops) > len(named):
@@ -160,7 +166,7 @@ def _places(paths: Sequence[str]) -> str:
 
 
 def _tops(paths: Sequence[str]) -> list[str]:
-    """The topmost folders of sorted paths, `.` for files in none; found in jumps from each to the next."""
+    """Return the topmost folders of sorted paths, `.` for files in none; skips from each to the next."""
     found: set[str] = set()
     place = 0
     while place < len(paths):
@@ -172,7 +178,7 @@ def _tops(paths: Sequence[str]) -> list[str]:
 
 
 def _fit_diffs(diffs: Sequence[str], room: int) -> str:
-    """The diffs as far as they fit, each whole or cut at a line with a word about it."""
+    """Return the diffs as far as they fit, each complete or cut at a line with a note."""
     text = ""
     for diff in diffs:
         if not diff:

@@ -1,1 +1,1 @@
-"""Checkpoints: every step's changes to the files of a workspace, kept to be looked at and taken back."""
+"""Checkpoints: the file changes of every step in a workspace, recorded for viewing and undoing."""

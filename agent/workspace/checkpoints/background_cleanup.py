@@ -1,4 +1,4 @@
-"""Keeping the store within its limits while a session runs, without getting in anybody's way."""
+"""Cleanup of the store during a session, in the background."""
 
 from __future__ import annotations
 
@@ -33,11 +33,14 @@ async def keep_tidy(
     further: Callable[[], object] = lambda: None,
     first: float = FIRST_SECONDS,
 ) -> None:
-    """Clear what is over the limits, first after `first` seconds and then every few hours, until cancelled.
+    """Remove what exceeds the limits, first after `first` seconds and then every few hours, until cancelled.
 
-    `living` names the sessions there are (None: not known, all stay); it is read again each time.
-    `further` clears something else that grows.
-    Each piece runs in a thread; a failure is written to the log and tried again later.
+    `living` returns the existing sessions (None: unknown, all stay); it is called again each time. `further`
+    clears something else that grows. Each piece runs in a thread; a failure is logged and retried later.
+
+    `living` names the sessions there are (None: not known, all stay); it is read again each time. `further`
+    clears something else that grows. Each piece runs in a thread; a failure is written to the log and tried
+    again later.
     """
     pause = first
     while True:

@@ -16,7 +16,9 @@ _SINGLY = 3
 def coverage_of(
     changes: Iterable[PathChange], closed: Iterable[LeftOut], taken_along: Iterable[LeftOut]
 ) -> Coverage:
-    """What changes leave open. Pure.
+    """Return what changes do not cover. Pure.
+
+    `closed`: folders not read; `taken_along`: permanently lost objects.
 
     `closed`: folders not looked into; `taken_along`: what is lost permanently.
     """
@@ -30,10 +32,13 @@ def coverage_of(
 
 
 class Uncovered:
-    """What could not be taken back if it were changed now, kept up to date path by path.
+    """The paths that could not be restored if they changed now, updated path by path.
 
-    A change of one path costs the same in any workspace: paths are held by the folder at
-    the top and the reason, and only these groups are gone through for the coverage.
+    Changing one path costs the same in any workspace: paths are grouped by top folder and reason, and only
+    these groups are read for the coverage.
+
+    A change of one path costs the same in any workspace: paths are held by the folder at the top and the
+    reason, and only these groups are gone through for the coverage.
     """
 
     def __init__(self, known: Mapping[str, KnownPath] | None = None) -> None:
@@ -43,7 +48,7 @@ class Uncovered:
             self.note(path, each)
 
     def note(self, path: str, known: KnownPath | None) -> None:
-        """What stands at `path` now; None where nothing does."""
+        """Update the current state of `path`; None if nothing is there."""
         before = self._reasons.pop(path, None)
         if before is not None:
             group = self._groups[_top(path), before]
@@ -57,7 +62,7 @@ class Uncovered:
         self._groups.setdefault((_top(path), reason), {})[path] = None
 
     def coverage(self, closed: Iterable[LeftOut]) -> Coverage:
-        """All of it, with the folders in `closed`; many paths of one kind stand for each other."""
+        """Return the coverage, with the folders in `closed`; many paths of one kind are summarised."""
         left = list(closed)
         for (top, reason), paths in self._groups.items():
             if len(paths) <= _SINGLY:
@@ -83,7 +88,7 @@ UNKEPT = "what happens to files is not kept"
 
 @dataclass(frozen=True, slots=True)
 class GitCoverage:
-    """Whether a step takes back what git commands do to one repository."""
+    """How far a step can undo git commands in one repository."""
 
     state: bool
     """HEAD, refs, reflogs, stash, the index, settings, hooks, and what is under way."""
@@ -94,12 +99,17 @@ class GitCoverage:
 
     @property
     def whole(self) -> bool:
-        """Whether `git reset --hard`, `rebase`, `branch -D`, `stash drop` and their like can be undone."""
+        """Return whether `git reset --hard`, `rebase`, `branch -D`, `stash drop` and the like can
+        be undone.
+        """
         return self.state and self.history
 
 
 def git_coverage(workspace: Path, folder: Path, coverage: Coverage | None) -> GitCoverage:
-    """What undo covers of the repository around `folder`; both paths are resolved.
+    """Return what undo covers of the repository around `folder`; both paths are resolved.
+
+    `coverage` is that of the recorder of `workspace`; None if steps are not recorded. Data sent elsewhere
+    (`git push`) and other work trees are never covered. Checks a few names on the disk; never raises.
 
     `coverage` is that of the recorder of `workspace`; None where steps are not kept. What leaves the machine
     (`git push`) and other work trees are never covered. Looks at a few names on the disk; never raises.

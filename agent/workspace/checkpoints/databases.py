@@ -1,7 +1,10 @@
-"""Recognising databases in a workspace by their contents: folders, and files with others beside them.
+"""Recognising databases in a workspace by their contents: folders, and files with companions.
 
-What belongs to one database goes back together or stays together: half of its files
-are a database that never was. The kinds are data (`databases.yaml`).
+The files of one database are restored together or not at all, because a part of them would be a database
+state that never existed. The kinds are data (`databases.yaml`).
+
+What belongs to one database goes back together or stays together: half of its files are a database that never
+was. The kinds are data (`databases.yaml`).
 """
 
 from __future__ import annotations
@@ -22,13 +25,13 @@ _HEAD = 100
 
 @dataclass(frozen=True, slots=True)
 class Magic:
-    """Bytes that a file has at a place."""
+    """Bytes that a file has at a position."""
 
     offset: int
     data: bytes
 
     def fits(self, head: bytes) -> bool:
-        """Whether a file that begins with `head` has them. Pure."""
+        """Return whether a file that begins with `head` has them. Pure."""
         return head[self.offset : self.offset + len(self.data)] == self.data
 
 
@@ -52,7 +55,7 @@ class FolderKind:
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """A file that is a database, with the files beside it."""
+    """A file that is a database, with its companion files."""
 
     name: str
     magic: Magic
@@ -69,7 +72,7 @@ class FoundDatabase:
     kind: FolderKind | FileKind
 
     def owns(self, path: str) -> bool:
-        """Whether a path belongs to it. Pure."""
+        """Return whether a path belongs to it. Pure."""
         if isinstance(self.kind, FileKind):
             return any(path == each or path.startswith(f"{each}/") for each in self.names())
         if not path.startswith(f"{self.path}/" if self.path else ""):
@@ -78,22 +81,25 @@ class FoundDatabase:
         return not self.kind.only or any(fnmatchcase(first, each) for each in self.kind.only)
 
     def is_passing(self, path: str) -> bool:
-        """Whether a path of it is one that a look rewrites and nothing depends on. Pure."""
+        """Return whether a path of it is rewritten by mere reading and not depended on. Pure."""
         rest = path[len(self.path) :].removeprefix("/").partition("/")[0]
         return any(fnmatchcase(rest, each) for each in self.kind.passing)
 
     def names(self) -> tuple[str, ...]:
-        """The paths it begins at. Pure."""
+        """Return the paths by which it is found. Pure."""
         if isinstance(self.kind, FileKind):
             return (self.path, *(self.path + each for each in self.kind.beside))
         return (self.path,)
 
 
 class DatabaseFinder:
-    """Tells which database a path of the workspace `root` belongs to.
+    """Finds the database that a path of the workspace `root` belongs to.
 
-    `known` are paths that count as being there, such as those that are to come back. What was
-    looked at is remembered, so one finder serves for one moment. Blocking; never raises.
+    `known` are paths that count as existing, such as those to be restored. Results are cached, so one finder
+    serves for one moment. Blocking; never raises.
+
+    `known` are paths that count as being there, such as those that are to come back. What was looked at is
+    remembered, so one finder serves for one moment. Blocking; never raises.
     """
 
     def __init__(self, root: Path, known: Iterable[str] = ()) -> None:
@@ -112,7 +118,7 @@ class DatabaseFinder:
                 path = folder
 
     def of(self, path: str) -> FoundDatabase | None:
-        """The outermost database that a path belongs to."""
+        """Return the outermost database that a path belongs to."""
         parts = path.split("/")
         for count in range(len(parts)):
             for found in self._in("/".join(parts[:count])):
@@ -121,7 +127,7 @@ class DatabaseFinder:
         return self._around(path, parts)
 
     def _in(self, folder: str) -> tuple[FoundDatabase, ...]:
-        """What the folder is, by its contents."""
+        """Return the databases that the folder is, by its contents."""
         if folder not in self._folders:
             names = self._names(folder)
             kinds = (kind for kind in database_kinds()[0] if self._fits(kind, folder, names))
@@ -135,7 +141,7 @@ class DatabaseFinder:
         return all(not head or magic.fits(head) for head, magic in heads)
 
     def _around(self, path: str, parts: Sequence[str]) -> FoundDatabase | None:
-        """The database file that a path is, or lies beside."""
+        """Return the database file at or next to a path."""
         files = database_kinds()[1]
         for count in range(len(parts), 0, -1):
             folder, name = "/".join(parts[: count - 1]), parts[count - 1]
@@ -174,7 +180,9 @@ class DatabaseFinder:
 
 
 def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, str]]:
-    """Every plain name of a database: a descriptor of its folder, the name in it and the path. Blocking.
+    """Yield every plain file of a database: a descriptor of its folder, its name and path. Blocking.
+
+    The descriptor is valid until the next item. No link is followed.
 
     The descriptor serves until the next one is asked for. No link is followed.
     """
@@ -193,7 +201,7 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
 
 @cache
 def database_kinds() -> tuple[tuple[FolderKind, ...], tuple[FileKind, ...]]:
-    """The table of kinds: folders first, then files. Reads a data file of ours once."""
+    """Return the table of kinds: folders first, then files. Reads a data file of ours once."""
     from tools.kit.yaml_text import load_table
 
     data: Mapping[str, Any] = load_table(_FILE)
@@ -227,7 +235,7 @@ def _has(names: frozenset[str], pattern: str) -> bool:
 
 
 def _head(path: Path) -> bytes:
-    """How a plain file begins; empty where none can be read."""
+    """Return the beginning of a plain file; empty if it cannot be read."""
     try:
         descriptor = os.open(path, _READ)
         try:

@@ -1,9 +1,13 @@
-"""Ages in time that passed rather than in what clocks said.
+"""Ages in elapsed time instead of clock time.
 
-A clock that is set a year ahead makes everything a year old, and a store that believed
-it would forget what was kept this morning. So the store remembers when it last looked
-at the clock. However far that has moved on since, no more than a day of it counts: a
-month's holiday ages nothing by a month, and neither does a wrong clock.
+A clock set a year ahead makes everything a year old, and a store that trusted it would delete what was stored
+this morning. So the store records when it last read the clock. However far the clock has advanced since, no
+more than a day of it counts: a month's holiday ages nothing by a month, and neither does a wrong clock.
+
+A clock that is set a year ahead makes everything a year old, and a store that believed it would forget what
+was kept this morning. So the store remembers when it last looked at the clock. However far that has moved on
+since, no more than a day of it counts: a month's holiday ages nothing by a month, and neither does a wrong
+clock.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ _MAX_BYTES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class ElapsedAge:
-    """Times are seconds since the epoch, as the clock gave them."""
+    """The clock readings of a store. Times are seconds since the epoch, as given by the clock."""
 
     seen: float
     """When the clock was last looked at."""
@@ -35,7 +39,7 @@ class ElapsedAge:
     """Stretches longer than `MOST_SECONDS` between two looks, from and to, in their order."""
 
     def after_look(self, now: float) -> ElapsedAge:
-        """The same after another look at the clock. Pure."""
+        """Return the age after another reading of the clock. Pure."""
         # What a clock said before it was set back never was.
         gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
         if now - self.seen > MOST_SECONDS:
@@ -43,7 +47,9 @@ class ElapsedAge:
         return ElapsedAge(now, tuple(gaps[-MAX_GAPS:]))
 
     def before(self, seconds: float, *, most: float = MOST_SECONDS) -> float:
-        """The moment `seconds` of lived time before the last look; a gap counts for at most `most`. Pure."""
+        """Return the moment `seconds` of elapsed time before the last reading; a gap counts `most` at most.
+        Pure.
+        """
         moment = self.seen
         for start, end in reversed(self.gaps):
             seconds -= moment - end
@@ -57,7 +63,10 @@ class ElapsedAge:
 
 
 def read_clock(folder: Path, now: float) -> ElapsedAge:
-    """Note in the store at `folder` that it is `now`, and return what that makes of the time before.
+    """Record in the store at `folder` that it is `now`, and return the resulting elapsed time.
+
+    If the record cannot be read, nothing before `now` counts; if it cannot be written, that is skipped: a
+    full disk must not prevent the cleanup of the store. Blocking; never raises.
 
     Where the note cannot be read, nothing before `now` counts; where it cannot be written, it is left for the
     next time: a full disk must not keep the store from being cleared. Blocking; never raises.

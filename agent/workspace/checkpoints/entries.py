@@ -1,4 +1,8 @@
-"""Records about files: how a path stood, how a step changed it, and what was not seen.
+"""Records about files: the state of a path, its change by a step, and what was not covered.
+
+A workspace has one line of **steps** per session, numbered from 1. Step 0 is the workspace before any change.
+Position `n` means: after step `n`. A restore is a step like any other, so the line only grows, and every
+state on it can be reached again by taking the `before` of the first later change of each path.
 
 A workspace has one line of **steps** per session, numbered from 1. Step 0 is the workspace before anything
 was done. Position `n` means: after step `n`. A restore is a step like any other, so the line only ever grows,
@@ -35,7 +39,7 @@ StepKind = Literal["tool", "command", "restore", "outside"]
 
 
 class PathKind(Enum):
-    """What stands at a path."""
+    """The kind of object at a path."""
 
     FILE = "file"
     LINK = "link"
@@ -46,7 +50,7 @@ class PathKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PathEntry:
-    """How a path stood. Two entries are `same` when restoring one gives what the other describes."""
+    """The state of a path. Two entries are `same` if restoring one gives what the other describes."""
 
     kind: PathKind
     mode: int
@@ -70,11 +74,11 @@ class PathEntry:
 
     @property
     def is_restorable(self) -> bool:
-        """Whether this state can be made again."""
+        """Return whether this state can be restored."""
         return self.kind is not PathKind.OTHER and (self.kind is not PathKind.FILE or self.digest is not None)
 
     def same(self, other: PathEntry | None) -> bool:
-        """Whether nothing that a restore would bring back tells the two apart. Times do not count."""
+        """Return whether a restore would give the same state. Times do not count."""
         if other is None or self.kind is not other.kind or self.mode != other.mode:
             return False
         if self.kind is PathKind.FILE:
@@ -84,7 +88,11 @@ class PathEntry:
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """One path before and after a step; None where there was or is nothing.
+    """One path before and after a step; None if nothing was or is there.
+
+    `path` is relative to the workspace, with `/` between its parts, and `.` for the workspace, of which only
+    the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name that
+    are not UTF-8 are stored as lone surrogates, as `os.fsdecode` makes them.
 
     `path` is relative to the workspace, `/` between its parts, and `.` for the workspace itself, of which
     only the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name
@@ -97,13 +105,13 @@ class PathChange:
 
 
 def is_outside(path: str) -> bool:
-    """Whether a path of a change lies outside of the workspace: notes and skills, which tools write too."""
+    """Return whether a path of a change is outside of the workspace: notes and skills, written by tools."""
     return path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A path (a folder stands for all below it) that a step could not cover, and why."""
+    """A path (a folder stands for its content) that a step could not cover, and the reason."""
 
     path: str
     reason: str
@@ -121,7 +129,7 @@ class Coverage:
         return not self.left_out and not self.more
 
     def sentence(self) -> str:
-        """For a person: `full`, or what is left out."""
+        """Return for the user: `full`, or what is left out."""
         if self.complete:
             return "full"
         named = ", ".join(f"{item.path} ({item.reason})" for item in self.left_out[:3])
@@ -139,7 +147,7 @@ _REFS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class UnitMark:
-    """A unit that a step changed files of; see `units`."""
+    """A unit in which a step changed files; see `units`."""
 
     kind: str
     """Empty for a work tree within one, where files are ordinary again."""
@@ -151,7 +159,7 @@ class UnitMark:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one call, restore or person did to the files of a workspace."""
+    """The changes of one call, restore or user to the files of a workspace."""
 
     number: int
     kind: StepKind
@@ -178,7 +186,7 @@ class Step:
 
 
 def undo_refusal() -> ToolError:
-    """Why a call may not change anything: what it did could not be taken back."""
+    """Return the error for a call that may not change anything because it could not be undone."""
     return ToolError(
         "Not done: how files stand now cannot be kept, so this could not be undone. Make room for the folder "
         "of Hermes (`hermes checkpoints gc`), or set checkpoints.enabled to false to work without undo."
@@ -186,7 +194,7 @@ def undo_refusal() -> ToolError:
 
 
 def entry_record(entry: PathEntry | None) -> list[Any] | None:
-    """An entry as JSON can hold it."""
+    """Return an entry in a form for JSON."""
     if entry is None:
         return None
     record: list[Any] = [entry.kind.value, entry.mode, entry.size, entry.modified, entry.digest]
@@ -195,7 +203,7 @@ def entry_record(entry: PathEntry | None) -> list[Any] | None:
 
 
 def entry_of(record: Any) -> PathEntry | None:
-    """The entry of a record. Raises `ValueError` when it holds none."""
+    """Parse the entry of a record. Raises `ValueError` if it is invalid."""
     if record is None:
         return None
     try:
@@ -206,12 +214,12 @@ def entry_of(record: Any) -> PathEntry | None:
 
 
 def change_record(change: PathChange) -> list[Any]:
-    """A change as JSON can hold it."""
+    """Return a change in a form for JSON."""
     return [change.path, entry_record(change.before), entry_record(change.after)]
 
 
 def change_of(record: Any) -> PathChange:
-    """The change of a record. Raises `ValueError` when it holds none."""
+    """Parse the change of a record. Raises `ValueError` if it is invalid."""
     try:
         path, before, after = record
     except (TypeError, ValueError) as error:
@@ -220,7 +228,7 @@ def change_of(record: Any) -> PathChange:
 
 
 def step_record(step: Step) -> dict[str, Any]:
-    """A step as JSON can hold it (ASCII only, so that odd names survive), without its changes."""
+    """Return a step in a form for JSON (ASCII only, so that odd names survive), without its changes."""
     return {
         "number": step.number,
         "kind": step.kind,
@@ -241,7 +249,7 @@ def step_record(step: Step) -> dict[str, Any]:
 
 
 def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
-    """The step of a record. Raises `ValueError` when it holds none."""
+    """Parse the step of a record. Raises `ValueError` if it is invalid."""
     try:
         left_out = tuple(LeftOut(str(path), str(reason)) for path, reason in record["left_out"])
         return Step(
@@ -288,7 +296,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CL
 
 
 class KnownPath(NamedTuple):
-    """A path as it was last seen. A named tuple: a workspace has many."""
+    """The last seen state of a path. A named tuple, because a workspace has many."""
 
     stamp: Stamp
     settled: bool
@@ -301,7 +309,7 @@ class KnownPath(NamedTuple):
 
 @dataclass(slots=True)
 class ManifestScan:
-    """What a look at a whole workspace found."""
+    """The result of reading a whole workspace."""
 
     changed: dict[str, os.stat_result] = field(default_factory=dict)
     """Paths that are new or have another stamp."""
@@ -315,13 +323,13 @@ class ManifestScan:
     seen: int = 0
 
     def twin(self, path: str, status: os.stat_result) -> str:
-        """Another path of the same file, if there is one in the workspace."""
+        """Return another path of the same file, if there is one in the workspace."""
         names = self.linked.get((status.st_dev, status.st_ino), ())
         return next((name for name in names if name != path), "")
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What tells a changed path from one that is as it was. Pure."""
+    """Return the values that differ between a changed and an unchanged path. Pure."""
     if stat.S_ISDIR(status.st_mode):
         # What is in a folder is looked at for itself.
         return (status.st_mode,)
@@ -329,7 +337,10 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def is_settled(status: os.stat_result, now: int | None = None) -> bool:
-    """Whether a write from now on leaves another stamp. `now` is in nanoseconds since the epoch.
+    """Return whether any later write gives another stamp. `now` is in nanoseconds since the epoch.
+
+    Only the change time counts, which nobody can set: the modification time may be anything, even in the
+    future.
 
     Only the time that nobody can set counts: the other may lie anywhere, in the future too.
     """
@@ -348,9 +359,13 @@ def look(
 ) -> ManifestScan:
     """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
 
-    `ours` is a folder that is not looked into: what Hermes itself keeps. Placeholders of a sandbox count
-    as nothing. `units` are those known so far: one that is damaged stays one. Without `versions` neither
-    what belongs to version control is looked at nor the mode of `root`.
+    `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as nothing.
+    `units` are those known so far: a damaged one stays a unit. Without `versions` neither version control
+    data nor the mode of `root` is read.
+
+    `ours` is a folder that is not looked into: what Hermes itself keeps. Placeholders of a sandbox count as
+    nothing. `units` are those known so far: one that is damaged stays one. Without `versions` neither what
+    belongs to version control is looked at nor the mode of `root`.
     """
     found = ManifestScan()
     met = 0
@@ -405,7 +420,7 @@ def _missing(known: Mapping[str, KnownPath], names: Iterable[str], found: Manife
 
 
 def _is_hidden(path: str, hidden: set[str]) -> bool:
-    """Whether a path lies in a folder that could not be looked into."""
+    """Return whether a path is in an unreadable folder."""
     if "" in hidden:
         return True
     cut = path.find("/")
@@ -419,7 +434,9 @@ def _is_hidden(path: str, hidden: set[str]) -> bool:
 def _walk(
     root: Path, found: ManifestScan, ours: Path | None, units: Units, versions: bool
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
-    """`root` itself, then every folder in it: what its paths begin with, and what is in it with its status.
+    """Yield `root` and then every folder in it: the path prefix, and the entries with their status.
+
+    No link is followed, no other file system entered, and of a unit only possible files of a step are listed.
 
     No link is followed, no other file system entered, and of a unit only what may be a file of a step.
     """
@@ -479,7 +496,7 @@ def _walk(
 
 
 def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *, within: bool) -> str | None:
-    """What kind of unit begins at a folder, or ends (`ORDINARY`); None for neither."""
+    """Return the kind of unit that begins at a folder, or ends there (`ORDINARY`); None for neither."""
     entries = {name: stat.S_ISDIR(status.st_mode) for name, status in listed}
     if kind := kind_of(folder.rpartition("/")[2], entries):
         return kind
@@ -489,7 +506,7 @@ def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *
 
 
 def _list_folder(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
-    """The names in an open folder with their status; what cannot be seen is noted as left out."""
+    """Return the names in an open folder with their status; unreadable ones are recorded as left out."""
     listed: list[tuple[str, os.stat_result]] = []
     try:
         with os.scandir(descriptor) as entries:

@@ -1,4 +1,8 @@
-"""Reading what stands at a path of the workspace, safely and exactly.
+"""Reading the state of a path in the workspace, safely and exactly.
+
+A path is opened folder by folder without following links, so it never leaves the workspace. Only plain files
+are opened. A file that changes during reading is read again; if it keeps changing, that is reported and no
+mixture is stored.
 
 A path is walked folder by folder without following a link, so it never leads out of the workspace. Nothing is
 opened but plain files. A file that changes while it is read is read again; when it never holds still, that is
@@ -36,7 +40,7 @@ _ATTRIBUTES = ("system.posix_acl", "security.capability", "user.")
 
 
 class _ChangedError(Exception):
-    """What was read is not one state of the file."""
+    """The data read is not one consistent state of the file."""
 
 
 def take(
@@ -48,15 +52,23 @@ def take(
     known: PathEntry | None = None,
     link: bool = False,
 ) -> PathEntry | None:
-    """How `path` (relative to the resolved folder `root`, parted by `/`) stands now; None: nothing is there.
+    """Return the current state of `path` (relative to the resolved folder `root`, with `/`); None if missing.
+
+    An absolute path (resolved) is used unchanged, and `.` is the folder `root`: see `entries.PathChange`.
+    Contents are added to `objects`; without it they are only hashed. Files above `limit` bytes, unreadable
+    and constantly changing ones have no digest but a reason. A file whose size, mode and time are those of
+    `known` is not read again, unless it changed within the last seconds or its contents are not in `objects`.
+    A caller that knows more (the inode, its time of change) decides by that whether to pass `known`. With
+    `link` contents are kept by a second name if possible, whatever their size. Blocks. Raises `StoreError` if
+    contents cannot be stored, or for a path that leads out of the workspace.
 
     An absolute path (resolved) stands for itself, and `.` for the folder `root`: see `entries.PathChange`.
     Contents go into `objects`; without them they are hashed only. Files above `limit` bytes, unreadable and
-    restless ones come back without a digest and with a reason. A file whose size, mode and time are those
-    of `known` is not read again, unless it changed within the last seconds or its contents are not in
-    `objects`. A caller that knows more (the inode, its time of change) decides by that whether to hand
-    `known` in. With `link` contents are kept by a second name where that can be, whatever their size.
-    Blocks. Raises `StoreError` when contents cannot be kept, or for a path that leads out of the workspace.
+    restless ones come back without a digest and with a reason. A file whose size, mode and time are those of
+    `known` is not read again, unless it changed within the last seconds or its contents are not in `objects`.
+    A caller that knows more (the inode, its time of change) decides by that whether to hand `known` in. With
+    `link` contents are kept by a second name where that can be, whatever their size. Blocks. Raises
+    `StoreError` when contents cannot be kept, or for a path that leads out of the workspace.
     """
     if path.startswith("/"):
         root, path = Path(path).parent, Path(path).name
@@ -73,7 +85,7 @@ def take(
 
 
 def inode_of(status: os.stat_result) -> str:
-    """What tells a file that has several names from others; empty for anything else. Pure."""
+    """Return the identity of a file with several names; empty for anything else. Pure."""
     return str(status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
 
 
@@ -92,7 +104,7 @@ def _below(
     known: PathEntry | None,
     link: bool,
 ) -> PathEntry | None:
-    """Walk to the folder that holds the last part and look there. Raises `OSError`."""
+    """Open the folder of the last part and read the state there. Raises `OSError`."""
     reason = ""
     device = os.fstat(top).st_dev
     folder = os.dup(top)
@@ -155,7 +167,9 @@ def _entry(
 
 
 def attributes_of(file: int | Path) -> str:
-    """Names of the access list, privileges and attributes of a file, parted by spaces; most have none."""
+    """Return the names of a file's access list, privileges and attributes, separated by spaces;
+    often empty.
+    """
     try:
         names = os.listxattr(file, **({"follow_symlinks": False} if isinstance(file, Path) else {}))
     except (AttributeError, OSError):
@@ -195,7 +209,9 @@ def _unchanged(known: PathEntry, status: os.stat_result, objects: ObjectStore | 
 def _contents(
     folder: int, name: str, status: os.stat_result, objects: ObjectStore | None
 ) -> tuple[str, int, str]:
-    """Digest, size and attributes of a plain file.
+    """Return digest, size and attributes of a plain file.
+
+    Raises `_ChangedError` if it changed meanwhile, and `OSError`.
 
     Raises `_ChangedError` when it did not hold still, and `OSError`.
     """
@@ -211,7 +227,7 @@ def _contents(
 
 
 class _Bounded:
-    """Reads no further than one byte behind the expected end, however fast a file grows."""
+    """Reads at most one byte beyond the expected end, however fast a file grows."""
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
         self._read = read

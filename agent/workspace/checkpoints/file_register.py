@@ -1,4 +1,9 @@
-"""The workspace as a register of what was last seen at each path, and how it is brought up to date.
+"""The register of the last seen state of each path in the workspace, and its updates.
+
+Changed files are read and stored at once, so the contents before the next change are always available: in the
+object store or, for files git tracks, in git's objects, as long as the bytes on disk are exactly those. A
+look changes nothing here: its result counts when it is accepted, so a look whose result could not be written
+is simply repeated. Blocking; one thread at a time.
 
 What is found changed is read and kept at once, so the contents before the next change are always available:
 in the object store or, for files git tracks, in git's own objects, as long as the bytes on the disk are
@@ -64,7 +69,7 @@ _BLOB = re.compile(r"(?:[0-9a-f]{40})?")
 
 
 class Baseline:
-    """The file of the workspace `root` in `folder`."""
+    """The stored register of the workspace `root` in `folder`."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self._folder = folder
@@ -74,7 +79,7 @@ class Baseline:
         """When what `load` gave was written, in seconds since the epoch; 0 where there was nothing."""
 
     def load(self) -> dict[str, KnownPath] | None:
-        """What was known; None when nothing was, or it cannot be read. Blocking."""
+        """Load the known state; None if there is none or it is unreadable. Blocking."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "r", encoding="ascii") as lines:
@@ -95,7 +100,7 @@ class Baseline:
             return None
 
     def save(self, known: dict[str, KnownPath]) -> None:
-        """Write down what is known, in place of what was. Blocking. Raises `StoreError`."""
+        """Replace the stored state. Blocking. Raises `StoreError`."""
         try:
             private_folder(self._folder)
             batches = self._batches(known)
@@ -108,7 +113,9 @@ class Baseline:
             raise store_error(error, self._folder, "written") from error
 
     def _stands(self, known: dict[str, KnownPath]) -> bool:
-        """Whether a file stands just as it was known, its time included: as in a copy put back.
+        """Return whether a file is exactly as known, including its time, as in a restored copy.
+
+        Otherwise another project now has the path.
 
         Else another project has the path by now.
         """
@@ -121,7 +128,7 @@ class Baseline:
         return False
 
     def _inode(self) -> int:
-        """Which folder it is, as far as a restart of the machine leaves it alone; 0 where it is gone."""
+        """Return the identity of the folder, stable across restarts; 0 if it is gone."""
         with suppress(OSError):
             return self._root.stat().st_ino
         return 0
@@ -138,7 +145,7 @@ class Baseline:
 
 
 def _known_path(record: list) -> tuple[str, KnownPath]:
-    """One path of a file that may hold anything. Raises `ValueError` and `TypeError`."""
+    """Parse one path of an untrusted file. Raises `ValueError` and `TypeError`."""
     path, stamp, settled, fields, blob = record
     entry = entry_of(fields)
     inside = path == TOP or not any(part in ("", ".", "..") for part in path.split("/"))
@@ -162,7 +169,7 @@ LOOKED_AT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class CaptureLimits:
-    """What is kept at most, in bytes."""
+    """The size limits of stored contents, in bytes."""
 
     file: int
     """Of one file."""
@@ -174,7 +181,7 @@ class CaptureLimits:
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges:
-    """What a look found, not yet accepted."""
+    """The result of a look, not yet accepted."""
 
     changes: tuple[PathChange, ...]
     fresh: Mapping[str, KnownPath | None]
@@ -200,7 +207,7 @@ class Survey:
 
 
 class FileRegister:
-    """Everything below `root` (resolved) but the folder `ours`. `stop` ends work early."""
+    """Everything below `root` (resolved) except the folder `ours`. `stop` ends work early."""
 
     def __init__(
         self,
@@ -243,7 +250,9 @@ class FileRegister:
     # Taking the workspace in
 
     def survey(self) -> Survey:
-        """See everything there is, compared with what the session before knew.
+        """Read the whole workspace and compare it with the previous session's state.
+
+        Changes nothing here, so any thread may do it while calls run; `take_up` applies it.
 
         Changes nothing here, so any thread may do it while calls go on; `take_up` makes it count.
         """
@@ -260,7 +269,7 @@ class FileRegister:
         return Survey(known, FoundChanges((), fresh, tuple(found.left_out), units=Units(found.units)), index)
 
     def take_up(self, survey: Survey) -> None:
-        """What a survey saw is what is known, but where calls were at work meanwhile."""
+        """Apply a survey to the register, except paths on which calls worked meanwhile."""
         self._begin(survey.known, survey.index)
         met = self._met or set()
         self._met = None
@@ -268,7 +277,9 @@ class FileRegister:
         self.accept(replace(survey.found, fresh=fresh))
 
     def news(self) -> FoundChanges:
-        """In place of a survey: what changed since the session before, read and told.
+        """Return what changed since the previous session, read in place of a survey.
+
+        Empty if nothing was known.
 
         Nothing is told where nothing was known.
         """
@@ -285,16 +296,16 @@ class FileRegister:
 
     @property
     def units(self) -> Units:
-        """The units of the workspace, as they were last seen."""
+        """The last seen units of the workspace."""
         return self._units
 
     @property
     def seen_at(self) -> float:
-        """When the session before wrote down what it knew, in seconds since the epoch; 0 where none did."""
+        """When the previous session wrote its state, in seconds since the epoch; 0 if never."""
         return self._baseline.written
 
     def _begin(self, known: dict[str, KnownPath], index: Index) -> None:
-        """Take up what the session before knew, but of the paths that calls have named since."""
+        """Start from the previous session's state, except for paths that calls have named since."""
         met = self._met or set()
         self._known = {path: each for path, each in known.items() if path not in met} | self._known
         self._units = units_among(known)
@@ -320,7 +331,7 @@ class FileRegister:
         return KnownPath(stamp, settled, entry)
 
     def keep(self, seconds: float) -> bool:
-        """Read the contents of all files, for so long at most; returns whether that is done.
+        """Read and store the contents of all files for at most `seconds`; return whether that is done.
 
         Raises `Stopped` and `StoreError`.
         """
@@ -359,7 +370,7 @@ class FileRegister:
     # What changed
 
     def changes(self) -> FoundChanges:
-        """Everything that is not as it was last seen, in order of the paths."""
+        """Return everything that differs from the last seen state, sorted by path."""
         found = look(self._root, self._known, self._ours, units=self._units)
         met, units = Units(found.units), self._units | Units(found.units)
         fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
@@ -387,7 +398,7 @@ class FileRegister:
         return FoundChanges(changes, fresh, closed, self._taken_along(fresh), met, marks)
 
     def beyond(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
-        """What a look found that steps do not tell which were made since the last one was known. Blocking."""
+        """Return the changes of a look that later steps do not contain. Blocking."""
         left = state_listings.last_states(steps)
         news = {change.path: change for change in found.changes}
         for path, entry in left.items():
@@ -407,7 +418,7 @@ class FileRegister:
         units: Units,
         left: Mapping[str, PathEntry | None] | None = None,
     ) -> dict[str, UnitMark]:
-        """The marks to store for the units that `changes` touch; `left`: what later steps left behind."""
+        """Return the marks for the units that `changes` touch; `left` is the state left by later steps."""
 
         def before(path: str) -> PathEntry | None:
             if left and path in left:
@@ -423,7 +434,7 @@ class FileRegister:
         return unit_marks(changes, units, side(before, read), side(after, read), self._root)
 
     def without_noise(self, changes: Sequence[PathChange], units: Units) -> tuple[PathChange, ...]:
-        """Changes up to now, but none where all of them only write down again what units say."""
+        """Return the changes so far, or none if all of them only rewrite the same state of units."""
         known, now = {change.path for change in changes}, disk(self._root)
         told, _ = changed_sides(changes, self._objects.read)
         units |= self._units
@@ -431,13 +442,13 @@ class FileRegister:
         return without_noise(changes, units, marks, self._root, self._objects, by_others=True)
 
     def _taken_along(self, fresh: Mapping[str, KnownPath | None]) -> tuple[LeftOut, ...]:
-        """Folders of objects that are gone and were not kept."""
+        """Return folders of objects that are gone and were not kept."""
         places = (within(place, "objects") for place in self._units.places)
         gone = {place for place in places if place in fresh and fresh[place] is None}
         return tuple(LeftOut(item.path, TAKEN_ALONG) for item in self._git.uncovered() if item.path in gone)
 
     def _differences(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
-        """What makes the difference between what is known and `fresh`, in order of the paths."""
+        """Return the differences between the known state and `fresh`, sorted by path."""
         different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
         # A session of an older version did not look at the workspace itself.
         different = [path for path in different if path != TOP or path in self._known]
@@ -449,7 +460,9 @@ class FileRegister:
         return tuple(changes)
 
     def before(self, path: str) -> tuple[FoundChanges, dict[str, PathEntry | None]]:
-        """How a path stands now, contents kept, with each folder above it that is not there yet.
+        """Return the current state of a path, contents stored, with each missing parent folder.
+
+        It is preceded by changes made there since the last look.
 
         First comes what somebody changed there since it was last seen.
         """
@@ -467,7 +480,7 @@ class FileRegister:
         return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
     def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
-        """What happened to paths since `before`."""
+        """Return what happened to paths since `before`."""
         changes: list[PathChange] = []
         fresh: dict[str, KnownPath | None] = {}
         for path in sorted(noted):
@@ -477,10 +490,12 @@ class FileRegister:
         return FoundChanges(tuple(changes), fresh, marks=self._marks(changes, fresh, self._units))
 
     def times(self, position: int) -> dict[str, PathEntry | None]:
-        """How files stood of which nothing but the time is known to have changed since a position.
+        """Return the states of files of which only the time is known to have changed since a position.
 
-        In a workspace that is not too large a look is part of it, which reads no file: what it finds
-        may have changed in all. Blocking.
+        In a workspace that is not too large this includes a look without reading files. Blocking.
+
+        In a workspace that is not too large a look is part of it, which reads no file: what it finds may have
+        changed in all. Blocking.
         """
         seen: dict[str, PathEntry | None] = {}
         if len(self._known) <= LOOKED_AT:
@@ -490,7 +505,7 @@ class FileRegister:
         return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
 
     def redated_changes(self, found: FoundChanges) -> tuple[PathChange, ...]:
-        """What a look found to have nothing but another time."""
+        """Return the changes of a look that only concern the time."""
         pairs = ((path, self._known.get(path), after) for path, after in found.fresh.items())
         return tuple(
             PathChange(path, before.entry, after.entry)
@@ -499,7 +514,7 @@ class FileRegister:
         )
 
     def accept(self, found: FoundChanges, position: int = 0) -> None:
-        """What was found is what is known from now on; `position` is the one before it."""
+        """Apply the result of a look to the register; `position` is the one before it."""
         # What lies outside is never looked for: it is known by the steps alone.
         fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
         for each in self.redated_changes(found):
@@ -522,17 +537,19 @@ class FileRegister:
             self._note_left_out()
 
     def coverage(self, found: FoundChanges) -> Coverage:
-        """What the changes found leave open."""
+        """Return what the changes do not cover."""
         return coverage_of(found.changes, found.closed or (), found.taken_along)
 
     def save(self) -> None:
-        """Write the register down, for the next start. Raises `StoreError`."""
+        """Write the register, for the next start. Raises `StoreError`."""
         self._baseline.save({path: known for path, known in self._known.items() if known.entry is not None})
         self._unsaved = 0
 
     @property
     def wants_saving(self) -> bool:
-        """Whether something is known that is not written down; contents only it names could be cleared.
+        """Return whether the register has unwritten data; contents only it names could be removed.
+
+        Seen but unread files count too, because the next session finds others' changes by them.
 
         What was seen but not read yet counts too: the next session tells by it what others changed.
         """
@@ -541,7 +558,7 @@ class FileRegister:
     # Within
 
     def _look_at(self, path: str, twin: str, units: Units) -> KnownPath | None:
-        """What stands at a path, its contents kept. Raises `StoreError`."""
+        """Return the state of a path, its contents stored. Raises `StoreError`."""
         try:
             status = (self._root / path).lstat()
         except (OSError, ValueError):
@@ -557,7 +574,7 @@ class FileRegister:
         return KnownPath(stamp_of(status), is_settled(status), replace(entry, twin=twin))
 
     def _twin(self, path: str) -> str:
-        """The other name of a file, as far as it still is one."""
+        """Return the other name of a file, if it still is one."""
         known = self._known.get(path)
         twin = known.entry.twin if known is not None and known.entry is not None else ""
         try:
@@ -567,7 +584,7 @@ class FileRegister:
         return twin if same else ""
 
     def _fetch_contents(self, paths: Iterable[str]) -> dict[str, KnownPath]:
-        """These paths with the contents that only git had, now in the store."""
+        """Copy contents that only git has into the store; return the new states of these paths."""
         wanted: dict[str, list[str]] = {}
         sizes: dict[str, int] = {}
         for path in paths:
@@ -597,7 +614,7 @@ class FileRegister:
         self.left_out = self._uncovered.coverage((*self._closed, *self._git.uncovered()))
 
     def _breathe(self) -> None:
-        """Let other threads in now and then, and stop when that is wanted."""
+        """Yield to other threads occasionally, and stop on request."""
         if self._stop.is_set():
             raise Stopped
         if not self.hurried and time.monotonic() - self._breathed > _STRETCH:
@@ -606,7 +623,7 @@ class FileRegister:
 
 
 def _objects(root: Path, units: Units) -> list[Path]:
-    """The folders of objects of repositories."""
+    """Return the object folders of repositories."""
     return [root / place / "objects" for place, kind in units.places.items() if kind == "git"]
 
 
@@ -616,7 +633,7 @@ def _without_contents(known: KnownPath) -> KnownPath:
 
 
 def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
-    """Whether a path is as it was; of contents that are not kept only as far as a stamp can tell."""
+    """Return whether a path is unchanged; for contents that are not stored, by stamp only."""
     if before is None or after is None:
         return before is after
     if before.entry is None or after.entry is None:
@@ -630,7 +647,7 @@ def _is_folder(entry: PathEntry) -> bool:
 
 
 def _is_redated(before: PathEntry | None, after: PathEntry | None) -> bool:
-    """Whether a file has the same contents and another time."""
+    """Return whether a file has the same contents and another time."""
     if before is None or after is None or before.kind is not PathKind.FILE:
         return False
     return before.modified != after.modified and alike(before, after)

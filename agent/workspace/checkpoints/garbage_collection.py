@@ -1,4 +1,9 @@
-"""Keeping the store within its limits: old steps and what nobody needs go.
+"""Cleanup of the store: old steps and unneeded objects are removed.
+
+Nothing is counted in advance. What may go is found by reading what every line, baseline and pending restore
+names (mark), then removing objects that nothing names (sweep). So a count cannot be wrong, and a killed run
+simply starts again. Work is done in small pieces under the lock; between two of them, other processes can add
+objects.
 
 Nothing is counted in advance. What may go is found by reading what every line, baseline and pending restore
 names (mark), then removing objects nobody named (sweep). So a count cannot be wrong, and a run that was
@@ -58,7 +63,7 @@ WAIT_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """What a collection did so far."""
+    """The result of a collection so far."""
 
     sessions: int = 0
     """Lines of deleted sessions that are gone."""
@@ -79,8 +84,12 @@ def collect(
     living: Collection[str] | None = None,
     now: float | None = None,
 ) -> Collected:
-    """Bring the store under its limits: `max_bytes` on the disk, no steps older than `max_age` seconds
-    of time that was lived through (see `lived`).
+    """Bring the store under its limits: `max_bytes` on disk, no steps older than `max_age` seconds.
+
+    The age is elapsed time (see `elapsed_age`). `living` are the existing sessions: lines of others go. None:
+    unknown, all stay. Blocks until done; `collecting` does the same piece by piece. Raises `StoreError` if a
+    line, a baseline or a pending restore cannot be read: then nothing is removed, because its needs are
+    unknown.
 
     `living` names the sessions there are: lines of others go. None: not known, all stay. Blocks until done;
     `collecting` does the same piece by piece. Raises `StoreError` when a line, a baseline or a pending
@@ -101,7 +110,7 @@ def collecting(
     living: Collection[str] | None = None,
     now: float | None = None,
 ) -> Iterator[Collected]:
-    """`collect` piece by piece: no lock is held between two of them. Each piece blocks for a moment."""
+    """Run `collect` piece by piece, without a lock in between. Each piece blocks for a moment."""
     clock = read_clock(store.folder, time.time() if now is None else now)
     run = _Run(store, max_bytes, max_age, clock)
     try:
@@ -126,7 +135,9 @@ def collecting(
 
 
 def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
-    """Forget the steps of sessions that are deleted; `folder` is that of the store, or none yet.
+    """Delete the steps of deleted sessions; `folder` is that of the store, or does not exist yet.
+
+    Objects that only they named go with the next collection. Blocks; raises `StoreError`.
 
     What only they named goes with the next collection. Blocks; raises `StoreError`.
     """
@@ -153,7 +164,7 @@ class _Run:
         self._mark = self._marker.mark(WAIT_SECONDS)
 
     def lines_of_deleted(self, living: Collection[str] | None) -> list[str]:
-        """The lines whose session is gone; one that was used a moment ago may just have been started."""
+        """Return the lines of deleted sessions; a recently used one may belong to a new session and stays."""
         if living is None:
             return []
         return [
@@ -170,7 +181,7 @@ class _Run:
         self.done = replace(self.done, sessions=self.done.sessions + 1)
 
     def floors(self) -> dict[str, int]:
-        """How far each line must be pruned: what is too old, then the oldest until the rest fits."""
+        """Return how far each line must be pruned: what is too old, then the oldest until the rest fits."""
         objects = {stored.digest: stored for stored in self._objects()}
         floors = _expired_steps(self._mark, self._oldest)
         size = self._store.size()
@@ -193,13 +204,13 @@ class _Run:
                 path.unlink(missing_ok=True)
 
     def tidy_git(self) -> None:
-        """Remove git's objects that no repository has any more, when they are too old or too many."""
+        """Remove git objects that no repository has any more if they are too old or too many."""
         with self._store.alone(WAIT_SECONDS):
             freed = tidy(self._store.borrowed_folder, int(self._max_bytes * GIT_SHARE), self._oldest)
         self.done = replace(self.done, freed=self.done.freed + freed)
 
     def sweep(self, shard: str) -> None:
-        """Remove what nobody needs from one folder of objects."""
+        """Remove unneeded objects from one folder."""
         if all(stored.digest in self._mark.all_digests for stored in self._store.objects.listing(shard)):
             return
         used_before = self._clock.before(self._young, most=0.0)
@@ -212,7 +223,7 @@ class _Run:
                     self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
 
     def sweep_linked(self) -> None:
-        """Remove second names that nobody needs; while a file has its first one, that frees nothing."""
+        """Remove unneeded second names; that frees nothing while a file has its first name."""
         used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
             for kept in self._store.objects.linked():
@@ -221,7 +232,7 @@ class _Run:
                     self.done = replace(self.done, freed=self.done.freed + on_disk(kept.size))
 
     def sweep_unfinished(self) -> None:
-        """Remove what killed processes left half written."""
+        """Remove unfinished files of killed processes."""
         store = self._store
         for folder in (store.folder, store.objects.folder, store.lines, store.baselines, store.pending):
             for path in folder.glob(TEMPORARY + "*"):
@@ -238,14 +249,14 @@ class _Run:
 
 
 def _changed(path: Path) -> float:
-    """When a file changed; for one that is gone, a time that is never old."""
+    """Return when a file changed; for a missing one, a time that is never old."""
     with suppress(FileNotFoundError):
         return path.lstat().st_mtime
     return math.inf
 
 
 def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
-    """The last step of each line up to which all are older than `oldest`. Pure."""
+    """Return the last step of each line up to which all are older than `oldest`. Pure."""
     floors: dict[str, int] = {}
     kept: set[str] = set()
     for session, need in mark.needs:
@@ -257,7 +268,7 @@ def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
 
 
 def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int]) -> int:
-    """Bytes that go when the lines are pruned so, with what nobody needs even now. Pure."""
+    """Return the bytes freed by pruning the lines to `floors`, with objects unneeded already. Pure."""
     needed = set(mark.held)
     size = 0
     for session, need in mark.needs:
@@ -271,7 +282,7 @@ def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str,
 def _fitting(
     mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int], excess: int
 ) -> dict[str, int]:
-    """Floors that free `excess` bytes more: the oldest steps of all lines go first. Pure."""
+    """Return floors that free `excess` bytes more: the oldest steps of all lines go first. Pure."""
     left = [(session, need) for session, need in mark.needs if need.number > floors.get(session, 0)]
     counts = Counter(digest for _, need in left for digest in need.digests)
     found: dict[str, int] = {}

@@ -1,7 +1,10 @@
 """Contents of git objects, read through the one way to run git.
 
-A command may delete `.git`, or have git throw objects away. They have second names in a
-folder of ours (`git_keep`), from which they can still be read and put back.
+A command may delete `.git`, or have git remove objects. They have second names in a folder of ours
+(`git_keep`), from which they can still be read and restored.
+
+A command may delete `.git`, or have git throw objects away. They have second names in a folder of ours
+(`git_keep`), from which they can still be read and put back.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ _ASKED = 5_000
 
 
 class GitObjects:
-    """The objects of the repositories in and around `root`. Methods block: for a thread beside the loop.
+    """The objects of the repositories in and around `root`. Methods block: use a thread.
+
+    `folder` holds the second names of all repositories.
 
     `folder` is where the second names of all repositories lie.
     """
@@ -44,7 +49,9 @@ class GitObjects:
         self._keeps: dict[Path, GitKeep] = {}
 
     def read(self, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-        """Contents by id, some at a time; `wanted` gives the size expected. What cannot be had is missing."""
+        """Yield contents by id, some at a time; `wanted` gives the expected size. Unavailable ones are
+        missing.
+        """
         until = time.monotonic() + _PATIENCE
         left = dict(wanted)
         for place in (self._root, *(keep.place for keep in self._keeps.values())):
@@ -57,7 +64,7 @@ class GitObjects:
                     left.pop(each, None)
 
     def present(self, ids: Iterable[str]) -> Iterator[set[str]]:
-        """Which of these objects there are, some at a time. Looks at no contents."""
+        """Yield which of these objects exist, some at a time. Reads no contents."""
         wanted = set(ids)
         for keep in self._keeps.values():
             held = keep.holds(wanted)
@@ -69,7 +76,9 @@ class GitObjects:
             yield set(self._run(_present(self._root, ordered[start : start + _ASKED], until)))
 
     def hold(self, places: Iterable[Path]) -> Iterator[None]:
-        """Give second names to what is new in these folders of objects, and in that of the work tree.
+        """Give second names to new objects in these folders, and in that of the work tree.
+
+        Works in pieces between pauses. Never raises.
 
         A piece of it from one pause to the next. Never raises.
         """
@@ -83,7 +92,7 @@ class GitObjects:
                 keep.reason = str(getattr(error, "strerror", None) or error).lower()
 
     def uncovered(self) -> tuple[LeftOut, ...]:
-        """The folders of objects that are not wholly kept."""
+        """Return the folders of objects that are not fully kept."""
         found = []
         for keep in self._keeps.values():
             if keep.reason:
@@ -97,7 +106,7 @@ class GitObjects:
 
 
 def _own(root: Path) -> list[Path]:
-    """The folder of objects of the repository around `root`."""
+    """Return the object folder of the repository around `root`."""
     with suppress(OSError, RuntimeError):
         top = top_folder(root)
         git = git_folder(top) if top is not None else None
@@ -145,7 +154,7 @@ async def _present(root: Path, ids: list[str], until: float) -> list[str]:
 
 
 def _objects(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The objects of an answer: a line `id kind size` before each, a line feed after it."""
+    """Yield the objects of an answer: a line `id kind size` before each, a line feed after it."""
     at = 0
     while (end := data.find(b"\n", at)) >= 0:
         words = data[at:end].split()

@@ -1,5 +1,9 @@
 """The list of files git tracks, read from its index without running git.
 
+Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything in it is checked against the
+files afterwards, so a false index does no lasting harm. It may be hostile: reading one never takes more than
+a small multiple of its size.
+
 Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything it says is checked against the
 files themselves afterwards, so an index that lies does no lasting harm. It may be made by somebody hostile:
 reading one never takes more than a small multiple of its size.
@@ -36,7 +40,7 @@ _CONFIG_BYTES = 1_000_000
 
 
 class Tracked(NamedTuple):
-    """A file as the index has it."""
+    """A file in the index."""
 
     blob: str
     """SHA-1 of its contents, in hex."""
@@ -46,7 +50,7 @@ class Tracked(NamedTuple):
     """Whether the index claims that the stamp proves the contents."""
 
     def describes(self, status: os.stat_result) -> bool:
-        """Whether the file with this status is the one that git saw when it took the contents in."""
+        """Return whether the file with this status is the one whose contents git recorded."""
         return self.plain and self.stamp == (
             status.st_ctime_ns,
             status.st_mtime_ns,
@@ -57,7 +61,7 @@ class Tracked(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What git tracks below a folder."""
+    """The files that git tracks below a folder."""
 
     files: dict[str, Tracked]
     written: int = 0
@@ -71,7 +75,9 @@ NO_INDEX = Index({})
 
 
 def read_index(root: Path) -> Index:
-    """The plain files that git tracks below `root` (resolved). Blocking; never raises.
+    """Return the plain files that git tracks below `root` (resolved). Blocking; never raises.
+
+    Empty if there is no readable repository.
 
     Empty where there is no repository, or none that can be read.
     """
@@ -95,7 +101,10 @@ def read_index(root: Path) -> Index:
 def lists_the_same(
     one: PathEntry | None, other: PathEntry | None, objects: ObjectStore, folder: Path | None = None
 ) -> bool:
-    """Whether two states of an index track the same contents in the same way.
+    """Return whether two states of an index track the same contents in the same way.
+
+    Neither times of files nor the mode of the index count, because reading commands write both. `folder` is
+    where it is, for the shared half of a split index. Blocking. False if either cannot be read.
 
     Neither times of files nor the mode of the index count: commands that only look write both. `folder` is
     where it lies, for what two halves of a split index share. Blocking. False where either cannot be read.
@@ -111,7 +120,9 @@ def lists_the_same(
 
 
 def index_rows(data: bytes, folder: Path | None = None) -> list[tuple[bytes, bytes]]:
-    """What an index lists, in its order: each name with mode, id and flags.
+    """Return the entries of an index in order: each name with mode, id and flags.
+
+    `folder` holds its shared half, if it is split. Raises `ValueError` and `OSError`.
 
     `folder` is where its shared half lies, if it is split. Raises `ValueError` and `OSError`.
     """
@@ -132,7 +143,7 @@ def index_rows(data: bytes, folder: Path | None = None) -> list[tuple[bytes, byt
 def _joined(
     own: list[tuple[bytes, bytes]], link: bytes, size: int, folder: Path | None
 ) -> list[tuple[bytes, bytes]]:
-    """A split index put together: entries without a name take the place of those of the shared half."""
+    """Combine a split index: entries without a name replace those of the shared half."""
     if not any(link[:size]):
         return own
     if folder is None:
@@ -150,7 +161,7 @@ def _joined(
 
 
 def _bits(data: bytes, at: int) -> tuple[set[int], int]:
-    """The bits set in a compressed bitmap, and where it ends (git's EWAH: runs, then words as they are)."""
+    """Return the set bits of a compressed bitmap, and its end (git's EWAH: runs, then literal words)."""
     words = int.from_bytes(data[at + 4 : at + 8], "big")
     end = at + 8 + 8 * words
     found: set[int] = set()
@@ -171,19 +182,19 @@ def _bits(data: bytes, at: int) -> tuple[set[int], int]:
 
 
 def _id_size(data: bytes) -> int:
-    """Bytes of the ids in an index, as the sum at its end tells: SHA-1 or SHA-256."""
+    """Return the size of the ids in an index, by its checksum: SHA-1 or SHA-256."""
     if hashlib.sha1(data[:-20], usedforsecurity=False).digest() == data[-20:]:
         return 20
     return 32 if hashlib.sha256(data[:-32]).digest() == data[-32:] else 20
 
 
 def blob_id(data: bytes) -> str:
-    """The id git gives contents."""
+    """Return git's id for contents."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def parse_index(data: bytes) -> dict[bytes, Tracked]:
-    """Plain files of an index. Raises `ValueError` for anything else."""
+    """Parse the plain files of an index. Raises `ValueError` for anything else."""
     found: dict[bytes, Tracked] = {}
     for name, start, _, _ in _entries(data, 20):
         flags = int.from_bytes(data[start + 60 : start + 62], "big")
@@ -195,7 +206,9 @@ def parse_index(data: bytes) -> dict[bytes, Tracked]:
 
 
 def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
-    """Name of each entry, where it begins, the bytes of its flags, and where the next one begins.
+    """Yield each entry's name, start, flag bytes, and the start of the next one.
+
+    `size` is the size of an id in bytes. Raises `ValueError`.
 
     `size` is that of an id in bytes. Raises `ValueError`.
     """
@@ -231,7 +244,7 @@ def _stamp(data: bytes, at: int) -> tuple[int, ...]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in the form of pack offsets, and where it ends. Raises `ValueError`."""
+    """Parse a number in the form of pack offsets; return it and its end. Raises `ValueError`."""
     value = 0
     for place in range(at, min(at + 5, len(data))):
         byte = data[place]
@@ -243,7 +256,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def is_sha256(common: Path) -> bool:
-    """Whether ids in the repository `common` are SHA-256, by its settings. Blocking; never raises."""
+    """Return whether the repository `common` uses SHA-256, by its settings. Blocking; never raises."""
     try:
         text = read_bytes(common / "config", _CONFIG_BYTES)[0].lower()
     except OSError:
@@ -256,7 +269,7 @@ _TREE = re.compile(rb"^\s*worktree\s*=\s*\"?([^\"\n]*)\"?\s*$", re.IGNORECASE | 
 
 
 def tree_of_index(root: Path, part: UnitPart) -> str | None:
-    """The work tree of an index, as a folder of the workspace; None where it is not known. Blocking."""
+    """Return the work tree of an index, as a folder of the workspace; None if unknown. Blocking."""
     inner = root / part.inner
     own = part.rest.rpartition("/")[0]
     if own:
@@ -274,7 +287,7 @@ def tree_of_index(root: Path, part: UnitPart) -> str | None:
 
 
 def _near(root: Path, inner: Path) -> Iterator[Path]:
-    """Folders in which a file `.git` may lead to a repository: above it, and beside it."""
+    """Yield folders in which a file `.git` may point to a repository: above it, and next to it."""
     for place in inner.parents:
         yield place
         if place == root:

@@ -1,14 +1,20 @@
-"""Second names of git's objects, so that undo finds them whatever git clears away.
+"""Second names of git's objects, so that undo finds them whatever git removes.
+
+Objects are only added to a repository, until `git gc` or a user removes some. So each object and pack gets a
+hard link in a folder of ours: that takes no space while the repository has it too, and git does not list it.
+If links are not possible (another file system), small repositories are copied, and others are reported as not
+covered.
+
+``` git/KEY/source the folder of objects that is kept, as JSON git/KEY/.git/objects/… the second names; git
+can read the folder as a repository ```
 
 Objects are only ever added to a repository, until `git gc` or a person removes some. So each object and pack
 gets a hard link in a folder of ours: that takes no room while the repository has it too, and nothing git
 lists shows it. Where links are not possible (another file system) small repositories are copied, and of
 others it is said that what git clears away is gone.
 
-```
-git/KEY/source             the folder of objects that is kept, as JSON
-git/KEY/.git/objects/…     the second names; git can read the folder as a repository
-```
+``` git/KEY/source the folder of objects that is kept, as JSON git/KEY/.git/objects/… the second names; git
+can read the folder as a repository ```
 """
 
 from __future__ import annotations
@@ -44,7 +50,7 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOT
 
 
 class GitKeep:
-    """Second names of what is in the folder `objects` (resolved) of one repository, below `folder`."""
+    """Second names of the folder `objects` (resolved) of one repository, below `folder`."""
 
     def __init__(self, folder: Path, objects: Path) -> None:
         self._all = folder
@@ -63,7 +69,9 @@ class GitKeep:
         return self._objects
 
     def refresh(self) -> Iterator[None]:
-        """Give second names to what has none yet, a folder of objects from one pause to the next.
+        """Give second names to new objects, one folder of objects between two pauses.
+
+        Blocking. Raises `OSError` if nothing can be kept at all.
 
         Blocking. Raises `OSError` where nothing can be kept at all.
         """
@@ -81,11 +89,11 @@ class GitKeep:
         self._borrow()
 
     def holds(self, ids: Iterable[str]) -> set[str]:
-        """Which of these objects have a second name of their own; packs are not looked into."""
+        """Return which of these objects have a separate second name; packs are not read."""
         return {each for each in ids if each[2:] in self._held.get(each[:2], ())}
 
     def put_back(self) -> int:
-        """Give the repository what it no longer has; returns how many files. Raises `OSError`."""
+        """Restore objects missing in the repository; return how many files. Raises `OSError`."""
         count = 0
         for name in ("pack", *_FAN):
             # The index of a pack comes last, as git reads by it.
@@ -110,7 +118,7 @@ class GitKeep:
                     (self._objects / name).rmdir()
 
     def _make(self, folder: Path) -> None:
-        """A folder of objects, with the mode of the one above it."""
+        """Make a folder of objects, with the mode of its parent."""
         if not folder.is_dir():
             self._objects.mkdir(mode=0o755, parents=True, exist_ok=True)
             folder.mkdir(exist_ok=True)
@@ -134,7 +142,7 @@ class GitKeep:
         self._held.clear()
 
     def _refresh(self, name: str) -> bool:
-        """Bring one folder of objects up to date; whether there was anything to do."""
+        """Update one folder of objects; return whether there was anything to do."""
         source, target = self._objects / name, self._ours / name
         try:
             modified = source.stat().st_mtime_ns
@@ -157,7 +165,9 @@ class GitKeep:
         return True
 
     def _drop_doubles(self) -> None:
-        """Give up what only we have and the repository has in a pack: `git gc` packs everything again."""
+        """Remove what only we have and the repository has in a pack, because `git gc` packs everything
+        again.
+        """
         packs = self._ours / "pack"
         shared = {name for name in _names(packs) if name.endswith(".idx") and _is_shared(packs / name)}
         packed: set[bytes] = set().union(*(packed_ids(packs / name) for name in shared))
@@ -194,7 +204,7 @@ class GitKeep:
         return True
 
     def _borrow(self) -> None:
-        """Go on reading from where the repository itself borrows objects; those are not kept."""
+        """Continue reading from where the repository borrows objects; those are not kept."""
         try:
             data, _ = read_bytes(self._objects / "info" / "alternates", 100_000)
         except OSError:
@@ -208,7 +218,7 @@ class GitKeep:
 
 
 def packed_ids(index: Path) -> set[bytes]:
-    """The objects of a pack, by its index; none where that is odd.
+    """Return the objects of a pack, by its index; empty if that is invalid.
 
     Format: Documentation/gitformat-pack.txt of git, version 2.
     """
@@ -225,7 +235,9 @@ def packed_ids(index: Path) -> set[bytes]:
 
 
 def object_ids(objects: Path) -> str:
-    """What tells whether the objects in a folder are those of another time: how many, and all ids in one.
+    """Return the number and combined id of a folder's objects, to detect changes.
+
+    An object that is there twice counts once, so that packing makes no difference. Blocking.
 
     An object that is there twice counts once, so that packing makes no difference. Blocking.
     """
@@ -248,13 +260,13 @@ def _is_shared(path: Path) -> bool:
 
 
 def keeps(folder: Path) -> Iterator[Path]:
-    """The folders of all repositories that are kept below `folder`."""
+    """Yield the folders of all repositories that are kept below `folder`."""
     with suppress(OSError):
         yield from sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
 
 
 def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """Files below `folder` that no repository has any more: since when, bytes, and the path."""
+    """Yield files below `folder` that no repository has any more: since when, bytes, and path."""
     for place in keeps(folder):
         for path in (place / ".git" / "objects").glob("*/*"):
             with suppress(OSError):
@@ -266,8 +278,11 @@ def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
 def tidy(folder: Path, most: int, before: float) -> int:
     """Remove what is only kept here since before that time, or above `most` bytes, the oldest first.
 
-    Repositories not looked at since `before`, and what older versions left, go as a whole.
-    Returns the bytes freed. Blocking.
+    Repositories not looked at since `before`, and data of older versions, are removed completely. Returns the
+    bytes freed. Blocking.
+
+    Repositories not looked at since `before`, and what older versions left, go as a whole. Returns the bytes
+    freed. Blocking.
     """
     freed = 0
     for place in keeps(folder):
@@ -295,7 +310,7 @@ def _names(folder: Path) -> set[str]:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """A second name, for a plain file only. Raises `OSError` when no file can have one here."""
+    """Make a second name, for a plain file only. Raises `OSError` if no file can have one here."""
     try:
         if not stat.S_ISREG(source.lstat().st_mode):
             return False
@@ -317,7 +332,7 @@ def _second_name(source: Path, target: Path) -> None:
 
 
 def _copied(source: Path, target: Path) -> None:
-    """Whole under its name, or not at all. Raises `OSError`."""
+    """Copy a file completely or not at all. Raises `OSError`."""
     beside = target.with_name(f"tmp_{target.name}")
     try:
         shutil.copyfile(source, beside, follow_symlinks=False)

@@ -1,4 +1,9 @@
-"""Values of the refs of a repository, in whichever files they stand: single, packed or in tables.
+"""Values of the refs of a repository, in single files, packed or in tables.
+
+A ref is compared by its value: the id of an object, `ref: NAME` for one that leads to another, empty if
+missing. Packing moves values from file to file and changes none. Besides refs of the repository, `HEAD` (of
+each work tree) has a value, and `HEAD^0`, the resulting commit. Formats: gitformat-packed-refs
+(`packed-refs`), `git_tables` (reftable). Pure except for what `Side` reads.
 
 A ref is compared by its value: the id of an object, `ref: NAME` for one that leads to another, nothing where
 it is not there. Packing moves values from file to file and changes none. Beside refs of the repository,
@@ -27,17 +32,17 @@ _TREES = "worktrees/"
 
 
 def holds_refs(rest: str) -> bool:
-    """Whether a file of a repository says what refs point to, so that its bytes alone do not count."""
+    """Return whether a file of a repository holds refs, so that its bytes alone do not count."""
     return rest.startswith("refs/") or rest == PACKED or _in_tables(rest)
 
 
 def is_reflog(rest: str) -> bool:
-    """Whether a file of a repository is the log of a ref, its own or that of a linked work tree."""
+    """Return whether a file of a repository is the log of a ref, also of a linked work tree."""
     return re.match(r"(?:worktrees/[^/]+/)?logs/", rest) is not None
 
 
 def without(data: bytes, names: Iterable[str]) -> bytes:
-    """A file `packed-refs` without some of its refs."""
+    """Return a file `packed-refs` without some of its refs."""
     gone, kept, dropping = {name.encode("utf-8", "surrogateescape") for name in names}, [], False
     for line in data.splitlines(keepends=True):
         if not line.startswith(b"^"):
@@ -48,14 +53,14 @@ def without(data: bytes, names: Iterable[str]) -> bytes:
 
 
 class Refs:
-    """What refs of repositories pointed to at one moment; each file is read once."""
+    """The values of refs at one moment; each file is read once."""
 
     def __init__(self, read: Side) -> None:
         self._read = cache(read)
         self._stacks: dict[str, Mapping[str, str] | None] = {}
 
     def value(self, inner: str, name: str) -> str:
-        """What the ref `name` of the repository in `inner` points to; empty where it is not there."""
+        """Return the value of the ref `name` of the repository in `inner`; empty if missing."""
         tree = tree_of(name)
         tables = self.tables(inner, tree)
         if tables is not None:
@@ -65,7 +70,7 @@ class Refs:
         return self.packed(inner).get(name, "") if name.startswith("refs/") else ""
 
     def current(self, inner: str, name: str) -> str:
-        """The value of a name that a step wrote down, `HEAD^0` too."""
+        """Return the value of a recorded name, `HEAD^0` too."""
         if not name.endswith(COMMIT):
             return self.value(inner, name)
         found = self.value(inner, name[:-2])
@@ -76,12 +81,12 @@ class Refs:
         return found
 
     def packed(self, inner: str) -> Mapping[str, str]:
-        """The refs in `packed-refs`."""
+        """Return the refs in `packed-refs`."""
         data = self._read(within(inner, PACKED))
         return _packed(data) if data else {}
 
     def tables(self, inner: str, tree: str = "") -> Mapping[str, str] | None:
-        """The refs in tables, of the repository or one of its work trees; None where there are none."""
+        """Return the refs in tables, of the repository or one of its work trees; None without tables."""
         folder = within(inner, f"{tree}reftable")
         if folder not in self._stacks:
             listed = self._read(f"{folder}/tables.list")
@@ -92,7 +97,10 @@ class Refs:
 
 
 def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> Values:
-    """The refs of the repository in `inner` that changed with its files `rests`, and HEADs that depend on it.
+    """Return the changed refs of the repository in `inner` with its files `rests`, and dependent HEADs.
+
+    The commit of a HEAD is included if the index of its work tree changed, and its own value if that or the
+    ref it leads to changed: both may be as before.
 
     Of a HEAD what it comes to is told where the index of its work tree changed, and its own value where that
     or the ref it leads to changed: both may be as before.
@@ -119,7 +127,7 @@ def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> V
 
 
 def tree_of(rest: str) -> str:
-    """What the files of the work tree begin with to which a file belongs; empty for the first one."""
+    """Return the path prefix of the work tree that a file belongs to; empty for the first one."""
     return "/".join(rest.split("/", 2)[:2]) + "/" if rest.startswith(_TREES) and rest.count("/") > 1 else ""
 
 
@@ -128,7 +136,7 @@ def _in_tables(rest: str) -> bool:
 
 
 def table_names(listed: bytes) -> list[str]:
-    """The names in a file `tables.list`, oldest first."""
+    """Return the names in a file `tables.list`, oldest first."""
     return [name for name in listed.decode("utf-8", "replace").split("\n") if name and "/" not in name]
 
 

@@ -1,4 +1,7 @@
-"""Tells which changes of git's settings run nothing: by key and value, as `git_settings.yaml` lists them.
+"""The changes of git's settings that run nothing, by key and value, as in `git_settings.yaml`.
+
+Everything else names a program, a helper, a filter, another file to read, another place to send to, or is
+unknown: the user is asked about it by key.
 
 Everything else names a program, a helper, a filter, another file to read, another place to send to, or is not
 known: a person is asked about it by its key.
@@ -36,7 +39,7 @@ _ENVIRONMENT |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
 
 
 def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
-    """Whether a setting runs nothing. `remotes` are names of those that have an address; None: any name."""
+    """Return whether a setting runs nothing. `remotes` are names with an address; None: any name."""
     plain = normal(key)
     section, _, rest = plain.partition(".")
     for pattern, name, test in _patterns().get(section, ()):
@@ -49,27 +52,30 @@ def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
 
 
 def may_go(key: str) -> bool:
-    """Whether a setting may be taken away, whatever its value was."""
+    """Return whether a setting may be removed, whatever its value was."""
     section, _, rest = normal(key).partition(".")
     return section != "remote" and any(each[0].fullmatch(rest) for each in _patterns().get(section, ()))
 
 
 @cache
 def known_commands() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Commands that set others, as words, the options last, each with its keys."""
+    """Return commands that set known keys, as words with the options last, each with its keys."""
     rows = _table()["commands"].items()
     return {tuple(words.split()): tuple(str(keys).split(", ")) for words, keys in rows}
 
 
 def normal(key: str) -> str:
-    """A key as git lists it: what is in the middle stands as it is."""
+    """Return a key as git lists it, with the middle part unchanged."""
     section, _, rest = key.partition(".")
     middle, dot, last = rest.rpartition(".")
     return f"{section.lower()}.{middle}{dot}{last.lower()}"
 
 
 def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
-    """The keys whose change a person is asked about, in order.
+    """Return the keys whose change the user is asked about, in order.
+
+    `had` are the addresses of remotes, by name, from before the session: a new address is never accepted
+    unasked.
 
     `had` are the addresses of remotes, by name, from before the session: none gets another one unasked.
     """
@@ -93,7 +99,7 @@ def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> li
 
 
 def all_settings(file: Path) -> Settings:
-    """All settings of a file of git, without what it includes. Raises `OSError` where git cannot read it."""
+    """Return all settings of a git file, without includes. Raises `OSError` if git cannot read it."""
     found: dict[str, list[str]] = {}
     output = _git("config", "--file", str(file), "--no-includes", "--null", "--list")
     for item in output.decode("utf-8", "surrogateescape").split("\0"):
@@ -104,7 +110,7 @@ def all_settings(file: Path) -> Settings:
 
 
 def take_over(file: Path, key: str, old: Sequence[str], new: Sequence[str]) -> None:
-    """Give a key these values in a file. Raises `OSError` where git does not."""
+    """Set a key to these values in a file. Raises `OSError` if git fails."""
     if old:
         _git("config", "--file", str(file), "--unset-all", key)
     for value in new:
@@ -112,7 +118,7 @@ def take_over(file: Path, key: str, old: Sequence[str], new: Sequence[str]) -> N
 
 
 def is_plain(text: bytes, known: bytes) -> bool:
-    """Whether every program reads the settings in `text` as git does; lines of `known` may be any."""
+    """Return whether all programs read the settings in `text` like git; lines in `known` are not checked."""
     lines = set(known.splitlines())
     fresh = (line for line in text.splitlines() if line not in lines)
     return all(_PLAIN.fullmatch(line.decode("utf-8", "replace")) is not None for line in fresh)
@@ -148,7 +154,7 @@ def _table() -> dict[str, Any]:
 
 
 def examples() -> Iterator[tuple[str, str, bool]]:
-    """Key, value and whether it passes, for each example of the table."""
+    """Yield key, value and whether it passes, for each example of the table."""
     for kind, pairs in _table()["examples"].items():
         yield from ((key, value, kind == "passes") for key, value in pairs)
 
@@ -172,7 +178,9 @@ _MAX_BYTES = 1_000_000
 
 
 def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
-    """Whether no file below `root` can have been changed on its way out. `paths`: all there are.
+    """Return whether git stores all files below `root` unfiltered. `paths`: all paths.
+
+    Blocking; never raises. In doubt it is False, which only costs time.
 
     Blocking; never raises. In doubt it is False, which costs time and nothing else.
     """
@@ -208,7 +216,7 @@ def _settings(git: Path) -> list[Path]:
 
 
 def _personal() -> list[Path]:
-    """Where a person's settings may lie."""
+    """Return where a user's settings may be."""
     home = os.environ.get("HOME", "")
     places = (os.environ.get("XDG_CONFIG_HOME", ""), f"{home}/.config" if home else "")
     return [Path(place) for place in places if place]

@@ -1,4 +1,7 @@
-"""Refs in tables (`reftable`): reading what they come to, and a table that sets some of them. Pure.
+"""Refs in tables (`reftable`): reading their values, and making a table that sets some. Pure.
+
+Format: Documentation/technical/reftable of git, versions 1 and 2. Only the blocks of refs are read; a table
+may be hostile, and invalid data ends the reading.
 
 Format: Documentation/technical/reftable of git, versions 1 and 2. Of a table only the blocks of refs are
 read; it may be made by somebody hostile, and what makes no sense ends it.
@@ -18,7 +21,7 @@ MOST = 50_000_000
 
 
 def table_values(tables: Iterable[bytes | None]) -> Mapping[str, str]:
-    """What refs point to by a stack of tables, oldest first; see `git_refs`."""
+    """Return the values of refs in a stack of tables, oldest first; see `git_refs`."""
     found: dict[str, str] = {}
     for data in tables:
         for name, value in _refs(data or b""):
@@ -30,12 +33,12 @@ def table_values(tables: Iterable[bytes | None]) -> Mapping[str, str]:
 
 
 def last_update(data: bytes) -> int:
-    """The highest number of an update in a table."""
+    """Return the highest update number in a table."""
     return int.from_bytes(data[16:24], "big")
 
 
 def table_of(values: Mapping[str, str], like: bytes, update: int) -> bytes:
-    """A table that sets refs, or takes those without a value away, in the form of the table `like`."""
+    """Return a table that sets refs, or deletes those without a value, in the form of the table `like`."""
     version = like[4:5]
     more = like[24:28] if version == b"\2" else b""
     head = _MAGIC + version + b"\0\0\0" + update.to_bytes(8, "big") * 2 + more
@@ -101,7 +104,7 @@ def _block(data: bytes, at: int, end: int, size: int) -> Iterator[tuple[str, str
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """A number in the form of pack offsets, and where it ends."""
+    """Parse a number in the form of pack offsets; return it and its end."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

@@ -33,19 +33,19 @@ _SETTINGS = {"config": "settings", "config.worktree": "settings", "hooks": "hook
 
 @dataclass(frozen=True, slots=True)
 class GitApart:
-    """Changes of a step, those of git apart."""
+    """The changes of a step, with those of git separated."""
 
     files: tuple[PathChange, ...]
     git: tuple[PathChange, ...]
 
 
 def of_git(change: PathChange, units: Units = NO_UNITS) -> bool:
-    """Whether a change lies within a unit, or stands for all in one."""
+    """Return whether a change is inside a unit, or represents a whole one."""
     return _told_as_one(change) or units.part(change.path) is not None
 
 
 def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApart:
-    """Changes of files of the workspace, and those within units."""
+    """Separate changes of workspace files from those inside units."""
     files: list[PathChange] = []
     git: list[PathChange] = []
     for change in changes:
@@ -54,19 +54,19 @@ def git_apart(changes: Iterable[PathChange], units: Units = NO_UNITS) -> GitApar
 
 
 def step_apart(step: Step) -> GitApart:
-    """The changes of a step, those within units apart."""
+    """Return the changes of a step, with those inside units separated."""
     return git_apart(step.changes, units_of((step,)))
 
 
 def step_names(step: Step) -> tuple[str, ...]:
-    """What a step changed, for a person: the paths of files, and all of git as one line."""
+    """Return what a step changed, for the user: the paths of files, and all of git as one line."""
     return (*(change.path for change in step_apart(step).files), *([step.git] if step.git else []))
 
 
 def gather_units(
     changes: Sequence[PathChange], read: Read, units: Units = NO_UNITS
 ) -> tuple[PathChange, ...]:
-    """The same with one change for each unit, in which nothing but what to say of it is told."""
+    """Return the changes with one for each unit, which only holds what is needed to describe it."""
     apart = git_apart(changes, units)
     folders = dict.fromkeys(found.root for each in apart.git if (found := units.part(each.path)))
     gathered = [repository_change(folder, apart.git, read, units) for folder in folders]
@@ -80,7 +80,7 @@ def repository_change(
     units: Units = NO_UNITS,
     refs: Refs | None = None,
 ) -> PathChange:
-    """One change that stands for all in the folder of a unit; `refs` as in `git_line`."""
+    """Return one change for everything in a unit's folder; `refs` as in `git_line`."""
     inside = [each for each in changes if (part := units.part(each.path)) and part.root == folder]
     line = git_line(inside, read, units, None if refs is None else {folder: refs})
     told = PathEntry(PathKind.OTHER, 0, reason=line.partition(": ")[2])
@@ -93,7 +93,9 @@ def git_line(
     units: Units = NO_UNITS,
     refs: Mapping[str, Refs] | None = None,
 ) -> str:
-    """What changes did to units; empty where they did nothing.
+    """Return the changes of units as a line; empty if there are none.
+
+    `refs` are the changes of refs, if more is known than the changes show.
 
     `refs` is what happened to refs, where more is known of that than the changes tell.
     """
@@ -114,7 +116,7 @@ def git_line(
 
 
 def marked_line(changes: Sequence[PathChange], read: Read, marks: Mapping[str, UnitMark]) -> str:
-    """The same for changes of which a step wrote down what happened to units."""
+    """Return the line for changes of which a step recorded the effect on units."""
     units = Units({place: mark.kind for place, mark in marks.items()})
     return git_line(changes, read, units, {place: mark.refs for place, mark in marks.items()})
 

@@ -1,4 +1,4 @@
-"""Changes of a workspace while a session was not looking: by other sessions, by people, by `hermes`."""
+"""Changes of a workspace while a session was inactive: by other sessions, by users, by `hermes`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ NAMED = 12
 
 
 def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step, ...]:
-    """The steps of all sessions in the workspace `root` after `moment`, oldest first.
+    """Return the steps of all sessions in the workspace `root` after `moment`, oldest first.
+
+    `moment` is in seconds since the epoch. An unreadable line is skipped. Blocking.
 
     `moment` is in seconds since the epoch. A line that cannot be read is passed over. Blocking.
     """
@@ -46,7 +48,7 @@ def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step,
 
 
 def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
-    """What steps come to, oldest first, in order of the paths. Pure."""
+    """Return the combined changes of steps (oldest first), sorted by path. Pure."""
     found: dict[str, PathChange] = {}
     for step in steps:
         for change in step.changes:
@@ -58,7 +60,7 @@ def net(steps: Sequence[Step]) -> tuple[PathChange, ...]:
 
 
 def change_names(changes: Sequence[PathChange]) -> str:
-    """The paths of changes by what happened to them: `changed a, b; new c; gone d`. Pure."""
+    """Return the paths of changes by kind: `changed a, b; new c; gone d`. Pure."""
     kinds = {"changed": [], "new": [], "gone": []}
     for change in changes:
         kind = "new" if change.before is None else "gone" if change.after is None else "changed"
@@ -71,7 +73,7 @@ def change_names(changes: Sequence[PathChange]) -> str:
 
 
 def path_count(changes: tuple[PathChange, ...], what: str) -> str:
-    """How many paths, for the label of a step. Pure."""
+    """Return the number of paths, for the label of a step. Pure."""
     return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"
 
 
@@ -80,7 +82,7 @@ LINKED = "would become another name of a file outside of the workspace, so it is
 
 
 def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
-    """Why a restore leaves `path` of a step as it is instead of making it `entry`; empty where it may change.
+    """Return why a restore must not turn `path` of a step into `entry`; empty if it may.
 
     `objects` are those of the checkpoints in the home of Hermes. Looks at the disk.
     """
@@ -95,13 +97,15 @@ def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
 
 
 def is_plain(path: str) -> bool:
-    """Whether a path of a step leads where its names say: no part of it is empty or leads upwards. Pure."""
+    """Return whether a path of a step has no empty or `..` part. Pure."""
     parts = path.removeprefix("/").split("/")
     return "\0" not in path and not any(part in ("", ".", "..") for part in parts)
 
 
 def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> bool:
-    """Whether a path is the folder of notes or of skills itself, which stays in any case. Pure.
+    """Return whether a path is the folder of notes or skills, which is never removed. Pure.
+
+    Nor is the workspace, once it exists.
 
     So does the workspace itself, once it is there.
     """
@@ -153,7 +157,7 @@ def perhaps_by_others(
     marks: Mapping[str, UnitMark],
     objects: ObjectStore,
 ) -> tuple[str, ...]:
-    """Paths of plain texts that neither the command nor a file which it reads names. Blocking.
+    """Return paths of plain texts that neither the command nor a file it reads names. Blocking.
 
     `command` runs in `folder` (resolved); `marks` are those of units that it changed.
     """
@@ -176,7 +180,7 @@ def perhaps_by_others(
 
 
 def _of_versions(path: str, units: Units, marks: Mapping[str, UnitMark]) -> bool:
-    """Whether it is of a unit, or of the work tree of version control with which the command worked."""
+    """Return whether a path is in a unit, or in the work tree used by the command's version control."""
     if units.part(path) is not None:
         return True
     above = (place.rpartition("/")[0] for place, mark in marks.items() if mark.kind in _versions())
@@ -201,7 +205,7 @@ def _is_text(entry: PathEntry | None, objects: ObjectStore) -> bool:
 
 
 def _read_by(command: str, folder: Path, root: Path) -> Iterator[str]:
-    """Texts of the workspace that a command names or that programs read by themselves."""
+    """Yield texts of the workspace that a command names or that programs read by default."""
     words = dict.fromkeys((*_WORD.findall(command), *_BUILDS))
     paths = [folder / word for word in words if len(word) < 1000]
     for path in paths[: _SCRIPTS + len(_BUILDS)]:
@@ -213,7 +217,7 @@ def _read_by(command: str, folder: Path, root: Path) -> Iterator[str]:
 
 
 def _names(text: str, path: str) -> bool:
-    """Whether a text names a file, or at least what its name begins with."""
+    """Return whether a text names a file, or at least the beginning of its name."""
     stem = re.split(r"[.\d_-]", path.rpartition("/")[2].lstrip("._"))[0]
     return path.rpartition("/")[2] in text or (len(stem) > 2 and stem in text)
 
@@ -224,7 +228,9 @@ _THERE, _BACK = "aside-", "back-"
 def keep_detached(
     store: CheckpointStore, line: str, changes: Iterable[PathChange], root: str, session: str, label: str
 ) -> int:
-    """The position at which `changes` have been made; the line ends where it did. Blocking.
+    """Return a position at which `changes` have been made; the line's end state is unchanged. Blocking.
+
+    `before` of a change counts for paths that no step touched. Raises `StoreError`.
 
     `before` of a change counts for paths that no step touched. Raises `StoreError`.
     """
@@ -243,7 +249,7 @@ def keep_detached(
 
 
 def finish_detached(log: StepLog) -> bool:
-    """Lead back from a state where a killed process left the line. Blocking. Raises `StoreError`."""
+    """Return from a detached state in which a killed process left the line. Blocking. Raises `StoreError`."""
     steps = log.steps(log.last - 1)
     if not steps or not steps[-1].call.startswith(_THERE):
         return False

@@ -1,8 +1,13 @@
-"""Contents of files, each kept once under the SHA-256 of its bytes.
+"""Contents of files, each stored once under the SHA-256 of its bytes.
+
+An object is a file `ab/abcd…`: one byte for the encoding of the rest (`RAW` or `ZLIB`), then the contents. It
+is written under a temporary name and renamed, so an object is complete or missing, no matter which process is
+killed when. Nothing waits for the disk: a power cut can leave an object empty or damaged. That is found at
+reading, because every read checks the digest.
 
 An object is a file `ab/abcd…`: one byte that tells how the rest is written (`RAW` or `ZLIB`), then the
-contents. It is written under a name of its own and renamed, so an object is there whole or not at all,
-no matter which process is killed when. Nothing waits for the disk: a power cut can leave an object empty or
+contents. It is written under a name of its own and renamed, so an object is there whole or not at all, no
+matter which process is killed when. Nothing waits for the disk: a power cut can leave an object empty or
 damaged. That is found whenever it is read, because every read checks the digest.
 """
 
@@ -46,11 +51,11 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class MissingObjectError(StoreError):
-    """Contents are not in the store (any more)."""
+    """Contents are not, or no longer, in the store."""
 
 
 class DamagedObjectError(StoreError):
-    """Contents in the store are not what was put there."""
+    """Contents in the store differ from what was stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class ObjectStore:
         self.folder = folder
 
     def add(self, data: bytes) -> str:
-        """Keep `data`; returns its digest. What is there already is checked, and repaired if damaged.
+        """Store `data`; return its digest. An existing object is checked, and repaired if damaged.
 
         Raises `StoreError`; nothing is left behind then.
         """
@@ -86,10 +91,13 @@ class ObjectStore:
         return digest
 
     def put_stream(self, read: Callable[[int], bytes]) -> tuple[str, int]:
-        """Keep what `read(n)` gives until it gives nothing; returns digest and number of bytes.
+        """Store the output of `read(n)` until it is empty; return digest and number of bytes.
 
-        Never holds more than a few chunks in memory. Raises `StoreError`, and whatever
-        `read` raises; nothing is left behind then.
+        Never holds more than a few chunks in memory. Raises `StoreError`, and whatever `read` raises; nothing
+        is left behind then.
+
+        Never holds more than a few chunks in memory. Raises `StoreError`, and whatever `read` raises; nothing
+        is left behind then.
         """
         hashed, size = sha256(), 0
         with _Unfinished(self.folder) as file:
@@ -106,7 +114,11 @@ class ObjectStore:
         return hashed.hexdigest(), size
 
     def link(self, folder: int, name: str, read: Callable[[int], bytes]) -> str | None:
-        """Keep a file of an open folder by a second name, which takes no room while it has the first.
+        """Keep a file of an open folder by a second name, which takes no space while the first exists.
+
+        Returns its digest; None if it cannot have a second name here, as on another file system. For files
+        that are never written again: if the name contains the SHA-256, the contents are not read. Raises
+        `StoreError`.
 
         Its digest; None where it cannot have a second name here, as on another file system. For what nobody
         writes to again: where the name tells the SHA-256, the contents are not read. Raises `StoreError`.
@@ -123,14 +135,14 @@ class ObjectStore:
         return digest
 
     def linked(self) -> Iterator[Stored]:
-        """What is kept by second names; bytes are those that nobody else has any more."""
+        """Yield what is kept by second names; bytes are those that only the store has."""
         for path in self._links.glob("??/*"):
             with suppress(OSError):
                 status = path.lstat()
                 yield Stored(path.name, status.st_size if status.st_nlink == 1 else 0, status.st_ctime)
 
     def link_back(self, digest: str, folder: int, name: str, mode: int) -> bool:
-        """Give contents kept by a second name a name in an open folder; whether that could be done."""
+        """Link contents kept by a second name into an open folder; return whether that worked."""
         path = self._linked(digest)
         try:
             status = path.lstat()
@@ -142,14 +154,17 @@ class ObjectStore:
         return True
 
     def read(self, digest: str) -> bytes:
-        """The contents. Raises `MissingObjectError`, `DamagedObjectError` or another `StoreError`."""
+        """Return the contents. Raises `MissingObjectError`, `DamagedObjectError` or another `StoreError`."""
         return b"".join(self.chunks(digest))
 
     def chunks(self, digest: str) -> Iterator[bytes]:
-        """The contents piece by piece, checked at the end.
+        """Yield the contents piece by piece, checked at the end.
 
-        A caller that writes them somewhere must not use what was written before the last
-        piece came: damage may be known only then. Raises as `read` does.
+        A caller that writes them must not use the result before the last piece has arrived, because damage
+        may only be known then. Raises as `read` does.
+
+        A caller that writes them somewhere must not use what was written before the last piece came: damage
+        may be known only then. Raises as `read` does.
         """
         hashed = sha256()
         try:
@@ -169,11 +184,11 @@ class ObjectStore:
             )
 
     def has(self, digest: str) -> bool:
-        """Whether the object is there (whole or not); it will not be collected for a while then."""
+        """Return whether the object exists (complete or not); it will not be collected for a while."""
         return self._fresh(digest)
 
     def check(self, digest: str) -> bool:
-        """Whether the object is there and undamaged."""
+        """Return whether the object exists and is undamaged."""
         try:
             for _ in self.chunks(digest):
                 pass
@@ -182,12 +197,12 @@ class ObjectStore:
         return True
 
     def names(self) -> Iterator[str]:
-        """The digests of all objects, in order."""
+        """Yield the digests of all objects, in order."""
         for shard in self.shards():
             yield from (stored.digest for stored in self.listing(shard))
 
     def shards(self) -> tuple[str, ...]:
-        """The folders that objects lie in."""
+        """Return the folders of objects."""
         try:
             names = (path.name for path in self.folder.iterdir())
             return tuple(sorted(name for name in names if _SHARD.fullmatch(name)))
@@ -197,7 +212,7 @@ class ObjectStore:
             raise store_error(error, self.folder, "read") from error
 
     def listing(self, shard: str) -> tuple[Stored, ...]:
-        """The objects in one folder, in order."""
+        """Return the objects in one folder, in order."""
         found: list[Stored] = []
         try:
             with os.scandir(self.folder / shard) as entries:
@@ -213,7 +228,7 @@ class ObjectStore:
         return tuple(sorted(found, key=lambda stored: stored.digest))
 
     def discard(self, digest: str) -> None:
-        """Remove an object, if it is there. Only `upkeep` knows when that is right."""
+        """Remove an object, if it exists. Only the collection knows when that is right."""
         try:
             self._path(digest).unlink(missing_ok=True)
             self._linked(digest).unlink(missing_ok=True)
@@ -221,7 +236,7 @@ class ObjectStore:
             raise store_error(error, self.folder, "cleared") from error
 
     def sweep_unfinished(self, before: float) -> int:
-        """Remove what killed processes left unfinished before that time; returns how many."""
+        """Remove unfinished files from before that time; return how many."""
         removed = 0
         for path in self.folder.glob(TEMPORARY + "*"):
             with suppress(OSError):
@@ -272,7 +287,7 @@ def _digest(read: Callable[[int], bytes]) -> str:
 
 
 def store_error(error: OSError, folder: Path, done: str) -> StoreError:
-    """What a failed operation means to a person. `done`: `written`, `read` or `cleared`."""
+    """Return the error of a failed operation for the user. `done`: `written`, `read` or `cleared`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StoreError(
             f"There is no room for checkpoints in {folder}: {error.strerror}; make room, or lower "
@@ -283,7 +298,7 @@ def store_error(error: OSError, folder: Path, done: str) -> StoreError:
 
 
 class _Unfinished:
-    """A new file that becomes an object by `keep`, or vanishes. Turns `OSError` into `StoreError`."""
+    """A new file that becomes an object by `keep`, or is removed. Turns `OSError` into `StoreError`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -321,7 +336,7 @@ class _Unfinished:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write everything, as one write as long as the system takes it so. Raises `OSError`."""
+    """Write everything, in one write if the system allows it. Raises `OSError`."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
@@ -343,7 +358,7 @@ def _make(folder: Path) -> None:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """What an object file holds. Raises `OSError`, and `zlib.error` when it cannot be unpacked."""
+    """Yield the content of an object file. Raises `OSError`, and `zlib.error` if it cannot be unpacked."""
     with os.fdopen(os.open(path, _READ), "rb", buffering=0) as file:
         how = file.read(1)
         if how == RAW:
@@ -369,6 +384,6 @@ def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _worth_packing(data: bytes) -> bool:
-    """Whether packing saves a twentieth of the beginning, which stands for the rest."""
+    """Return whether packing saves a twentieth of the beginning, as a sample."""
     sample = data[: 1 << 16]
     return len(zlib.compress(sample, LEVEL)) < len(sample) * 0.95

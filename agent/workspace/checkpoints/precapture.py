@@ -1,7 +1,10 @@
-"""Reading the contents of a whole workspace before anything changes them.
+"""Storing the contents of a whole workspace before anything changes them.
 
-Files that git has are only compared with what git says: their bytes stay there.
-Everything else goes into the object store, work of people first.
+Files that git has are only compared with git's data: their bytes stay there. Everything else is stored,
+users' work first.
+
+Files that git has are only compared with what git says: their bytes stay there. Everything else goes into the
+object store, work of people first.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ WHOLE = 50_000_000
 
 
 class Precapture:
-    """One passage through everything in `known`, which it brings up to date."""
+    """One pass through everything in `known`, which it updates."""
 
     def __init__(
         self,
@@ -59,7 +62,7 @@ class Precapture:
         """Contents that were in the store when this began."""
 
     def all(self, index: Index) -> Iterator[None]:
-        """Keep everything, one file from one pause to the next. Others may change `known` in the pauses."""
+        """Store everything, one file between two pauses. Others may change `known` in the pauses."""
         self._stored = set()
         for shard in self._objects.shards() if len(self._known) > _FEW else ():
             self._stored.update(stored.digest for stored in self._objects.listing(shard))
@@ -75,7 +78,7 @@ class Precapture:
         yield from self._keep_rest()
 
     def _confirm_all(self, index: Index) -> Iterator[None]:
-        """Take nobody's word for it: compare the files with what git says it has of them."""
+        """Verify the files by comparing them with what git says it has."""
         for path in list(self._known):
             known = self._known.get(path)
             tracked = index.files.get(path)
@@ -94,7 +97,7 @@ class Precapture:
             yield
 
     def _has(self, digest: str) -> bool:
-        """Whether contents are in the store. What a baseline names stays there without being asked for."""
+        """Return whether contents are in the store. Contents named by a baseline stay without a check."""
         return digest in self._stored or self._objects.has(digest)
 
     def _confirm(self, path: str, known: KnownPath, blob: str) -> None:
@@ -116,7 +119,7 @@ class Precapture:
             self._distrust(path)
 
     def _distrust(self, path: str) -> None:
-        """What git has is not, or no longer, what stands there: the contents have to be kept by us."""
+        """Mark a path as different from git's data, so that its contents are stored here."""
         known = self._known.get(path)
         if known is not None and known.entry is not None:
             entry = replace(known.entry, digest=None, reason=NOT_YET)
@@ -147,7 +150,7 @@ class Precapture:
         self._known[path] = known._replace(entry=replace(known.entry, reason=reason))
 
     def _keep(self, path: str, known: KnownPath, *, link: bool = False) -> None:
-        """Read a file and keep it, if it still is the one that was seen; if not, a look will find it."""
+        """Read and store a file if it is still the seen one; otherwise a later look will find it."""
         assert known.entry is not None
         if self._stands(path, known) is None:
             return
@@ -158,13 +161,15 @@ class Precapture:
             self._known[path] = KnownPath(stamp_of(status), is_settled(status), entry, known.blob)
 
     def _rank(self, path: str) -> tuple[int, str]:
-        """What tells where repositories stand, then work of people before caches and what was fetched."""
+        """Return the order: repository data, then users' work, then caches and downloads."""
         if self._units.group(path):
             return -1, path
         return sum(is_noise(part, folder=True) for part in path.split("/")), path
 
     def _stands(self, path: str, known: KnownPath, *, again: bool = False) -> os.stat_result | None:
-        """The status of a file that is the one that was seen; None when it is another by now.
+        """Return the status of a file if it is the seen one; None if it has changed.
+
+        With `again` its change time does not count, because a second name of ours sets that.
 
         With `again` its time of change does not count: a second name of ours sets that.
         """
@@ -177,7 +182,7 @@ class Precapture:
 
 
 def waits(known: KnownPath) -> bool:
-    """Whether the contents of a file are still to be read."""
+    """Return whether the contents of a file are still to be read."""
     return known.entry is not None and known.entry.reason == NOT_YET and not known.blob
 
 

@@ -1,4 +1,4 @@
-"""Finds what the store still needs by reading everything that can name an object."""
+"""The set of needed objects, found by reading everything that can name one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 @dataclass(frozen=True)
 class ReachableObjects:
-    """What is needed, and by whom, at one moment."""
+    """The needed objects, and what needs them, at one moment."""
 
     needs: tuple[tuple[str, Needs], ...]
     """Session and needs of each of its steps, line by line, oldest first."""
@@ -30,7 +30,7 @@ class ReachableObjects:
 
 
 class ReachabilityMarker:
-    """Marks again and again at little cost: what was read once is read again only where it grew."""
+    """Marks repeatedly at little cost: files are read again only where they grew."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
@@ -38,14 +38,17 @@ class ReachabilityMarker:
         self._files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
 
     def line(self, session: str) -> StepLog:
-        """The line of a session, as it is read for marking."""
+        """Return the line of a session, as read for marking."""
         if session not in self._lines:
             self._lines[session] = StepLog(self._store.lines, session, self._store.objects)
         return self._lines[session]
 
     def mark(self, seconds: float) -> ReachableObjects:
-        """What is needed now. Raises `BusyError` when the store is in use for longer than `seconds`,
-        and `StoreError` when something that names objects cannot be read."""
+        """Return what is needed now.
+
+        Raises `BusyError` if the store is in use for longer than `seconds`, and `StoreError` if something
+        that names objects cannot be read.
+        """
         # Most is read before the lock is taken: nobody waits for it.
         self._look()
         with self._store.alone(seconds):
@@ -60,7 +63,7 @@ class ReachabilityMarker:
         return ReachableObjects(needs, frozenset().union(*map(self._named_in, files)))
 
     def _named_in(self, path: Path) -> frozenset[str]:
-        """Every digest in a file, whatever its form: it is somebody else's to know."""
+        """Return every digest in a file, whatever its format, because others define it."""
         try:
             status = path.stat()
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,4 +1,8 @@
-"""Keeps what every call does to the files of a workspace, as steps of the session's line.
+"""Recording of every call's file changes, as steps of the session's line.
+
+Tools that write files announce the paths (`acting`): only those are checked. Programs may write anywhere: the
+whole workspace is checked before and after. Changes outside of any call become separate steps, so that no
+bytes are lost, and are never attributed to the agent. All disk work happens in one thread.
 
 Tools that write files say where (`acting`): only those paths are looked at. Programs may write anywhere: the
 whole workspace is looked at before and after. What changed outside of any call is kept as a step of its own,
@@ -66,7 +70,7 @@ UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
 
 @dataclass(slots=True)
 class CallRecording:
-    """What is noted of one call while it runs."""
+    """The notes on one call while it runs."""
 
     call: str
     session: str
@@ -85,8 +89,11 @@ class CallRecording:
 class StepRecorder:
     """The steps of the session `line` in the workspace `root` (resolved).
 
-    `trouble` hears, once, why steps cannot be kept. `further` are folders (resolved) outside of the
-    workspace that tools write to as well; there only what a tool names is kept.
+    `trouble` is called once with the reason if steps cannot be recorded. `further` are folders (resolved)
+    outside of the workspace that tools write to; there only paths named by a tool are recorded.
+
+    `trouble` hears, once, why steps cannot be kept. `further` are folders (resolved) outside of the workspace
+    that tools write to as well; there only what a tool names is kept.
     """
 
     def __init__(
@@ -127,14 +134,14 @@ class StepRecorder:
 
     @property
     def position(self) -> int:
-        """The number of the last step: where the files stand. Another process may have made it."""
+        """The number of the last step, which is the state of the files. Another process may have made it."""
         with suppress(StoreError):
             return max(self._position, self._line.last)
         return self._position
 
     @property
     def line(self) -> str:
-        """The session whose line it is."""
+        """The session that the line belongs to."""
         return self._line.session
 
     def start(
@@ -142,17 +149,21 @@ class StepRecorder:
     ) -> None:
         """Begin to read the workspace, in the background.
 
-        `cut_off` is a call that the end of an earlier process cut off: what changed since the
-        workspace was last known is put down to it. `since` is when the session was last at work
-        (seconds since the epoch): what changed after that becomes known by `missed_changes`. Without `keep`
-        it is a look and no more: nothing is written down.
+        `cut_off` is a call that was interrupted by the end of an earlier process: changes since the last
+        known state are attributed to it. `since` is when the session was last active (seconds since the
+        epoch): later changes are returned by `missed_changes`. Without `keep` nothing is written.
+
+        `cut_off` is a call that the end of an earlier process cut off: what changed since the workspace was
+        last known is put down to it. `since` is when the session was last at work (seconds since the epoch):
+        what changed after that becomes known by `missed_changes`. Without `keep` it is a look and no more:
+        nothing is written down.
         """
         self._keeps = keep
         self._task = asyncio.create_task(self._survey(cut_off, label, since), name="checkpoints")
         self._saver = asyncio.create_task(self._save_now_and_then(), name="checkpoints-saver")
 
     async def stop(self) -> None:
-        """Write down what is known, and let the thread go."""
+        """Write the known state, and end the thread."""
         if self._stop.is_set():
             return
         self._stop.set()
@@ -164,12 +175,12 @@ class StepRecorder:
         await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def ready(self) -> None:
-        """Wait until everything in the workspace was seen and is available."""
+        """Wait until the whole workspace was read and is available."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def missed_changes(self) -> tuple[PathChange, ...]:
-        """What others changed after the `since` of `start`, as soon as everything was seen."""
+        """Return others' changes after the `since` of `start`, as soon as everything was read."""
         seen = asyncio.ensure_future(self._surveyed.wait())
         await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=asyncio.FIRST_COMPLETED)
         seen.cancel()
@@ -177,20 +188,20 @@ class StepRecorder:
 
     @property
     def units(self) -> Units:
-        """The repositories and other units of the workspace, as last seen."""
+        """The last seen repositories and other units of the workspace."""
         return self._register.units
 
     def coverage(self) -> Coverage:
-        """What could not be taken back if it were changed now."""
+        """Return what could not be undone if it changed now."""
         return self._register.left_out if self._surveyed.is_set() else UNREAD
 
     def git_coverage(self, folder: Path) -> GitCoverage:
-        """What undo covers of the repository around a folder (resolved)."""
+        """Return what undo covers of the repository around a folder (resolved)."""
         return git_coverage(self.root, folder, self.coverage())
 
     @asynccontextmanager
     async def during(self, call: str, label: str, session: str) -> AsyncIterator[CallRecording]:
-        """What changes while this is open, and was announced by `acting`, becomes a step."""
+        """Make a step of the changes inside this block that were announced by `acting`."""
         recording = CallRecording(call, session, clean(label)[:LABEL])
         self._open.append(recording)
         try:
@@ -200,7 +211,9 @@ class StepRecorder:
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
-        """A call is about to do this: keep what it may change. Raises `ToolError` where that cannot be kept.
+        """Prepare for an action of a call by storing what it may change. Raises `ToolError` if that fails.
+
+        `session` distinguishes agents with equal call numbers.
 
         `session` tells agents apart that number their calls alike.
         """
@@ -225,7 +238,9 @@ class StepRecorder:
         return next((step for step in reversed(steps) if step.kind == "restore"), None)
 
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
-        """Have these paths stand as at a position, no matter who changed them since, as a step of its own.
+        """Restore these paths to a position, whoever changed them since, as a separate step.
+
+        Returns None if nothing changed or it failed; then the user is notified. Never raises.
 
         None where nothing changed, or where it could not be done; then the person is told. Never raises.
         """
@@ -249,13 +264,13 @@ class StepRecorder:
             return None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run something that needs the workspace to stand still, between two steps."""
+        """Run something between two steps, while the workspace must not change."""
         return await self._in_thread(work)
 
     async def restore(
         self, plan: RestorePlan, choices: Mapping[str, Choice], *, session: str, label: str
     ) -> Restored:
-        """Carry out a plan, as a step of its own. Raises `StoreError`."""
+        """Carry out a plan, as a separate step. Raises `StoreError`."""
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
         def apply_plan() -> Restored:
@@ -269,14 +284,14 @@ class StepRecorder:
         return restored
 
     async def adopt(self, paths: Iterable[str]) -> None:
-        """What stands at these paths now is known, and no news; the position may have moved."""
+        """Take the current state of these paths as known; the position may have moved."""
         # What lies outside is not known by looking.
         wanted = dict.fromkeys(path for path in paths if not is_outside(path))
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
 
     async def former(self, path: Path) -> tuple[bytes, ...]:
-        """What a file (resolved) is known to have held, as far as that is available. Never raises."""
+        """Return the known earlier contents of a file (resolved), if available. Never raises."""
 
         def read_former() -> tuple[bytes, ...]:
             name = str(path.relative_to(self.root))
@@ -293,7 +308,9 @@ class StepRecorder:
             return ()
 
     async def catch_up(self) -> bool:
-        """Keep what others changed up to now as a step of theirs; False where that cannot be told now.
+        """Record others' changes so far as a separate step; False if that is impossible now.
+
+        It is while a program of the agent runs, or before the workspace was read.
 
         It cannot while a program of the agent runs, or before the workspace was seen.
         """
@@ -321,11 +338,11 @@ class StepRecorder:
         self._at_hand.set()
 
     async def _kept_on(self) -> bool | None:
-        """Keep contents for a while; whether that is done, None where it failed."""
+        """Store contents for a while; return whether that is done, None if it failed."""
         return await self._guarded(lambda: self._register.keep(SLICE), idle=True)
 
     async def _see(self) -> bool | None:
-        """Look at everything beside the thread, so that calls of file tools need not wait for it."""
+        """Read everything outside the thread, so that calls of file tools need not wait."""
 
         def take_up_survey() -> bool:
             self._register.take_up(survey)
@@ -338,7 +355,7 @@ class StepRecorder:
         return await self._guarded(take_up_survey)
 
     def _see_news(self, cut_off: str, label: str, since: float | None) -> bool:
-        """Look at everything, and keep what changed since it was last known as a step."""
+        """Read everything, and record changes since the last known state as a step."""
         began = self._line.last
         found = self._register.news()
         seen_at = self._register.seen_at
@@ -389,7 +406,7 @@ class StepRecorder:
             await self._widen(recording)
 
     def _follow(self) -> None:
-        """Take in the steps of another process, such as `hermes rollback`: they are not news."""
+        """Take up the steps of another process, such as `hermes rollback`, which are not news."""
         steps = self._line.steps(after=self._position)
         paths = {change.path for step in steps for change in step.changes if not is_outside(change.path)}
         if paths:
@@ -410,7 +427,7 @@ class StepRecorder:
         return noted
 
     async def _widen(self, recording: CallRecording) -> None:
-        """A program is about to run: whatever is not ours so far is somebody else's."""
+        """Record others' changes so far, because a program is about to run."""
         if recording.wide:
             return
         recording.wide = True
@@ -428,7 +445,7 @@ class StepRecorder:
             raise undo_refusal()
 
     def _take_in(self) -> bool:
-        """Keep what others changed as a step of theirs."""
+        """Record others' changes as a separate step."""
         self._follow()
         found = self._register.changes()
         noted = {path for each in self._open for path in each.noted}
@@ -449,7 +466,7 @@ class StepRecorder:
             self._open.remove(recording)
 
     def _record_call(self, recording: CallRecording) -> Step | None:
-        """Find out what a call did, and keep that as a step."""
+        """Find what a call changed, and record it as a step."""
         found = self._what_changed(recording)
         step, position = None, self._position
         if found.changes or found.taken_along or recording.blind:
@@ -467,7 +484,7 @@ class StepRecorder:
         return step
 
     def _perhaps(self, recording: CallRecording, found: FoundChanges) -> tuple[str, ...]:
-        """What a person may have changed meanwhile; of other programs than commands nothing tells that."""
+        """Return what a user may have changed during a command; unknown for other programs."""
         if not recording.commands:
             return ()
         text = "\n".join([recording.label, *(each.command for each in recording.commands)])
@@ -520,7 +537,9 @@ class StepRecorder:
         return step
 
     async def _guarded(self, work: Callable[[], T], *, idle: bool = False) -> T | None:
-        """The result of disk work; None when it failed, of which the person hears once.
+        """Return the result of disk work; None if it failed, which is reported to the user once.
+
+        `idle` work gives way to everything else.
 
         What is `idle` makes way for everything else.
         """

@@ -1,1 +1,1 @@
-"""Taking files back to an earlier position: planned, shown, carried out, and itself a step."""
+"""Restoring files to an earlier position: planned, shown, carried out, and recorded as a step."""

@@ -1,8 +1,12 @@
-"""Carrying out a restore, and finishing one that was cut off.
+"""Carrying out a restore, and finishing an interrupted one.
 
-Everything is decided and written down first; each path is then moved on its own,
-so that a restore which ends anywhere can be finished by looking at every path
-again. The restore becomes a step of the line, and can be undone like any other.
+Everything is decided and written down first; each path is then moved separately, so that an interrupted
+restore can be finished by checking every path again. The restore becomes a step of the line, and can be
+undone like any other.
+
+Everything is decided and written down first; each path is then moved on its own, so that a restore which ends
+anywhere can be finished by looking at every path again. The restore becomes a step of the line, and can be
+undone like any other.
 """
 
 from __future__ import annotations
@@ -62,7 +66,7 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A restore, as it was decided."""
+    """A decided restore."""
 
     id: str
     """Names the step it becomes and the temporary files it makes."""
@@ -81,12 +85,12 @@ class Pending:
 
     @property
     def call(self) -> str:
-        """What the step of this restore is called, so that it is never appended twice."""
+        """Return the call name of this restore's step, so that it is never appended twice."""
         return f"restore-{self.id}"
 
     @property
     def beside(self) -> str:
-        """The beginning of the names of its temporary files."""
+        """Return the prefix of the names of its temporary files."""
         return f".hermes-{self.id}"
 
 
@@ -108,7 +112,9 @@ def new_restore(
 
 @contextmanager
 def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
-    """Keep a restore written down while it is carried out; it is forgotten only when that ends well.
+    """Keep a restore on disk while it is carried out; it is only deleted after success.
+
+    Raises `StoreError` if it cannot be written; nothing was started then.
 
     Raises `StoreError` when it cannot be written; nothing was started then.
     """
@@ -138,7 +144,7 @@ def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
 
 @contextmanager
 def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
-    """The restores that were cut off, locked against other processes; broken files are passed over."""
+    """Yield the interrupted restores, locked against other processes; broken files are skipped."""
     found: list[tuple[Pending, Path]] = []
     opened: list[int] = []
     try:
@@ -155,7 +161,7 @@ def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
 
 
 def forget(path: Path) -> None:
-    """Strike a restore out that is finished. Raises `StoreError`."""
+    """Delete a finished restore. Raises `StoreError`."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -178,7 +184,7 @@ def _record(pending: Pending) -> dict[str, object]:
 
 
 def _pending(data: bytes) -> Pending:
-    """The restore of a file. Raises `ValueError`."""
+    """Parse the restore in a file. Raises `ValueError`."""
     record = json.loads(data)
     try:
         if record["format"] != FORMAT:
@@ -203,12 +209,12 @@ _UNLIMITED = 1 << 62
 
 
 class _KeptError(Exception):
-    """A path stays as it is; the message is the reason."""
+    """A path is left unchanged; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredUnit:
-    """A unit of which something was to go back."""
+    """A unit of which something was to be restored."""
 
     path: str
     """Its folder in the workspace."""
@@ -219,7 +225,7 @@ class RestoredUnit:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What happened in a restore."""
+    """The result of a restore."""
 
     step: Step | None
     """The step it is; None when nothing changed."""
@@ -233,7 +239,7 @@ class Restored:
     """What happened to repositories and other units."""
 
     def what(self, done: str) -> str:
-        """What went back: `3 paths restored, git: main 3f2a1c → 9be044`; empty where nothing did."""
+        """Return what was restored: `3 paths restored, git: main 3f2a1c → 9be044`; empty if nothing."""
         if self.step is None:
             return ""
         count = len(step_apart(self.step).files)
@@ -243,14 +249,14 @@ class Restored:
         return ", ".join([*paths, *([self.step.git] if self.step.git else [])])
 
     def taken_along(self) -> str:
-        """What may have been somebody else's, as a clause; empty where nothing was."""
+        """Return what may have been another's, as a clause; empty if nothing was."""
         if not self.unnamed:
             return ""
         more = f" and {len(self.unnamed) - 3:,} more" if len(self.unnamed) > 3 else ""
         return f"changed while a command ran, perhaps by you: {', '.join(map(clean, self.unnamed[:3]))}{more}"
 
     def sentence(self, done: str = "restored") -> str:
-        """For a person; `done` is what was done to the paths."""
+        """Return a sentence for the user; `done` is what was done to the paths."""
         text = self.what(done) or "No file was changed"
         if self.unnamed:
             text += f"; {self.taken_along()}"
@@ -272,10 +278,13 @@ def apply_restore(
     label: str,
     expect: Callable[[str, PathEntry | None], None] | None = None,
 ) -> Restored:
-    """Carry out `plan`. A path goes back as `choices` say; without one a conflict stays and others go back.
+    """Carry out `plan` by `choices`; without a choice a conflict stays and other paths are restored.
 
-    `line` is the root session, `session` the one that acts. `expect` gets each path before it
-    is changed. Blocking. Raises `StoreError` when nothing could be started.
+    `line` is the root session, `session` the acting one. `expect` is called with each path before it is
+    changed. Blocking. Raises `StoreError` if nothing could be started.
+
+    `line` is the root session, `session` the one that acts. `expect` gets each path before it is changed.
+    Blocking. Raises `StoreError` when nothing could be started.
     """
     root = Path(plan.root)
     if not is_same(plan.place, plan.root, root):
@@ -307,7 +316,7 @@ def apply_restore(
 
 
 def _without_attributes(root: Path, step: Step | None) -> tuple[str, ...]:
-    """A clause about files that had an access list, privileges or attributes which they do not have now."""
+    """Return a clause about files that lost an access list, privileges or attributes."""
     missing: dict[str, set[str]] = {}
     for change in step.changes if step is not None else ():
         if change.after is not None and change.after.attributes:
@@ -334,14 +343,16 @@ def _units(
 
 
 def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
-    """What went back that a person may have changed; files that were there before come first."""
+    """Return restored paths that a user may have changed; previously existing files come first."""
     done = {change.path for change in step.changes} if step is not None else set()
     items = (each for each in plan.items if each.unnamed and each.path in done)
     return tuple(each.path for each in sorted(items, key=lambda each: (each.target is None, each.path)))
 
 
 def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
-    """Finish every restore that was cut off; a sentence for a person about each. Blocking.
+    """Finish every interrupted restore; return a sentence for the user about each. Blocking.
+
+    One whose workspace is gone waits until it is back. Raises `StoreError`.
 
     One whose workspace is gone waits until it is back. Raises `StoreError`.
     """
@@ -371,7 +382,7 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
 
 
 def _strange(pending: Pending, objects: ObjectStore) -> str:
-    """A path that no restore of ours moves, and why, as a clause; empty where there is none."""
+    """Return a path that our restores never move, and why, as a clause; empty if there is none."""
     told = ((move.path, refusal(move.path, move.wanted, objects)) for move in pending.moves)
     return next((f"{clean(path)} {reason}" for path, reason in told if reason), "")
 
@@ -400,7 +411,7 @@ def _decide_moves(
 
 
 def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry | None:
-    """What a path should become. Raises `_KeptError` or `ChangedError` where it has to stay as it is."""
+    """Return the target state of a path. Raises `_KeptError` or `ChangedError` if it has to stay."""
     if isinstance(choice, PartialRestore):
         return part_entry(item, choice, objects)
     if choice != "merge":
@@ -412,7 +423,7 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
 
 
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
-    """Folders that forbid writing and in which something must change: they get their mode back afterwards."""
+    """Return read-only folders in which something must change; they get their mode back afterwards."""
     known = {move.path for move in moves}
     for parent in sorted({move.parent or TOP for move in moves} - known):
         entry = take(root, parent, None, limit=0)
@@ -421,7 +432,7 @@ def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
 
 
 def _make_again(root: Path) -> None:
-    """A workspace that was removed as a whole; where even the folder above is gone, that is said later."""
+    """Create a removed workspace again; a missing parent is reported later."""
     with suppress(OSError):
         root.mkdir()
 
@@ -433,7 +444,7 @@ def _carry_out(
     *,
     again: bool = False,
 ) -> list[LeftOut]:
-    """Move every path; those that stay as they are come back with the reason."""
+    """Move every path; return those left unchanged, with the reason."""
     root, units = Path(pending.root), pending.units
     with at_rest(root, pending.moves, units, pending.beside) as busy:
         provider = RepositoryProvider(root, store, units)
@@ -446,7 +457,7 @@ def _carry_out(
 
 
 class _Run:
-    """One passage through the moves of a restore."""
+    """One pass through the moves of a restore."""
 
     def __init__(
         self,
@@ -470,7 +481,10 @@ class _Run:
         self._expect = expect
 
     def carry_out(self, complete: Callable[[], None]) -> None:
-        """What goes away first, deepest first; then folders, then files; modes of folders last.
+        """Remove first, deepest first; then create folders, then files; set modes of folders last.
+
+        In a unit, files named by others come before those that name them, so that it is complete at each
+        moment. `complete` is called when all files are there.
 
         Of a unit what is to stand there comes first, what others name before what names it, so that it is
         whole at each moment. `complete` is called when all files are there.
@@ -531,7 +545,7 @@ class _Run:
             self.failed[move.path] = reason
 
     def _current(self, move: Move, again: bool) -> Move:
-        """The move as far as it is still to be done, when it may be done in part."""
+        """Return the move as far as it is still to be done, if it may be done in part."""
         if not again:
             return move
         found = take(self._root, move.path, None, limit=_UNLIMITED)
@@ -574,7 +588,7 @@ def _append_step(store: CheckpointStore, pending: Pending, failed: Sequence[Left
 
 
 def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
-    """Small contents, as they tell of refs."""
+    """Return small contents, which may describe refs."""
     if entry is not None and entry.kind is PathKind.LINK:
         return b"ref: " + os.fsencode(entry.target)
     if entry is None or entry.digest is None or entry.size > LARGEST:
@@ -583,28 +597,28 @@ def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
 
 
 def _place(pending: Pending, store: CheckpointStore) -> str:
-    """Which folder was changed: the one of the last step, as the plan found, whatever it is by now."""
+    """Return the changed folder: that of the last step according to the plan, whatever it is now."""
     steps = [step for step in store.line(pending.line).steps() if step.root == pending.root]
     here = identity(Path(pending.root))
     return linked(steps[-1].place, here) if steps else here
 
 
 def _tidy_up(pending: Pending, objects: ObjectStore) -> list[LeftOut]:
-    """Deal with the temporary files of a restore that was cut off."""
+    """Handle the temporary files of an interrupted restore."""
     placer = Placer(Path(pending.root), objects, pending.beside, _UNLIMITED)
     told = ((move.path, placer.tidy(move, number)) for number, move in enumerate(pending.moves))
     return [LeftOut(path, reason) for path, reason in told if reason and reason != CHANGED]
 
 
 def _must_go(move: Move) -> bool:
-    """Whether what stands at the path has to be taken away before anything can be put there."""
+    """Return whether the object at the path has to be removed before anything can be put there."""
     if move.now is None:
         return False
     return move.wanted is None or _is_folder(move.now) != _is_folder(move.wanted)
 
 
 def _names_others(move: Move) -> bool:
-    """Whether a file says which others count, as it is written when those are there."""
+    """Return whether a file lists other files, so that it is written after them."""
     return move.path.rpartition("/")[2] in POINTERS
 
 

@@ -1,4 +1,9 @@
-"""Leaving alone, as a whole, what a program has in use as a whole.
+"""Leaving complete sets of files unchanged while a program uses them.
+
+A database in use is one thing: a running server has most of its files open for reading only, or not at all,
+and still needs every one unchanged. So if a program has one file of a database open for writing, locked or
+mapped, or writes several files of a folder as one set, those files stay. A single log in use only holds back
+itself (see `path_replacement`).
 
 A database in use is one thing: a running server has most of its files open for reading only, or not at all,
 and still needs every one of them as it left it. So where a program has one file of a database open for
@@ -39,7 +44,7 @@ class OpenFile:
 
 @dataclass(slots=True)
 class OpenFiles:
-    """What processes other than this one have of a file system."""
+    """The files of a file system used by other processes."""
 
     files: list[OpenFile] = field(default_factory=list)
     unseen: int = 0
@@ -47,7 +52,10 @@ class OpenFiles:
 
 
 def open_files(root: Path, *, maps: bool) -> OpenFiles:
-    """Files of the file system of `root` that others have open; with `maps` those they map, too. Blocking.
+    """Return files on the file system of `root` that others have open; with `maps` also mapped ones.
+    Blocking.
+
+    For a process that sees the same tree, only files below `root` are included.
 
     Where a process sees the same tree as we, only its files below `root` are in it.
     """
@@ -89,7 +97,7 @@ def open_files(root: Path, *, maps: bool) -> OpenFiles:
 
 
 def locks() -> dict[tuple[int, int], int]:
-    """The process that holds a lock on a file, by device and inode; 0 where that is not told. Blocking."""
+    """Return the process holding a lock, by device and inode; 0 if unknown. Blocking."""
     found: dict[tuple[int, int], int] = {}
     with suppress(OSError):
         for line in (_PROC / "locks").read_text("ascii", "replace").splitlines():
@@ -104,12 +112,12 @@ def locks() -> dict[tuple[int, int], int]:
 
 
 def is_alive(process: int) -> bool:
-    """Whether there is a process of that number."""
+    """Return whether there is a process with that number."""
     return process > 0 and (_PROC / str(process)).exists()
 
 
 def working_in(folder: Path, programs: tuple[str, ...]) -> int:
-    """The process of one of these programs that works in `folder` (resolved); 0 where there is none."""
+    """Return the process of one of these programs that works in `folder` (resolved); 0 if there is none."""
     with suppress(OSError):
         for number in _processes() if programs else ():
             if _name(number) in programs:
@@ -120,7 +128,7 @@ def working_in(folder: Path, programs: tuple[str, ...]) -> int:
 
 
 def program(process: int) -> str:
-    """A process as a person knows it: `redis-server (4711)`."""
+    """Return a process name for the user: `redis-server (4711)`."""
     name = _name(process) if process else ""
     return f"{name} ({process})" if name else "another program"
 
@@ -145,7 +153,7 @@ def _flags(path: Path) -> int:
 
 
 def _mapped(place: Path, device: int, below: str) -> Iterator[tuple[int, int]]:
-    """The files that a process maps, without those it only runs. Raises `OSError`."""
+    """Yield the files that a process maps, without those it only runs. Raises `OSError`."""
     with (place / "maps").open("rb") as file:
         data = file.read(_PIECE)
     wanted = b"%02x:%02x" % (os.major(device), os.minor(device))
@@ -170,7 +178,7 @@ UNSEEN = "whether a program of another user has the database {path} open could n
 
 @dataclass(frozen=True, slots=True)
 class Spared:
-    """What of a restore can be carried out beside the programs that run."""
+    """The part of a restore that can be carried out while programs run."""
 
     moves: tuple[Move, ...]
     skipped: tuple[LeftOut, ...]
@@ -182,10 +190,13 @@ class Spared:
 
 
 def spare_used(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:
-    """The moves without those of what programs below `root` (resolved) have in use. Blocking.
+    """Return the moves without those of files used by programs below `root` (resolved). Blocking.
 
-    `skipped` is what stays anyway: of a database of which anything stays, all does. `group` gives the
-    folder of the unit that a path goes back with; empty for none.
+    `skipped` is what stays anyway: if a part of a database stays, all of it does. `group` returns the folder
+    of the unit that a path is restored with; empty for none.
+
+    `skipped` is what stays anyway: of a database of which anything stays, all does. `group` gives the folder
+    of the unit that a path goes back with; empty for none.
     """
     finder = DatabaseFinder(root, (each.path for each in (*moves, *skipped)))
     databases: dict[FoundDatabase, list[str]] = {}
@@ -242,7 +253,7 @@ def _along(
     moves: Sequence[Move],
     group: Group,
 ) -> list[str]:
-    """What else stays with a database: its unit, or what belongs to the same commits of Fossil."""
+    """Return what else stays with a database: its unit, or files of the same Fossil commits."""
     if unit := group(database.path):
         return [move.path for move in moves if group(move.path) == unit]
     if database.kind.name != FOSSIL:
@@ -254,7 +265,7 @@ def _along(
 
 
 def _checked_out(root: Path, path: str) -> set[str]:
-    """The files of the work tree that a checkout of Fossil lists; nothing for any other file."""
+    """Return the work tree files listed by a Fossil checkout; empty for any other file."""
     folder, _, name = path.rpartition("/")
     if name not in (".fslckout", "_FOSSIL_", ".fos"):
         return set()
@@ -281,7 +292,7 @@ def _user(
     held: Mapping[tuple[int, int], int],
     opened: OpenFiles,
 ) -> tuple[int | None, bool]:
-    """The process that has a database in use (0: one that is not known), and whether that is sure."""
+    """Return the process using a database (0: unknown), and whether that is certain."""
     kind = database.kind
     if isinstance(kind, FolderKind) and (found := working_in(root / database.path, kind.programs)):
         return found, True
@@ -323,10 +334,13 @@ def _sets(
     opened: Sequence[OpenFile],
     held: Mapping[tuple[int, int], int],
 ) -> dict[str, int]:
-    """Folders in which one process writes several files as one set, which no known kind of database is.
+    """Return folders in which one process writes several files as one set, outside known databases.
 
-    Two files it writes to, one of which it reads as well or has locked: what is written only is a log.
-    The workspace itself is not such a folder.
+    The sign is two files it writes to, one of which it also reads or has locked: a file only written is a
+    log. The workspace is not such a folder.
+
+    Two files it writes to, one of which it reads as well or has locked: what is written only is a log. The
+    workspace itself is not such a folder.
     """
     writing: dict[tuple[int, int], list[OpenFile]] = {}
     for each in opened:
@@ -349,7 +363,7 @@ def _sets(
 
 
 def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str]]:
-    """Device and inode, and the path, of the plain files in a folder."""
+    """Yield device and inode, and path, of the plain files in a folder."""
     with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.is_file(follow_symlinks=False):
@@ -358,7 +372,7 @@ def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str
 
 
 def _without(moves: Sequence[Move], staying: set[str]) -> tuple[Move, ...]:
-    """The moves but those that stay, and those that would take a folder away from under them."""
+    """Return the moves without those that stay, and without removals of their folders."""
     above = {path[:cut] for path in staying for cut in range(len(path)) if path[cut] == "/"}
     return tuple(
         move

@@ -1,9 +1,13 @@
-"""Taking a repository back as a whole, with all its objects there, and beside nobody else's git.
+"""Restoring a repository as a whole, with all its objects, and excluding other git commands.
 
-Where a repository stands is told by many files together: HEAD, refs, reflogs, the index.
-One of them alone would be a repository that never was. So they go back together, or all
-stay; the locks that git itself respects are held meanwhile; and what the files name is
-brought back into the repository first, if git has cleared it away.
+The state of a repository is spread over many files: HEAD, refs, reflogs, the index. One of them alone would
+be a state that never existed. So they are restored together, or all stay; the locks that git respects are
+held meanwhile; and objects that git removed are brought back first.
+
+Where a repository stands is told by many files together: HEAD, refs, reflogs, the index. One of them alone
+would be a repository that never was. So they go back together, or all stay; the locks that git itself
+respects are held meanwhile; and what the files name is brought back into the repository first, if git has
+cleared it away.
 """
 
 from __future__ import annotations
@@ -49,7 +53,9 @@ _NAMED = 3
 def together(
     items: Sequence[PlanItem], units: Units, moves: Sequence[Move], skipped: Sequence[LeftOut]
 ) -> tuple[list[Move], list[LeftOut]]:
-    """The moves without those of units of which something is to stay; one reason for each unit. Pure.
+    """Return the moves without units of which something stays; one reason for each unit. Pure.
+
+    `items` are those of the plan. Files that belong to a unit stay with it.
 
     `items` are those of the plan. Files that belong to a unit stay with it.
     """
@@ -92,7 +98,9 @@ def together(
 def with_unit(
     moves: Sequence[Move], units: Units, staying: Iterable[str], files: Iterable[str] = ()
 ) -> set[str]:
-    """Paths that stay because units do, and `files` with them: of one that would come or go, all in it.
+    """Return paths that stay because of units, with `files`: everything in a unit that comes or goes.
+
+    What stays keeps its parent folders. Pure.
 
     What stays keeps the folders it stands in. Pure.
     """
@@ -120,7 +128,7 @@ def _rest(path: str, folder: str) -> str:
 
 
 def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
-    """One line for each unit that stays, instead of one for each of its files. Pure."""
+    """Return one line for each unit that stays, in place of its files. Pure."""
     found: dict[str, LeftOut] = {}
     for item in left:
         folder = units.group(item.path)
@@ -130,7 +138,9 @@ def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
 
 @contextmanager
 def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iterator[dict[str, str]]:
-    """Hold the locks on the units that moves change; gives those that cannot be held, and why.
+    """Hold the locks on the units that moves change; yields those that cannot be locked, and why.
+
+    `token` is written into the locks, so that those of a killed process are taken over.
 
     `token` is written into the locks: what a killed process left is taken over.
     """
@@ -180,7 +190,7 @@ def _lock(path: Path, token: str) -> bool:
 
 
 class RepositoryProvider:
-    """Sees to it that what repositories are to name is there, and that nothing is left of one that goes."""
+    """Provides the objects that repositories need, and removes those of removed repositories."""
 
     def __init__(self, root: Path, store: CheckpointStore, units: Units) -> None:
         self._root = root
@@ -190,7 +200,9 @@ class RepositoryProvider:
         """Repositories that come back as a whole."""
 
     def provide(self, moves: Sequence[Move]) -> list[LeftOut]:
-        """Bring back what git cleared away; repositories whose commits are nowhere are named.
+        """Bring back objects that git removed; return repositories whose commits are lost.
+
+        Blocking. Only a completely missing repository waits for `complete`.
 
         Blocking. Only a repository that is gone as a whole waits for `complete`.
         """
@@ -212,13 +224,13 @@ class RepositoryProvider:
         return left
 
     def complete(self) -> None:
-        """Give repositories their objects that were gone as a whole. Blocking."""
+        """Give objects to repositories that were completely missing. Blocking."""
         for folder in self._gone:
             if self._is_there(folder):
                 self._put_back(folder)
 
     def clear(self, moves: Iterable[Move]) -> None:
-        """Take away the objects of repositories that go as a whole: all have second names here. Blocking."""
+        """Remove the objects of removed repositories, which all have second names here. Blocking."""
         for move in moves:
             if not _is_folder(move.wanted) and self._units.places.get(move.path) == "git":
                 for keep in self._keeps(move.path):
@@ -229,7 +241,7 @@ class RepositoryProvider:
         return os.path.lexists(self._root / folder / "HEAD")
 
     def _grouped(self, moves: Iterable[Move]) -> dict[tuple[str, str], list[Move]]:
-        """What moves in each repository, by the unit it is in and its own folder."""
+        """Return the moves of each repository, by its unit and folder."""
         found: dict[tuple[str, str], list[Move]] = {}
         for move in moves:
             part = self._units.part(move.path)
@@ -238,7 +250,7 @@ class RepositoryProvider:
         return found
 
     def _named_objects(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
-        """The objects that the files name when they are back and do not name now: all, and those of refs."""
+        """Return the objects newly named by the restored files: all, and those of refs."""
         wanted: set[str] = set()
         tips: set[str] = set()
         for move in moves:
@@ -254,7 +266,7 @@ class RepositoryProvider:
         return wanted, tips
 
     def _whole(self, git: Path, wanted: set[str], tips: set[str]) -> bool:
-        """Whether all these objects are in the repository, with all that they need."""
+        """Return whether all these objects are in the repository, with everything they need."""
         if self._missing(git, wanted):
             return False
         lines = "".join(f"{each}\n" for each in sorted(tips)).encode()
@@ -276,7 +288,7 @@ class RepositoryProvider:
                 keep.put_back()
 
     def _keeps(self, folder: str) -> Iterator[GitKeep]:
-        """What is kept of a repository, but not of those in it that are known as units of their own."""
+        """Yield what is kept of a repository, without separate units inside it."""
         for place in keeps(self._store.borrowed_folder):
             with suppress(OSError, ValueError, TypeError):
                 source = Path(json.loads((place / "source").read_bytes()))
@@ -290,7 +302,7 @@ def _is_folder(entry: PathEntry | None) -> bool:
 
 
 def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path | None) -> set[str]:
-    """The objects a file of a repository names; `folder` is where it lies, for an index."""
+    """Return the objects named by a file of a repository; `folder` is where it is, for an index."""
     if entry is None or entry.kind is not PathKind.FILE or entry.digest is None or entry.size > _FULL:
         return set()
     try:
@@ -306,7 +318,7 @@ def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path 
 
 
 def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of an index that name an object of this repository."""
+    """Yield the entries of an index that name an object of this repository."""
     for name, rest in index_rows(data, folder):
         if rest[:4] != _SUBMODULE:
             # Extended flags are two bytes more.
@@ -314,7 +326,7 @@ def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _ask_git(git: Path, *arguments: str, input: bytes) -> GitResult | None:
-    """What git answers about objects of the repository `git`; None where it cannot be asked."""
+    """Return git's answer about objects of the repository `git`; None if it fails."""
 
     async def ask() -> GitResult:
         return await run_git(git.parent, *arguments, seconds=_SECONDS, input=input, git=git)
