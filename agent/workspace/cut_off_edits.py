@@ -1,4 +1,4 @@
-"""Changes of several files that the end of a process cut off: finished at the next start, and told."""
+"""Changes of several files that were interrupted by the end of a process: finished and reported at start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOLD = ".told"
 
 
 def finish_cut_off(home: Home) -> list[str]:
-    """Finish what was cut off anywhere; a sentence about each, which is kept for its session too.
+    """Finish all interrupted changes; return a sentence about each, also stored for its session.
 
     Blocking; never raises.
     """
@@ -32,7 +32,9 @@ def finish_cut_off(home: Home) -> list[str]:
 
 
 def notes_for(home: Home, session: str, workspace: Path) -> list[str]:
-    """What a session that is resumed is to hear of changes that were cut off, in it or in its workspace.
+    """Return notes for a resumed session on interrupted changes in it or in its workspace.
+
+    Each is returned once. Blocking; never raises.
 
     Each is given once. Blocking; never raises.
     """

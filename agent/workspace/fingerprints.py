@@ -1,4 +1,4 @@
-"""Fingerprints of files to compare, and the texts kept to show what changed."""
+"""Fingerprints of files to compare, and the texts stored to show changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLOCK_TICK = 50_000_000
 
 
 class ContentKind(Enum):
-    """What there is to say about a file besides that it changed."""
+    """The information about a file besides that it changed."""
 
     TEXT = "text"
     BINARY = "binary"
@@ -45,7 +45,7 @@ class ContentKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileFingerprint:
-    """A file as it was last looked at. Entries of the same content have the same `digest`."""
+    """The last seen state of a file. Entries of the same content have the same `digest`."""
 
     digest: bytes
     kind: ContentKind
@@ -54,17 +54,19 @@ class FileFingerprint:
     """Whether a later change is sure to leave another `stamp`."""
 
     def looks_like(self, status: os.stat_result) -> bool:
-        """Whether the file cannot have changed since, judged without reading it."""
+        """Return whether the file cannot have changed since, judged without reading it."""
         return self.settled and self.stamp == _stamp(status)
 
 
 def digest_of(data: bytes) -> bytes:
-    """The fingerprint of a file with the content `data`: its SHA-256."""
+    """Return the fingerprint of a file with the content `data`: its SHA-256."""
     return hashlib.sha256(data).digest()
 
 
 def examine(path: Path) -> tuple[FileFingerprint, bytes | None] | None:
-    """The entry for what stands at `path`, and its content where that is a text to be shown.
+    """Return the entry for the file at `path`, and its content if that is a text to show.
+
+    None for folders, devices, sockets, pipes, and missing files. Links are not followed.
 
     None for folders, devices, sockets, pipes, and where nothing stands. Links are not followed.
     """
@@ -153,11 +155,11 @@ class KeptTexts:
 
     @property
     def size(self) -> int:
-        """Bytes in use."""
+        """Return the bytes in use."""
         return self._size
 
     def keep(self, digest: bytes, data: bytes, *, displace: bool) -> None:
-        """Keep `data`. With `displace` the oldest texts make room for it; without, it has to find room."""
+        """Store `data`. With `displace` the oldest texts make room for it; otherwise there must be room."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
@@ -171,16 +173,16 @@ class KeptTexts:
             self._size -= len(dropped)
 
     def refresh(self, digest: bytes) -> None:
-        """Let this text be the last to make room."""
+        """Make this text the last to be displaced."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
 
     def drop(self, digest: bytes) -> None:
-        """Keep this text no longer."""
+        """Remove a text."""
         self._size -= len(self._kept.pop(digest, b""))
 
     def get(self, digest: bytes) -> bytes | None:
-        """The content with this fingerprint, if it was kept."""
+        """Return the stored content with this fingerprint, or None."""
         if digest == _EMPTY:
             return b""
         packed = self._kept.get(digest)
@@ -193,7 +195,7 @@ MOST_COMMITS = 20_000
 
 
 class UnknownObjectError(GitError):
-    """An object that is not there, or is not what its name says."""
+    """An object that is missing, or does not match its name."""
 
 
 class VerifiedObjects:
@@ -204,7 +206,9 @@ class VerifiedObjects:
         self._read: dict[str, tuple[str, bytes]] = {}
 
     async def entry(self, commit: str, path: str) -> tuple[str, str] | None:
-        """Mode and object of `path` (relative to the top) in a commit; None where it has none.
+        """Return mode and object of `path` (relative to the top) in a commit; None if missing.
+
+        Raises `GitError` if the commit cannot be read, or one of its objects is forged.
 
         Raises `GitError` where the commit cannot be read, or one of its objects is forged.
         """
@@ -220,15 +224,15 @@ class VerifiedObjects:
         return kind, name
 
     async def parents(self, commit: str) -> list[str]:
-        """The commits that one follows. Raises `GitError`."""
+        """Return the parents of a commit. Raises `GitError`."""
         return _parents(await self._object(commit, "commit"))
 
     async def text(self, blob: str) -> bytes:
-        """The contents of a file. Raises `GitError`."""
+        """Return the contents of a file. Raises `GitError`."""
         return await self._object(blob, "blob")
 
     async def is_before(self, commit: str, tips: Iterable[str]) -> bool:
-        """Whether one of `tips` is `commit` or follows it, by commits none of which is forged."""
+        """Return whether one of `tips` is `commit` or descends from it, by commits that are not forged."""
         tips = list(dict.fromkeys(tips))
         if commit in tips:
             return True
@@ -272,7 +276,7 @@ class VerifiedObjects:
 
 
 def _verified(output: bytes) -> Mapping[str, tuple[str, bytes]]:
-    """What `cat-file --batch` printed, by name, without objects that are missing or forged."""
+    """Return the output of `cat-file --batch`, by name, without missing or forged objects."""
     found: dict[str, tuple[str, bytes]] = {}
     at = 0
     while (end := output.find(b"\n", at)) >= 0:
@@ -289,7 +293,7 @@ def _verified(output: bytes) -> Mapping[str, tuple[str, bytes]]:
 
 
 def object_name(kind: str, data: bytes, like: str) -> str:
-    """The name that git gives an object, by the hash that the name `like` was made with."""
+    """Return git's name for an object, with the hash function of the name `like`."""
     make = hashlib.sha256 if len(like) == 64 else hashlib.sha1
     return make(f"{kind} {len(data)}\0".encode() + data).hexdigest()
 
@@ -300,7 +304,7 @@ def _parents(commit: bytes) -> list[str]:
 
 
 def _entries(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Name, mode and object of all that is in a tree; `width` is the bytes of an object's name."""
+    """Yield name, mode and object of a tree's entries; `width` is the bytes of an object's name."""
     at = 0
     while at < len(tree):
         space = tree.index(b" ", at)

@@ -1,8 +1,12 @@
 """Reports of changes from the operating system, through watchdog.
 
-On Linux each folder that is not ignored gets a watch of its own, all on one
-descriptor with one thread, because a recursive watch would spend thousands of
-watches on ignored folders. Elsewhere watching a whole tree costs nothing.
+On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread, because
+a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree costs
+nothing.
+
+On Linux each folder that is not ignored gets a watch of its own, all on one descriptor with one thread,
+because a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree
+costs nothing.
 """
 
 from __future__ import annotations
@@ -41,16 +45,16 @@ class FileEventSource(FileEvents, Protocol):
     """A source that can be waited for and closed. Both may block for a moment."""
 
     def catch_up(self) -> None:
-        """Return when what happened so far was told, as far as the system lets that be known."""
+        """Return when past changes were reported, as far as the system reveals that."""
         ...
 
     def close(self) -> None:
-        """Stop watching; no thread is left."""
+        """Stop watching and end the thread."""
         ...
 
 
 def open_source(root: Path, report: Report) -> FileEventSource:
-    """The best source this system has for the project at `root` (resolved). Never raises."""
+    """Return the best source of this system for the project at `root` (resolved). Never raises."""
     # Without this, warnings of the library would be written across the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:
@@ -60,7 +64,7 @@ def open_source(root: Path, report: Report) -> FileEventSource:
 
 
 class NoWatcher:
-    """Where the system offers no watches: everything has to be looked at now and then."""
+    """The source for systems without watches: everything has to be checked at intervals."""
 
     def watch(self, folder: str) -> bool:
         return False
@@ -76,7 +80,7 @@ class NoWatcher:
 
 
 class FolderWatches:
-    """One inotify watch per folder. Raises `OSError` when the system has no inotify instance left."""
+    """One inotify watch per folder. Raises `OSError` if the system has no inotify instance left."""
 
     def __init__(self, root: Path, report: Report) -> None:
         from watchdog.observers.inotify_c import InotifyFD
@@ -150,13 +154,13 @@ class FolderWatches:
         return CallbackId(next(self._numbers))
 
     def report(self, path: str | None) -> None:
-        """Pass on what the watch of a folder told."""
+        """Pass on a report from the watch of a folder."""
         if not self._closed:
             self._report(path)
 
 
 class _Mark:
-    """A folder of our own in which a file is made in order to see it told."""
+    """A folder of ours in which a file is made to see whether it is reported."""
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="hermes-watch-")
@@ -183,7 +187,7 @@ class _Mark:
 
 
 class _Folder:
-    """Takes the events of one folder. Its methods run in the thread that reads them and must not raise."""
+    """Receives the events of one folder. Its methods run in the reading thread and must not raise."""
 
     def __init__(self, path: str, watches: FolderWatches) -> None:
         self._path = path

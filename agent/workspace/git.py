@@ -1,6 +1,11 @@
 """The one way to run git: for reading, and without running anything a repository names.
 
 The configuration of a repository can name programs: a file system monitor, hooks, filters, diff and merge
+drivers, more files to include. So git never sees it. Each call gets a temporary git folder, with links to
+objects and references of the repository and our own configuration, which contains only harmless settings of
+the repository.
+
+The configuration of a repository can name programs: a file system monitor, hooks, filters, diff and merge
 drivers, more files to include. So git never gets to see it. Each call gets a git folder made for it, with
 links to objects and references of the repository and a configuration of our own, in which only harmless
 settings of the repository come over.
@@ -31,12 +36,14 @@ _TABLE_BYTES = 20_000_000
 
 
 def top_folder(folder: Path) -> Path | None:
-    """The folder at or above `folder` that holds `.git`, or None outside a repository."""
+    """Return the folder at or above `folder` that holds `.git`, or None outside a repository."""
     return next((place for place in (folder, *folder.parents) if os.path.lexists(place / ".git")), None)
 
 
 def git_folder(top: Path) -> Path | None:
-    """The git folder of the work tree `top`: `.git`, or where the file `.git` of a worktree points to."""
+    """Return the git folder of the work tree `top`: `.git`, or the target of the file `.git` of a
+    worktree.
+    """
     dot_git = top / ".git"
     # Unlike the method of paths, this one does not raise where a link leads to what is closed to us.
     if os.path.isdir(dot_git):  # noqa: PTH112
@@ -48,7 +55,10 @@ def git_folder(top: Path) -> Path | None:
 
 
 def common_folder(git: Path) -> Path:
-    """Where all worktrees of a repository share their things, such as `info/exclude`.
+    """Return the folder with the data shared by all worktrees of a repository, such as `info/exclude`.
+
+    Only the folder of a linked work tree may name it: elsewhere, somebody could have added `commondir` to
+    have other settings read.
 
     Only the folder of a linked work tree says so: in another one, `commondir` could have been put there to
     have settings read that somebody else wrote.
@@ -62,14 +72,14 @@ def common_folder(git: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """What is checked out: a branch or, where there is none, the beginning of the commit's hash."""
+    """The checked-out branch or, without one, the beginning of the commit's hash."""
 
     name: str
     detached: bool = False
 
 
 def checkout(root: Path) -> Checkout | None:
-    """What is checked out in the repository around `root`, for showing; None outside of one.
+    """Return what is checked out in the repository around `root`, for display; None outside of one.
 
     Runs nothing and never raises.
     """
@@ -86,7 +96,7 @@ def checkout(root: Path) -> Checkout | None:
 
 
 def branch(root: Path) -> str | None:
-    """The name of what is checked out, whether a branch or a commit; None outside of a repository."""
+    """Return the name of the checked-out branch or commit; None outside of a repository."""
     found = checkout(root)
     return found.name if found is not None else None
 
@@ -108,7 +118,7 @@ def _head(git: Path) -> str | None:
 
 
 def _line(file: Path) -> str | None:
-    """The first line of a small plain file, or None when there is no such file."""
+    """Return the first line of a small plain file, or None if it is missing."""
     try:
         data, _ = read_bytes(file, _MAX_BYTES)
     except (OSError, ValueError, RuntimeError):
@@ -199,7 +209,7 @@ class GitError(HermesError):
 
 @dataclass(frozen=True, slots=True)
 class GitResult:
-    """What git answered. `code` is its exit code; `error` is clean text."""
+    """The answer of git. `code` is its exit code; `error` is clean text."""
 
     code: int
     output: bytes
@@ -216,8 +226,14 @@ async def run_git(
 ) -> GitResult:
     """Run git in the repository around `root`, such as `run_git(root, "status", "--porcelain=v2", "-z")`.
 
-    It runs at the top of the work tree; paths in arguments are taken literally. `input` is what it
-    reads. With `git`, the folder of a repository, it is asked about objects there.
+    It runs at the top of the work tree; paths in arguments are taken literally. `input` is its standard
+    input. With `git`, the folder of a repository, it is asked about objects there.
+
+    Raises `GitError` if there is no git, no repository, no answer within `seconds`, more than `limit` bytes
+    of it (0: `MAX_OUTPUT`), or if the command does not only read.
+
+    It runs at the top of the work tree; paths in arguments are taken literally. `input` is what it reads.
+    With `git`, the folder of a repository, it is asked about objects there.
 
     Raises `GitError` where there is no git, no repository, no answer within `seconds`, more than `limit`
     bytes of it (0: `MAX_OUTPUT`), or when the command is not one that only reads.
@@ -239,7 +255,7 @@ async def run_git(
 
 
 async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 10.0) -> bytes:
-    """What git makes of two versions of a text, with marks where they overlap. Raises `GitError`."""
+    """Return git's merge of two versions of a text, with marks at overlaps. Raises `GitError`."""
     program = shutil.which("git", path=_SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
@@ -254,7 +270,7 @@ async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 
 
 
 def _checked(arguments: tuple[str, ...]) -> list[str]:
-    """The command with what keeps it harmless added. Raises `GitError` when that is not possible."""
+    """Return the command with protective options. Raises `GitError` if that is not possible."""
     name = arguments[0] if arguments else ""
     if name not in _COMMANDS:
         raise GitError(f"git {clean(name)} is not run here, because it does more than read.")
@@ -270,7 +286,7 @@ def _checked(arguments: tuple[str, ...]) -> list[str]:
 
 
 def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
-    """The program, the top of the work tree, and a private folder for this call."""
+    """Return the program, the top of the work tree, and a private folder for this call."""
     program = shutil.which("git", path=_SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
@@ -281,7 +297,7 @@ def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
 
 
 async def _settings(program: str, folder: Path, common: Path, seconds: float) -> dict[str, str]:
-    """The harmless settings of the repository, read as from a plain file, without what it includes."""
+    """Return the harmless settings of the repository, read from the file without includes."""
     copy = folder / "settings"
     try:
         # Git would wait for ever for a pipe of that name.
@@ -299,7 +315,7 @@ def _read_settings(common: Path) -> bytes:
 
 
 def _link(folder: Path, git: Path, values: dict[str, str]) -> None:
-    """Make the git folder that git gets to see."""
+    """Make the git folder for the call."""
     made = folder / "git"
     made.mkdir(mode=0o700)
     lines = []
@@ -345,7 +361,7 @@ async def _run(
 
 @asynccontextmanager
 async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A child in a group of its own, of which nothing is left afterwards."""
+    """Run a child in a new group, of which nothing is left afterwards."""
     try:
         child = await start_child(
             command,

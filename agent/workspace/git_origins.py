@@ -1,4 +1,8 @@
-"""Tells which files git brought from commits that are not the agent's own.
+"""The origin of files that git brought from commits not made by the agent.
+
+Known commits are those a repository had before the first program of a session ran, and those that a remote
+set by the user claims to have. All others count as the agent's, wherever they come from: it can make commits
+in any repository, take them out of bundles and patches, and put them under any name.
 
 Known are the commits that a repository had before the first program of a session ran, and what a remote that
 the person had set says it has. All others count as the agent's own, wherever they come from: it can make
@@ -54,7 +58,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class FileOrigins:
-    """Where guarded files of a step come from."""
+    """The origins of a step's guarded files."""
 
     known: frozenset[str] = frozenset()
     """Paths that git brought from commits that are not the agent's own: they stay."""
@@ -64,6 +68,9 @@ class FileOrigins:
 
 class GitOrigins:
     """The commits that the repositories of one workspace had before the session's first step.
+
+    `file` stores them for a continued session, `steps` are those it has made. `ask` queries a remote; without
+    it none is queried.
 
     `file` keeps them for when the session goes on, `steps` are those it has made. `ask` asks a remote;
     without it none is asked.
@@ -81,7 +88,7 @@ class GitOrigins:
         self._noting = asyncio.Lock()
 
     async def acting(self, call: str, action: Action) -> None:
-        """A call is about to do this: before the first program runs, what is there is written down."""
+        """Record the existing commits before the first program runs."""
         if not isinstance(action, (RunCommand, RunScript, SendInput)):
             return
         async with self._noting:
@@ -95,12 +102,12 @@ class GitOrigins:
                 await asyncio.to_thread(self._save)
 
     def remotes(self, folder: Path) -> Mapping[str, str]:
-        """Addresses of remotes, by name, that a git folder had before the first program ran."""
+        """Return addresses of remotes, by name, that a git folder had before the first program ran."""
         known = (self._known or {}).get(str(folder))
         return known.remotes if known is not None else {}
 
     async def of(self, changes: Sequence[PathChange]) -> FileOrigins:
-        """Where changed files (paths relative to the workspace) come from. Never raises."""
+        """Return the origins of changed files (paths relative to the workspace). Never raises."""
         earlier = await asyncio.to_thread(self._earlier, {change.path for change in changes})
         by_repository: dict[Path, list[PathChange]] = {}
         for change in changes:
@@ -122,7 +129,9 @@ class GitOrigins:
         return FileOrigins(frozenset(known), frozenset(by_git - known))
 
     def _earlier(self, paths: Collection[str]) -> dict[str, list[PathEntry | None]]:
-        """How paths stood whenever a program of the session began that changed them.
+        """Return the states of paths at the start of each program of the session that changed them.
+
+        Nobody objected to these.
 
         Nobody objected to that.
         """
@@ -140,7 +149,7 @@ class GitOrigins:
         return (self._known or {}).get(key) or _Known([], {})
 
     async def _ask_all(self, known: _Known) -> list[str]:
-        """Ask the remotes of the person's what they have, unless the session itself sent something."""
+        """Query the user's remotes, unless the session has sent something."""
         if self._ask is None or self._has_sent:
             return []
         for address in list(known.remotes.values())[:3]:
@@ -181,7 +190,7 @@ class GitOrigins:
 
 
 def _repositories(root: Path) -> list[Path]:
-    """Tops of the repository around a folder, and of those at most two folders below it."""
+    """Return tops of the repository around a folder, and of those at most two folders below it."""
     above = top_folder(root)
     found = [above] if above is not None else []
     queue = [(root, 0)]
@@ -210,13 +219,13 @@ async def _now(top: Path, git: Path) -> _Known:
 
 
 def _absolute(address: str, top: Path) -> str:
-    """An address, with a path from the top of the work tree as one that means the same everywhere."""
+    """Return an address, with a path relative to the work tree made absolute."""
     is_path = ":" not in address.partition("/")[0]
     return str((top / address).resolve()) if is_path else address
 
 
 def _logged(git: Path, common: Path) -> bytes:
-    """Reflogs and commits that a command under way has put aside, as one text."""
+    """Return reflogs and commits saved by a running command, as one text."""
     logs = [common / "logs" / "refs" / "stash", common / "logs" / "HEAD", git / "logs" / "HEAD"]
     logs += [*(common / "logs" / "refs" / "heads").rglob("*")][:1_000]
     logs += [git / f"{name}_HEAD" for name in ("ORIG", "MERGE", "FETCH", "CHERRY_PICK", "REVERT", "REBASE")]
@@ -232,7 +241,7 @@ _URL = re.compile(r"\s*url\s*=\s*([^\s\"\\;#]+)\s*$", re.IGNORECASE)
 
 
 def remote_addresses(settings: bytes) -> dict[str, str]:
-    """Addresses of remotes by name, as settings of git give them in the plain way; others are left out."""
+    """Return addresses of remotes by name from plain git settings; others are left out."""
     found: dict[str, str] = {}
     name = None
     for line in settings.decode("utf-8", "replace").split("\n"):
@@ -245,7 +254,7 @@ def remote_addresses(settings: bytes) -> dict[str, str]:
 
 
 class _Look:
-    """A look at what a step did in the repository at `top`."""
+    """The examination of a step in the repository at `top`."""
 
     def __init__(
         self, top: Path, root: Path, known: _Known, ask: Callable[[_Known], Awaitable[list[str]]]
@@ -257,7 +266,7 @@ class _Look:
         self._has_asked = False
 
     async def took(self, change: PathChange) -> bool:
-        """Whether the index says of the path what the work tree says: git wrote it, or took it over."""
+        """Return whether index and work tree agree on the path, because git wrote or added it."""
         path, state = self._relative(change), await self._state(change)
         entries = await self._entries(path)
         if state is None:
@@ -269,7 +278,7 @@ class _Look:
         return await self._is_conflict(change, entries)
 
     async def is_known(self, change: PathChange) -> bool:
-        """Whether that state is one that a known commit has."""
+        """Return whether a known commit has that state."""
         if await self._is_of(change, self._tips):
             return True
         if not self._has_asked:
@@ -290,7 +299,7 @@ class _Look:
         return await self._has(state, path, tips) or await self._is_merged(state, path, tips)
 
     async def _has(self, state: State, path: str, tips: Sequence[str]) -> bool:
-        """Whether a known commit has this at the path."""
+        """Return whether a known commit has this at the path."""
         head = await self._head_commit()
         first = [head] if head in tips else []
         for commit in [*first, *await self._touching(path, tips)]:
@@ -300,7 +309,7 @@ class _Look:
         return False
 
     async def _touching(self, path: str, tips: Sequence[str], *more: str) -> list[str]:
-        """Commits that changed the path, the newest first; whether they are known is not checked yet."""
+        """Return commits that changed the path, newest first, not yet checked for being known."""
         if not tips:
             return []
         limit = f"--max-count={_MOST_CANDIDATES}"
@@ -311,7 +320,7 @@ class _Look:
         return found.output.decode("ascii", "replace").split() if not found.code else []
 
     async def _is_gone(self, path: str, tips: Sequence[str]) -> bool:
-        """Whether a known commit is why nothing stands there (any more)."""
+        """Return whether a known commit explains why the path is missing."""
         head = await self._head_commit()
         if head is None or await self._objects.entry(head, path) is not None:
             return False
@@ -333,14 +342,14 @@ class _Look:
         return False
 
     async def _is_stashed(self, path: str) -> bool:
-        """Whether the newest stash took the file along."""
+        """Return whether the newest stash contains the file."""
         found = await run_git(self._top, "rev-parse", "--verify", "-q", "refs/stash")
         stash = found.output.decode("ascii", "replace").strip()
         parents = await self._objects.parents(stash) if stash else []
         return len(parents) == 3 and await self._objects.entry(parents[2], path) is not None
 
     async def _is_merged(self, state: State, path: str, tips: Sequence[str]) -> bool:
-        """Whether it is what a merge makes of the versions of two known commits."""
+        """Return whether it is the merge of the versions of two known commits."""
         head = await self._head_commit()
         parents = await self._objects.parents(head) if head is not None else []
         if head is not None and len(parents) != 2:
@@ -361,7 +370,7 @@ class _Look:
         return object_name("blob", merged, parents[0]) in state[1]
 
     async def _is_conflict(self, change: PathChange, entries: Sequence[tuple[str, str, str]]) -> bool:
-        """Whether the file is what git makes of the versions that the index has of it."""
+        """Return whether the file is git's merge of the versions in the index."""
         stages = {stage: await self._objects.text(name) for _, name, stage in entries}
         data = await asyncio.to_thread(read_bytes, self._root / change.path, _FILE_BYTES)
         if data[0] in (stages.get("2"), stages.get("3")):
@@ -383,7 +392,7 @@ class _Look:
         return self._head or None
 
     async def _entries(self, path: str) -> list[tuple[str, str, str]]:
-        """Mode, object and stage of what the index has at a path."""
+        """Return mode, object and stage of the index entries at a path."""
         if path not in self._listed:
             found = await run_git(self._top, "ls-files", "-s", "-z", "--", path)
             lines = os.fsdecode(found.output).split("\0")

@@ -1,4 +1,8 @@
-"""Tells which paths of a project git ignores, from its ignore files, without running git.
+"""The paths of a project that git ignores, from its ignore files, without running git.
+
+The rules are those of git: the last matching line decides, deeper files come after the ones above them,
+`.git/info/exclude` comes before all, and nothing in an ignored folder can be included again. Files tracked
+despite being ignored are not known here.
 
 The rules are those of git: the last line that fits decides, deeper files come after the ones above them,
 `.git/info/exclude` comes before all, and nothing in an ignored folder can be brought back. What is tracked in
@@ -48,7 +52,7 @@ _FILES = re.compile(
 
 
 def is_noise(name: str, *, folder: bool) -> bool:
-    """Whether a file or folder called `name` is left out wherever it stands."""
+    """Return whether a file or folder called `name` is left out everywhere."""
     if folder:
         return name in _FOLDERS or name.startswith(".hermes-")
     return _FILES.fullmatch(name) is not None
@@ -81,8 +85,10 @@ _CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRule:
-    """One line of an ignore file: `line` is its number, `brings_back` a leading `!`, `folders_only` a `/` at
-    the end."""
+    """One line of an ignore file.
+
+    `line` is its number, `brings_back` a leading `!`, `folders_only` a `/` at the end.
+    """
 
     line: int
     brings_back: bool
@@ -91,7 +97,7 @@ class IgnoreRule:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A rule with wildcards. It can only fit what begins with `start`."""
+    """A rule with wildcards. It can only match paths that begin with `start`."""
 
     rule: IgnoreRule
     pattern: GitIgnoreSpecPattern
@@ -100,7 +106,7 @@ class Tried:
     """Whether `start` begins a name, wherever that stands, and not a path."""
 
     def fits(self, path: str, name: str) -> bool:
-        """Whether the rule names exactly `path`, relative to the folder of the ignore file."""
+        """Return whether the rule names exactly `path`, relative to the folder of the ignore file."""
         if not (name if self.by_name else path).startswith(self.start):
             return False
         result = self.pattern.match_file(path)
@@ -110,7 +116,7 @@ class Tried:
 
 @dataclass(slots=True)
 class IgnoreRules:
-    """Rules by what they name. `deciding` is for what stands below the folder of their file."""
+    """Rules by what they name. `deciding` is for paths below the folder of their file."""
 
     names: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     paths: dict[str, list[IgnoreRule]] = field(default_factory=dict)
@@ -124,7 +130,7 @@ class IgnoreRules:
         return bool(self.names or self.paths or self.endings or self.tried)
 
     def deciding(self, path: str, *, folder: bool) -> IgnoreRule | None:
-        """The last rule that names `path`, or None."""
+        """Return the last rule that names `path`, or None."""
         best: IgnoreRule | None = None
         name = path.rpartition("/")[2]
         for rule in self._looked_up(path, name):
@@ -148,7 +154,9 @@ class IgnoreRules:
 
 
 def parse(text: str, room: int = MAX_TRIED) -> IgnoreRules:
-    """The rules in the text of an ignore file; lines that git or we cannot use are left out.
+    """Parse the rules of an ignore file; lines that git or we cannot use are left out.
+
+    At most `room` rules with wildcards are kept.
 
     Of rules that have to be tried one by one there is room for so many.
     """
@@ -214,7 +222,7 @@ MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The rules of one ignore file, for what stands below `prefix`, and those that come before them."""
+    """The rules of one ignore file, for paths below `prefix`, and the rules before them."""
 
     rules: IgnoreRules
     prefix: str
@@ -224,7 +232,9 @@ class _Level:
 
 
 class IgnoreFiles:
-    """The ignore rules of the project at `root` (resolved). Paths are relative to it, with `/`; "" is itself.
+    """The ignore rules of the project at `root` (resolved), with relative paths and "" for `root`.
+
+    Ignore files are read on first use and cached until `forget`.
 
     Ignore files are read when a folder is first asked about and kept until `forget`.
     """
@@ -239,7 +249,7 @@ class IgnoreFiles:
         """Ignore files that have more rules than are used, as paths from the top of the repository."""
 
     def skips(self, path: str, *, folder: bool) -> bool:
-        """Whether `path` is ignored, or noise. The folders above it are taken as not ignored."""
+        """Return whether `path` is ignored, or noise. Its parent folders are assumed not to be ignored."""
         parent, _, name = path.rpartition("/")
         if is_noise(name, folder=folder):
             return True
@@ -253,12 +263,12 @@ class IgnoreFiles:
         return False
 
     def passes_over(self, path: str) -> bool:
-        """Whether a path or a folder above it is ignored, or noise."""
+        """Return whether a path or a folder above it is ignored, or noise."""
         ends = (at for at, char in enumerate(f"{path}/") if char == "/")
         return self.skips(path, folder=False) or any(self.skips(path[:end], folder=True) for end in ends)
 
     def forget(self, folder: str) -> None:
-        """Read the ignore files in `folder` and below again when they are next needed."""
+        """Read the ignore files in `folder` and below again on next use."""
         below = f"{folder}/" if folder else ""
         for known in list(self._levels):
             if known == folder or known.startswith(below):
@@ -300,7 +310,7 @@ class IgnoreFiles:
         return level
 
     def _added(self, above: _Level | None, file: Path, prefix: str) -> _Level | None:
-        """The level of `file` on top of `above`; `above` itself when there is nothing to read."""
+        """Return the level of `file` on top of `above`; `above` if there is nothing to read."""
         try:
             with os.fdopen(open_file(file), "rb") as opened:
                 data = opened.read(MAX_BYTES + 1)

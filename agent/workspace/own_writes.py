@@ -1,4 +1,4 @@
-"""The engine's own writes, so that its work is not taken for someone else's."""
+"""The engine's own writes, so that they are not reported as others'."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ _MAX_PER_PATH = 32
 
 
 class OwnWrites:
-    """Contents that the engine has put, or is about to put, at a path. Safe to use from several threads.
+    """Contents that the engine wrote, or will write, at a path. Thread-safe.
 
-    They are told by content, never by time: however late a write is noticed it
-    is still ours, and what somebody else writes a moment later is still theirs.
+    They are recognised by content, never by time: a write noticed late is still ours, and another's write a
+    moment later is still theirs.
+
+    They are told by content, never by time: however late a write is noticed it is still ours, and what
+    somebody else writes a moment later is still theirs.
     """
 
     def __init__(self) -> None:
@@ -23,7 +26,7 @@ class OwnWrites:
         self._expected: OrderedDict[str, list[bytes | None]] = OrderedDict()
 
     def expect(self, path: str, digest: bytes | None) -> None:
-        """The engine writes content with this SHA-256 to `path`; None stands for a removal."""
+        """Announce a write of content with this SHA-256 to `path`; None for a removal."""
         with self._lock:
             digests = self._expected.setdefault(path, [])
             digests.append(digest)
@@ -33,7 +36,7 @@ class OwnWrites:
                 self._expected.popitem(last=False)
 
     def takes(self, path: str, digest: bytes | None) -> bool:
-        """Whether what is found at `path` is the engine's. It and what came before are then done with."""
+        """Return whether the content at `path` is the engine's, and drop it and earlier announcements."""
         with self._lock:
             digests = self._expected.get(path)
             if not digests or digest not in digests:
@@ -50,7 +53,7 @@ MAX_PATHS = 50_000
 
 
 class DirtyPaths:
-    """Gathers paths from any thread. `wake` is called, in that thread, with the first after a `take`."""
+    """Collects paths from any thread. `wake` is called there with the first after a `take`."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -61,7 +64,7 @@ class DirtyPaths:
         """When the last word came, on the monotonic clock."""
 
     def tell(self, path: str | None) -> None:
-        """`path` may have changed; None stands for anything."""
+        """Record that `path` may have changed; None means anything."""
         with self._lock:
             is_first = not self._paths and not self._lost
             self.last = time.monotonic()
@@ -74,7 +77,7 @@ class DirtyPaths:
             self._wake()
 
     def take(self) -> set[str] | None:
-        """The paths so far, or None when everything must be looked at. They are forgotten."""
+        """Return and clear the paths so far; None if everything must be checked."""
         with self._lock:
             paths = None if self._lost else self._paths
             self._paths, self._lost = set(), False

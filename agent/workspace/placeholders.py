@@ -1,7 +1,10 @@
-"""Empty folders and files that hold the place of what must not be made, while any sandbox needs them.
+"""Empty folders and files that reserve forbidden places while any sandbox needs them.
 
-Several processes may need the same one: each keeps a shared lock on it, and who gets it alone removes it.
-A placeholder is known by its time, so that one which a killed process left is told from what somebody made.
+Several processes may need the same one: each holds a shared lock on it, and the last one removes it. A
+placeholder is recognised by its time, to distinguish one left by a killed process from a user's file.
+
+Several processes may need the same one: each keeps a shared lock on it, and who gets it alone removes it. A
+placeholder is known by its time, so that one which a killed process left is told from what somebody made.
 """
 
 from __future__ import annotations
@@ -43,11 +46,15 @@ _held: dict[Path, _Held] = {}
 
 
 def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callable[[], None]:
-    """Make the folders, and the files with their content, or share those already held.
+    """Make the folders, and the files with their content, or share existing ones.
+
+    The result releases them; the last of all processes removes them. Removing one while it is mounted over
+    elsewhere would lose its protection there. Raises `OSError` if one cannot be made, and `ToolError` if a
+    program keeps it locked.
 
     The result lets go; the last of all processes removes them. What was removed while it is mounted over
-    elsewhere would lose its cover there. Raises `OSError` when one cannot be made, and `ToolError` when
-    a program keeps it locked.
+    elsewhere would lose its cover there. Raises `OSError` when one cannot be made, and `ToolError` when a
+    program keeps it locked.
     """
     mine: list[Path] = []
 
@@ -68,12 +75,12 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
 
 
 def is_missing(path: Path) -> bool:
-    """Whether nothing stands at `path` but a placeholder: a caller that counts on that has to hold it too."""
+    """Return whether `path` is empty or a placeholder; a caller relying on that must hold it too."""
     return not os.path.lexists(path) or is_placeholder(path)
 
 
 def is_placeholder(path: Path) -> bool:
-    """Whether what stands at `path` is one of ours, and nobody has used it."""
+    """Return whether `path` is an unused placeholder of ours."""
     try:
         return int(path.lstat().st_mtime) == TIME and _is_unused(path)
     except OSError:
@@ -81,7 +88,7 @@ def is_placeholder(path: Path) -> bool:
 
 
 def remove_abandoned(paths: Iterable[Path]) -> None:
-    """Remove the placeholders among `paths` that processes left which were killed."""
+    """Remove the placeholders among `paths` left by killed processes."""
     for path in paths:
         with _lock, suppress(OSError):
             if path not in _held and is_placeholder(path):
@@ -89,7 +96,9 @@ def remove_abandoned(paths: Iterable[Path]) -> None:
 
 
 def unmounted(paths: Iterable[Path]) -> Callable[[], None]:
-    """What makes good, at the end of a sandbox, that one of these files went away while it was drawn.
+    """Return a cleanup for files that disappear while a sandbox is set up.
+
+    The mount over the name has then left an empty file there.
 
     The mount over the name has left an empty file there then.
     """
@@ -114,7 +123,7 @@ def _is_unused(path: Path) -> bool:
 
 
 def _born(path: Path) -> tuple[int, int]:
-    """What tells a file from one that took its place; the number alone is given out again."""
+    """Return the identity of a file, more than its inode, which is reused."""
     try:
         status = path.lstat()
     except OSError:
@@ -131,7 +140,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _share(path: Path, content: bytes | None) -> None:
-    """Hold one that stands, or make it. Another process may just be removing it."""
+    """Hold an existing placeholder, or make one. Another process may be removing it."""
     held = _held.get(path)
     if held is None or not _stands(path, held.descriptor):
         descriptor = _locked(path, content)
@@ -144,7 +153,7 @@ def _share(path: Path, content: bytes | None) -> None:
 
 
 def _locked(path: Path, content: bytes | None) -> int:
-    """A descriptor of the placeholder at `path`, with a shared lock."""
+    """Return a descriptor of the placeholder at `path`, with a shared lock."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         with suppress(FileExistsError):
@@ -172,7 +181,7 @@ def _release(path: Path) -> None:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    """Remove a placeholder if nobody else needs it or has put it to use. Closes the descriptor."""
+    """Remove a placeholder if nobody else needs or uses it. Closes the descriptor."""
     try:
         if lock_file(descriptor, seconds=0) and _stands(path, descriptor) and _is_unused(path):
             if path.is_dir():
@@ -186,7 +195,7 @@ def _remove(path: Path, descriptor: int) -> None:
 
 
 def _stands(path: Path, descriptor: int) -> bool:
-    """Whether what was opened still is what stands at `path`."""
+    """Return whether the opened object is still at `path`."""
     status = os.fstat(descriptor)
     return _identity(path) == (status.st_dev, status.st_ino)
 

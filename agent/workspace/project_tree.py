@@ -1,4 +1,7 @@
-"""The project as it was last seen, compared with the disk.
+"""The last seen state of the project, compared with the disk.
+
+Events only say where to look; changes are found by comparing contents, so that lost, doubled or late events
+do no harm. Blocking; used by one thread at a time.
 
 Events only say where to look; what changed is found by comparing contents, so that lost, doubled or late
 events do no harm. Blocking; used by one thread at a time.
@@ -33,7 +36,7 @@ PIECE = 1_024
 
 
 def in_order(items: Iterable[T], key: Callable[[T], Any] | None = None) -> list[T]:
-    """As `sorted`, at twice the price. Pure; for threads beside the event loop."""
+    """Return the items sorted, slower than `sorted` but yielding to other threads. Pure."""
     rest: Any = iter(items)
     runs: list[list[Any]] = []
     while run := sorted(islice(rest, PIECE), key=key):
@@ -54,10 +57,10 @@ _STRETCH, _BREATH = 0.004, 0.001
 
 
 class FileEvents(Protocol):
-    """Where reports of changes come from."""
+    """A source of change reports."""
 
     def watch(self, folder: str) -> bool:
-        """Start a new watch on a folder. False when that is not possible."""
+        """Start a watch on a folder. False if that is not possible."""
         ...
 
     def unwatch(self, folder: str) -> None:
@@ -67,7 +70,7 @@ class FileEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """A file before and after; None where there was or is none. Texts are there if they can be shown."""
+    """A file before and after; None if it was or is missing. Texts are included if they can be shown."""
 
     path: str
     before: FileFingerprint | None
@@ -105,26 +108,26 @@ class ProjectTree:
 
     @property
     def unwatched(self) -> int:
-        """Folders that only `sweep` looks at."""
+        """Return the number of folders that only `sweep` checks."""
         return len(self._unwatched)
 
     @property
     def cut_rules(self) -> Set[str]:
-        """Ignore files that have more rules than are used."""
+        """Return ignore files with more rules than are used."""
         return frozenset(self._ignore.cut)
 
     @property
     def has_root(self) -> bool:
-        """Whether the project folder was there when it was last looked for."""
+        """Return whether the project folder existed at the last check."""
         return "" in self._folders
 
     def survey(self) -> None:
-        """Take everything in as it is, as what later looks are compared with."""
+        """Record the current state, for comparison by later looks."""
         with self._quietly():
             self._enter("")
 
     def adopt(self, paths: Iterable[str]) -> None:
-        """Take the files that stand at these paths now as known, without calling them changes."""
+        """Record the current state of these paths without reporting changes."""
         for path in in_order(set(paths)):
             if path.rpartition("/")[0] in self._folders:
                 self._adopt(path)
@@ -141,7 +144,7 @@ class ProjectTree:
             self._before.pop(path, None)
 
     def look(self, paths: Iterable[str]) -> list[FileDifference]:
-        """What is different at these paths, and below those that are folders."""
+        """Return the differences at these paths, and below those that are folders."""
         if not self._is_there():
             return self._differences()
         ordered = in_order(set(paths))
@@ -160,14 +163,14 @@ class ProjectTree:
         return self._differences()
 
     def look_everywhere(self) -> list[FileDifference]:
-        """What is different anywhere, for when events were lost or the project folder came back."""
+        """Return all differences, after events were lost or the project folder came back."""
         self._ignore.forget("")
         if self._is_there():
             self._enter("")
         return self._differences()
 
     def sweep(self) -> list[FileDifference]:
-        """What is different in the folders that cannot be watched."""
+        """Return the differences in the folders that cannot be watched."""
         if not self._is_there():
             return self._differences()
         for folder in in_order(self._unwatched):
@@ -182,7 +185,7 @@ class ProjectTree:
     # Looking at one path
 
     def _is_there(self) -> bool:
-        """Whether the project folder is there. When it is not, nothing below it is either."""
+        """Return whether the project folder exists; without it nothing below it does."""
         status = self._status("")
         if status is not None and stat.S_ISDIR(status.st_mode):
             return True
@@ -230,7 +233,7 @@ class ProjectTree:
             self._texts.keep(after.digest, data, displace=not self._silent)
 
     def _vanish(self, path: str) -> None:
-        """Take note that a file, or a folder with all that was in it, is no longer there."""
+        """Record that a file, or a folder with its content, is gone."""
         waiting = [path]
         while waiting:
             current = waiting.pop()
@@ -253,7 +256,7 @@ class ProjectTree:
     # Looking at folders
 
     def _enter(self, folder: str) -> None:
-        """Watch a folder and those below it, and compare all files in them. Nearer folders come first."""
+        """Watch a folder and its subfolders, and compare all files in them. Nearer folders come first."""
         waiting = deque([folder])
         while waiting:
             self._breathe()
@@ -272,7 +275,7 @@ class ProjectTree:
             waiting.extend(self._list(current))
 
     def _list(self, folder: str) -> list[str]:
-        """Compare the files in a folder. Returns the folders in it."""
+        """Compare the files in a folder; return its subfolders."""
         try:
             with os.scandir(self._root / folder) as found:
                 entries = list(found)
@@ -305,7 +308,7 @@ class ProjectTree:
         return below
 
     def _apply_rules(self, folder: str) -> None:
-        """Take in what other ignore rules show, and let go what they hide. Nobody changed these files."""
+        """Add files that changed ignore rules show, and drop those they hide, without reporting changes."""
         if folder not in self._folders:
             return
         reported = dict(self._before)
@@ -355,7 +358,7 @@ class ProjectTree:
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
-        """Take in what is found without noting it as a change."""
+        """Record findings in this block without reporting changes."""
         self._silent = True
         try:
             yield
@@ -363,7 +366,7 @@ class ProjectTree:
             self._silent = False
 
     def _breathe(self) -> None:
-        """Let other threads in now and then, and stop when that is wanted."""
+        """Yield to other threads occasionally, and stop on request."""
         if self._stop.is_set():
             raise Stopped
         if time.monotonic() - self._breathed > _STRETCH:
@@ -372,7 +375,7 @@ class ProjectTree:
 
 
 def merged(first: list[FileDifference], second: list[FileDifference]) -> list[FileDifference]:
-    """Differences found by two looks at different places, by path."""
+    """Merge the differences of two looks at different places, by path."""
     found = {item.path: item for item in (*first, *second)}
     return [found[path] for path in in_order(found)]
 

@@ -1,4 +1,4 @@
-"""Notices what others change in the project, and tells it once it has come to rest."""
+"""Watching for others' changes in the project, reported after they have settled."""
 
 from __future__ import annotations
 
@@ -42,13 +42,18 @@ _ROOT_SECONDS = 1.0
 
 @dataclass(slots=True)
 class WriteClaim:
-    """What changed while the engine let something work; filled when the claim ends."""
+    """The changes during the engine's work; filled when the claim ends."""
 
     changes: ProjectChanges = field(default_factory=ProjectChanges)
 
 
 class Watcher:
-    """Tells `on_changes`, on the event loop, what others changed below `root`.
+    """Calls `on_changes`, on the event loop, with others' changes below `root`.
+
+    Contents are compared, so touching a file or rewriting the same content is not a change. Changes close
+    together are reported together, `settle` seconds after the last of them. The engine's writes are announced
+    with `own_write`, `expect` or `claim` and not reported. While `enabled` is off, changes are recorded
+    silently. All disk work happens in one thread.
 
     Contents are compared, so touching a file or writing the same again is not a change. Changes that come
     together are told together, `settle` seconds after the last of them. What the engine writes is announced
@@ -90,7 +95,7 @@ class Watcher:
 
     @property
     def coverage(self) -> str:
-        """What is watched, in a sentence for the person."""
+        """Return what is watched, in a sentence for the user."""
         tree = self._tree
         if self._task is None or self._stop.is_set():
             return "The project folder is not watched."
@@ -123,16 +128,16 @@ class Watcher:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the project was read."""
+        """Return whether the project was read."""
         return self._ready.is_set()
 
     async def ready(self) -> None:
-        """Wait until the project was read: what changes from now on is noticed."""
+        """Wait until the project was read: later changes are noticed."""
         if self._task is not None:
             await self._ready.wait()
 
     async def catch_up(self) -> None:
-        """Tell now what has changed so far, or take it in without a word, as `enabled` has it.
+        """Report changes so far now, or record them silently, according to `enabled`.
 
         Returns at once while the project is still being read.
         """
@@ -140,7 +145,7 @@ class Watcher:
             await self._look_and_tell(for_claim=True)
 
     async def stop(self) -> None:
-        """Stop watching. No thread is left; what was not told yet is dropped."""
+        """Stop watching and end the thread; unreported changes are dropped."""
         task, thread = self._task, self._thread
         if task is None or thread is None:
             return
@@ -153,17 +158,19 @@ class Watcher:
         self._ready.clear()
 
     def own_write(self, path: Path, digest: str | None) -> None:
-        """The engine writes `path`: `digest` is the SHA-256 of the content in hex, None for a removal.
+        """Announce a write to `path`: `digest` is the SHA-256 of the content in hex, None for a removal.
 
-        Call it before the write, or right after; paths outside the project are
-        passed over. Safe from any thread.
+        Call it before the write, or right after; paths outside the project are ignored. Thread-safe.
+
+        Call it before the write, or right after; paths outside the project are passed over. Safe from any
+        thread.
         """
         relative = self._relative(path)
         if relative is not None:
             self._own.expect(relative, None if digest is None else bytes.fromhex(digest))
 
     async def expect(self, paths: Iterable[Path]) -> None:
-        """What stands at these paths now is known to the engine and no news."""
+        """Take the current content of these paths as known to the engine."""
         relative = [path for path in map(self._relative, paths) if path is not None]
         await self.ready()
         async with self._lock:
@@ -172,7 +179,11 @@ class Watcher:
 
     @asynccontextmanager
     async def claim(self) -> AsyncIterator[WriteClaim]:
-        """Let something work in the project, such as a command, whose changes are not those of the person.
+        """Attribute changes inside this block, such as by a command, to the engine and not to the user.
+
+        Earlier changes are reported first. Changes inside go to the claim, whoever made them. Claims may
+        overlap; all open ones get the same. While the project is still being read nothing is awaited, and
+        changes during that time go to nobody.
 
         What changed before is told first. What changes within goes to the claim, no matter who did it. Claims
         may overlap; all that are open get the same. While the project is still being read nothing is waited
@@ -213,7 +224,7 @@ class Watcher:
             self._ready.set()
 
     async def _rest(self) -> None:
-        """Wait for a report of a change and then for quiet, or until it is time to look unasked."""
+        """Wait for a report of a change and then for quiet, or until the next unprompted check."""
         tree = self._open_tree()
         seconds = self._sweep_seconds if tree.unwatched else None
         try:
@@ -291,7 +302,7 @@ class Watcher:
         return changes
 
     def _sweep(self, tree: ProjectTree, for_claim: bool) -> list[FileDifference]:
-        """Look at the folders that cannot be watched, if it is time to, or quick enough to do for a claim."""
+        """Check the folders that cannot be watched, if it is time to, or if a claim allows it quickly."""
         is_quick = self._sweep_seconds * _SWEEP_SHARE <= _QUICK_SWEEP
         if for_claim and not is_quick:
             # Nobody can tell later whether the command or the person changed what is found there.
@@ -312,7 +323,7 @@ class Watcher:
         return self._tree
 
     def _relative(self, path: Path) -> str | None:
-        """`path` relative to the project, links above it followed; None outside of it."""
+        """Return `path` relative to the project, links above it followed; None outside of it."""
         absolute = Path(os.path.normpath(self._root / path))
         if not absolute.is_relative_to(self._root):
             absolute = absolute.parent.resolve() / absolute.name

@@ -1,4 +1,9 @@
-"""Identity of the folder that steps belong to, told by more than its path.
+"""The identity of a step's folder, in addition to its path.
+
+A path may later name another project, and a project may get another path. What stays is the folder (device
+and inode), a commit that its repository had, or a file exactly as a step left it. The text has the form
+`device:inode:commit`; folders that replaced each other within a session are listed in order, separated by
+`|`.
 
 A path may name another project tomorrow, and a project may get another path. What stays is the folder itself
 (device and inode), a commit that its repository had, or a file just as a step left it. Text of the form
@@ -29,7 +34,7 @@ _LARGEST = 50_000_000
 
 
 def identity(root: Path) -> str:
-    """What tells the folder from others; empty where there is none. Reads a few files, runs nothing."""
+    """Return the identity of the folder; empty if there is none. Reads a few files, runs nothing."""
     try:
         status = root.stat()
     except OSError:
@@ -38,14 +43,16 @@ def identity(root: Path) -> str:
 
 
 class FollowedRoot:
-    """The folder of one workspace, over the time that a session works in it."""
+    """The folder of one workspace, while a session works in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._last = identity(root)
 
     def place(self, before: Sequence[Step], *, is_ours: bool) -> str:
-        """Which folder it is by now, after the steps `before`. Blocking.
+        """Return the current folder, after the steps `before`. Blocking.
+
+        One put there by our own command (`is_ours`) counts as the same.
 
         One that a command of ours put in its place (`is_ours`) is the same.
         """
@@ -55,21 +62,21 @@ class FollowedRoot:
 
 
 def succeeding(before: Sequence[Step], root: Path) -> str:
-    """The identity of `root`, together with that of the last step if that was made there too. Blocking."""
+    """Return the identity of `root`, joined with the last step's if that was made there too. Blocking."""
     here = identity(root)
     newest = [step for step in before[-1:] if step.place and not strangers([step], root)]
     return linked(newest[0].place, here) if newest else here
 
 
 def linked(before: str, here: str) -> str:
-    """The identity of a folder that took the place of another one."""
+    """Return the identity of a folder that replaced another one."""
     if not before or not here or _folders(here)[0] in _folders(before):
         return here or before
     return f"{before}{BETWEEN}{here}"
 
 
 def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
-    """The steps that were made in another folder than `root`. Blocking."""
+    """Return the steps made in another folder than `root`. Blocking."""
     steps = tuple(steps)
     here = identity(root)
     same = {(step.place, step.root): is_same(step.place, step.root, root, here) for step in steps}
@@ -89,7 +96,7 @@ def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
 
 
 def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
-    """Whether the folder that had this identity and path is `root`, whose identity is `here`. Blocking."""
+    """Return whether this identity and path are those of `root`, whose identity is `here`. Blocking."""
     here = here or identity(root)
     is_path = path == str(root)
     if not place or not here:
@@ -107,7 +114,7 @@ def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
 
 
 def _stands(steps: Iterable[Step], root: Path) -> bool:
-    """Whether a file stands there just as these steps left it, its time included: as in a copy put back."""
+    """Return whether a file is exactly as these steps left it, time included, as in a restored copy."""
     after = {change.path: change.after for step in steps for change in step.changes}
     for path, entry in after.items():
         if entry is None or entry.kind is not PathKind.FILE or is_outside(path):
@@ -120,13 +127,13 @@ def _stands(steps: Iterable[Step], root: Path) -> bool:
 
 
 def _folders(place: str) -> list[str]:
-    """`device:inode` of each folder."""
+    """Return `device:inode` of each folder."""
     return [each.rpartition(":")[0] for each in place.split(BETWEEN) if each.count(":") == 2]
 
 
 @lru_cache(maxsize=64)
 def _commit(root: Path, device: int, inode: int) -> str:
-    """The commit that the repository at `root` has checked out, as it is first seen; empty without one."""
+    """Return the first seen checked-out commit of the repository at `root`; empty without one."""
     if top_folder(root) != root or (git := git_folder(root)) is None:
         return ""
     head = _text(git / "HEAD").strip()
@@ -164,7 +171,9 @@ _SHARED = ("/tmp", "/var/tmp", "/private/tmp", "/home", "/Users", "/mnt", "/medi
 
 
 def refusal(root: Path, home: Home) -> str:
-    """Why steps below `root` (resolved) are not kept, in a sentence; empty when they are.
+    """Return why steps below `root` (resolved) are not recorded, in a sentence; empty if they are.
+
+    Reading such a folder would take hours and gigabytes, or is not permitted.
 
     Reading all of such a folder would take hours and gigabytes, or is nobody's business.
     """

@@ -1,7 +1,10 @@
-"""Comparing files of state by what they say, as commands that only look rewrite some of them.
+"""Comparing state files by meaning, because commands that only read rewrite some of them.
 
-`hg status` and `bzr status` write the times of files down, a SELECT moves what a log of SQLite
-holds into its file, `fossil status` notes when it looked. What such files list is the same then.
+`hg status` and `bzr status` write file times, a SELECT moves the log of SQLite into its file, `fossil status`
+records when it ran. The listed content is then the same.
+
+`hg status` and `bzr status` write the times of files down, a SELECT moves what a log of SQLite holds into its
+file, `fossil status` notes when it looked. What such files list is the same then.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ _BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")
 
 
 def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bool:
-    """Whether `path` says the same at two moments; `kind` and `rest` tell where in a unit it lies.
+    """Return whether `path` means the same at two moments; `kind` and `rest` give its place in a unit.
+
+    False if unknown. Blocking; never raises.
 
     False where that cannot be told. Blocking; never raises.
     """
@@ -59,7 +64,9 @@ def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bo
 
 
 def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
-    """Whether a log of a database can be compared: it says nothing without the file it belongs to.
+    """Return whether a database log can be compared: it means nothing without its database file.
+
+    `known` are the paths whose earlier state is known. An empty log means nothing.
 
     `known` are the paths of which the earlier moment is known. An empty log says nothing at all.
     """
@@ -68,10 +75,10 @@ def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
 
 
 def dirstate(read: Read, folder: str) -> object:
-    """What the dirstate of Mercurial in `folder` lists: parents, and each file with its state.
+    """Return the content of Mercurial's dirstate in `folder`: parents, and each file with its state.
 
-    Formats: mercurial/helptext/internals/dirstate-v2.txt, and mercurial/dirstatemap.py for version 1.
-    Raises `ValueError` for any other, `struct.error` for one that ends too early.
+    Formats: mercurial/helptext/internals/dirstate-v2.txt, and mercurial/dirstatemap.py for version 1. Raises
+    `ValueError` for any other, `struct.error` for one that ends too early.
     """
     data = read(f"{folder}dirstate") or b""
     found: list[tuple[bytes, int, bytes]] = []
@@ -106,7 +113,7 @@ def dirstate(read: Read, folder: str) -> object:
 
 
 def bzr_dirstate(data: bytes) -> object:
-    """What a dirstate of Breezy lists, without sizes, digests and stamps of files. Raises `ValueError`."""
+    """Return a Breezy dirstate without sizes, digests and stamps of files. Raises `ValueError`."""
     lines = data.split(b"\n", 2)
     if not data.startswith(b"#bazaar dirstate") or len(lines) < 3:
         raise ValueError("no dirstate")
@@ -114,7 +121,9 @@ def bzr_dirstate(data: bytes) -> object:
 
 
 def rows(data: bytes, log: bytes) -> str:
-    """A digest of all that a database of SQLite says, with its write-ahead log taken in.
+    """Return a digest of the content of an SQLite database, including its write-ahead log.
+
+    Raises `ValueError` for one that is too large, `sqlite3.Error` for an unreadable one.
 
     Raises `ValueError` for one that is too large, `sqlite3.Error` for one that cannot be read.
     """
@@ -157,12 +166,12 @@ State = dict[str, PathEntry | None]
 
 
 def between(steps: Sequence[Step], after: int, upto: int) -> Sequence[Step]:
-    """The steps with `after < number <= upto`."""
+    """Return the steps with `after < number <= upto`."""
     return steps[_behind(steps, after) : _behind(steps, upto)]
 
 
 def targets(steps: Sequence[Step], position: int) -> State:
-    """What to make of each path that changed after `position`, to be back there."""
+    """Return the target of each path that changed after `position`, to return there."""
     found: State = {}
     for step in steps[_behind(steps, position) :]:
         for change in step.changes:
@@ -171,12 +180,12 @@ def targets(steps: Sequence[Step], position: int) -> State:
 
 
 def last_states(steps: Iterable[Step]) -> State:
-    """How the last step that changed a path left it."""
+    """Return each path's state after the last step that changed it."""
     return {change.path: change.after for step in steps for change in step.changes}
 
 
 def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChange, ...]:
-    """What leads from position `first` to position `second`, in order of the paths; either may be earlier."""
+    """Return the changes from position `first` to `second`, sorted by path; either may be earlier."""
     if first > second:
         return tuple(
             PathChange(each.path, each.after, each.before) for each in difference(steps, second, first)
@@ -192,7 +201,9 @@ def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChan
 
 
 def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...]]:
-    """Paths that somebody else changed between two steps after `position`.
+    """Return paths that somebody else changed between two steps after `position`.
+
+    The values are the numbers of steps that found a path different from the previous step's state.
 
     Gives the numbers of the steps that found a path other than the step before them left it.
     """
@@ -207,10 +218,10 @@ def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...
 
 
 def alike(one: PathEntry | None, other: PathEntry | None) -> bool:
-    """Whether a restore would make the same of both."""
+    """Return whether a restore would treat both the same."""
     return other is None if one is None else one.same(other)
 
 
 def _behind(steps: Sequence[Step], number: int) -> int:
-    """Index of the first step above `number`."""
+    """Return the index of the first step above `number`."""
     return bisect_right(steps, number, key=lambda step: step.number)

@@ -1,14 +1,22 @@
-"""The line of steps of one session: a file that only grows, one record per text line.
+"""The line of steps of one session: an append-only file, one record per text line.
+
+``` <length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>
 
 ```
-<length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>\n
+
+The first record is the head: format, session and `floor` (steps up to it were pruned, numbering continues
+after it). A record is written by one write under a lock of the file. An incomplete line at the end, left by a
+kill or a power cut, is removed by the next append. A damaged line in the middle is skipped and reported; its
+number stays used, so later positions keep their meaning.
+
+``` <length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>
+
 ```
 
-The first record is the head: format, session and `floor` (steps up to it were pruned,
-numbering goes on after it). A record is written by one write under a
-lock of the file. What a kill or a power cut left at the end without a line break
-is cut off by the next append. A damaged line in the middle is passed over and
-named; its number stays used, so later positions keep their meaning.
+The first record is the head: format, session and `floor` (steps up to it were pruned, numbering goes on after
+it). A record is written by one write under a lock of the file. What a kill or a power cut left at the end
+without a line break is cut off by the next append. A damaged line in the middle is passed over and named; its
+number stays used, so later positions keep their meaning.
 """
 
 from __future__ import annotations
@@ -46,13 +54,13 @@ WAIT_SECONDS = 20.0
 
 
 def lock(descriptor: int, path: Path, *, exclusive: bool, seconds: float = WAIT_SECONDS) -> None:
-    """Lock an open file. Raises `StoreError` when others keep it longer than `seconds`, and `OSError`."""
+    """Lock an open file. Raises `StoreError` if others keep it longer than `seconds`, and `OSError`."""
     if not lock_file(descriptor, shared=not exclusive, seconds=seconds):
         raise BusyError(f"Another process keeps {path} locked; wait for it or end it, and try again.")
 
 
 class BusyError(StoreError):
-    """Somebody else works with the store at the moment."""
+    """Somebody else is using the store."""
 
 
 FORMAT = 1
@@ -67,7 +75,7 @@ _OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class StepLogFlaw:
-    """Something in a line that cannot be used."""
+    """An unusable part of a line."""
 
     place: int
     """Number of the text line in the file, from 1."""
@@ -76,7 +84,7 @@ class StepLogFlaw:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What one step needs to be of use."""
+    """The objects one step needs."""
 
     number: int
     created: float
@@ -88,7 +96,7 @@ class Needs:
 
 @dataclass(slots=True)
 class _Reading:
-    """What was read of a file so far."""
+    """The part of a file read so far."""
 
     inode: tuple[int, int] = (0, 0)
     offset: int = 0
@@ -100,12 +108,12 @@ class _Reading:
 
 
 def usable_name(session: str) -> bool:
-    """Whether a line can have this name. Pure."""
+    """Return whether a line can have this name. Pure."""
     return _NAME.fullmatch(session) is not None
 
 
 class StepLog:
-    """One session's steps. Threads of a process share one; processes share the file."""
+    """One session's steps. Threads of a process share one object; processes share the file."""
 
     def __init__(self, folder: Path, session: str, objects: ObjectStore) -> None:
         if not usable_name(session):
@@ -118,20 +126,22 @@ class StepLog:
 
     @property
     def last(self) -> int:
-        """Number of the last step; 0 when there is none. Raises `StoreError`."""
+        """Return the number of the last step; 0 if there is none. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             return self._read.last
 
     @property
     def floor(self) -> int:
-        """Positions below this can no longer be reached: steps up to it were pruned. Raises `StoreError`."""
+        """Return the lowest reachable position: earlier steps were pruned. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             return self._read.floor
 
     def steps(self, after: int = 0) -> tuple[Step, ...]:
-        """The steps with a number above `after`, oldest first, those others appended too.
+        """Return the steps above `after`, oldest first, including those appended by others.
+
+        A step with a damaged record or changes is missing: see `flaws`. Raises `StoreError`.
 
         A step whose record or changes are damaged is missing: see `flaws`. Raises `StoreError`.
         """
@@ -145,13 +155,13 @@ class StepLog:
             return tuple(self._steps[found:])
 
     def flaws(self) -> tuple[StepLogFlaw, ...]:
-        """What in the line cannot be used. Raises `StoreError`."""
+        """Return the unusable parts of the line. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             return tuple(self._flaws)
 
     def needs(self) -> tuple[Needs, ...]:
-        """What every step needs, oldest first. Raises `StoreError`."""
+        """Return what every step needs, oldest first. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             for step in self._steps[len(self._needs) :]:
@@ -177,6 +187,10 @@ class StepLog:
     ) -> Step:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
+        Contents named by `changes` must already be in the object store. The record is written to the system
+        before this returns, so a killed process loses nothing. Raises `StoreError`; then the line is
+        unchanged.
+
         Contents that `changes` name are in the object store before. The record is with the system when this
         returns, so a killed process loses nothing. Raises `StoreError`; the line is as it was then.
         """
@@ -196,7 +210,9 @@ class StepLog:
             return step
 
     def prune(self, floor: int) -> None:
-        """Forget the steps up to `floor`; the line is rewritten beside the old one and takes its place.
+        """Delete the steps up to `floor`, by writing a new file and renaming it.
+
+        Raises `StoreError`; then the line is unchanged.
 
         Raises `StoreError`; the line is as it was then.
         """
@@ -239,7 +255,7 @@ class StepLog:
         return {"changes_in": self._objects.add(text.encode())}
 
     def _extend(self, descriptor: int, line: bytes) -> None:
-        """Write one record behind the last whole line, or leave the file as it was."""
+        """Write one record after the last complete line, or leave the file unchanged."""
         end = self._read.offset
         try:
             self._cut(descriptor, end)
@@ -259,7 +275,7 @@ class StepLog:
         self._read.lines += 1
 
     def _cut(self, descriptor: int, end: int) -> None:
-        """Take away what a kill or a power cut left behind the last whole line."""
+        """Remove an incomplete line left by a kill or a power cut."""
         size = os.fstat(descriptor).st_size
         if size == end:
             return
@@ -271,7 +287,7 @@ class StepLog:
             raise StoreError(f"{self.path} holds no steps of Hermes; move it away. It was left as it is.")
 
     def _refresh(self, descriptor: int | None = None) -> None:
-        """Read what anyone appended since; everything when the file is another one."""
+        """Read what others appended since; everything if the file was replaced."""
         if descriptor is None:
             try:
                 descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -343,7 +359,7 @@ class StepLog:
         return tuple(change_of(each) for each in records)
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
-        """The text lines of steps above `floor`, damaged ones by the number they would have."""
+        """Return the text lines of steps above `floor`, damaged ones by their expected number."""
         kept: list[bytes] = []
         number = self._read.floor
         data = _pread(descriptor, 0, self._read.offset)
@@ -364,7 +380,7 @@ class StepLog:
 
     @contextmanager
     def _locked(self, *, create: bool = True) -> Iterator[int]:
-        """The file that stands under the name, locked. Raises `StoreError`."""
+        """Open and lock the current file. Raises `StoreError`."""
         while True:
             descriptor = self._open(create)
             try:
@@ -397,7 +413,7 @@ class StepLog:
 
 
 def _items(text: str) -> Iterator[Any]:
-    """The items of a list as `append` writes it, one by one. Raises `ValueError`."""
+    """Yield the items of a list written by `append`, one by one. Raises `ValueError`."""
     decode = json.JSONDecoder().raw_decode
     if text == "[]":
         return
@@ -417,7 +433,7 @@ def _needs(step: Step, spilled: str, size: int) -> Needs:
 
 
 class MissingLineError(StoreError):
-    """No step of this session was ever kept, or all of it is gone."""
+    """No step of this session was ever recorded, or all are gone."""
 
 
 def _head(session: str, floor: int) -> bytes:
@@ -439,7 +455,7 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """The record of a text line: a head or a step with a number. None when it is damaged."""
+    """Parse a text line: a head or a step with a number. None if it is damaged."""
     payload = line[26:-1]
     if line[:26] != b"%08x %s " % (len(payload), sha256(payload).hexdigest()[:16].encode()):
         return None

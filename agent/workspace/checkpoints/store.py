@@ -1,16 +1,18 @@
-"""The folder that holds everything about checkpoints, and who may work in it when.
+"""The folder that holds all checkpoints, and the locking between its users.
 
-```
-format            names the format; another one is refused and left alone
-clock             when it was last looked at, and what of that counts (lived.py)
-lock              shared by processes that add, held alone by one that clears away
-objects/ab/…      contents of files                        (objects.py)
-lines/SESSION.log the steps of each session                (steplog.py)
-baselines/…json   how workspaces stood when they were opened
-pending/…json     restores that are under way
-contents/ab/…     second names of what git's extensions keep: LFS, annex (objects.py)
-git/…             second names of git's own objects, which take room once git has let go of them (git_keep.py)
-```
+``` format names the format; another one is refused and left alone clock when the clock was last read, and
+what of that counts (elapsed_age.py) lock shared by processes that add, held alone by one that clears away
+objects/ab/… contents of files (objects.py) lines/SESSION.log the steps of each session (step_log.py)
+baselines/…json how workspaces stood when they were opened pending/…json restores that are under way
+contents/ab/… second names of what git's extensions keep: LFS, annex (objects.py) git/… second names of git's
+own objects, which take room once git has let go of them (git_keep.py) ```
+
+``` format names the format; another one is refused and left alone clock when it was last looked at, and what
+of that counts (lived.py) lock shared by processes that add, held alone by one that clears away objects/ab/…
+contents of files (objects.py) lines/SESSION.log the steps of each session (steplog.py) baselines/…json how
+workspaces stood when they were opened pending/…json restores that are under way contents/ab/… second names of
+what git's extensions keep: LFS, annex (objects.py) git/… second names of git's own objects, which take room
+once git has let go of them (git_keep.py) ```
 """
 
 from __future__ import annotations
@@ -47,15 +49,18 @@ BLOCK = 4096
 
 
 def on_disk(size: int) -> int:
-    """Bytes that a file of `size` bytes takes on the usual disk. Pure."""
+    """Return the bytes that a file of `size` bytes takes on a usual disk. Pure."""
     return -(-size // BLOCK) * BLOCK
 
 
 class CheckpointStore:
     """The checkpoints of one user. Cheap to open; any number of threads and processes may.
 
-    Opening makes the folder when it is missing. Raises `StoreError` when it cannot be
-    used, holds something else, or was made by a newer Hermes; nothing in it is touched then.
+    Opening creates a missing folder. Raises `StoreError` if it cannot be used, holds something else, or was
+    made by a newer Hermes; then nothing in it is touched.
+
+    Opening makes the folder when it is missing. Raises `StoreError` when it cannot be used, holds something
+    else, or was made by a newer Hermes; nothing in it is touched then.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -82,14 +87,16 @@ class CheckpointStore:
         return self.folder / "git"
 
     def line(self, session: str) -> StepLog:
-        """The steps of a root session; the same object each time. Raises `StoreError` for an odd name."""
+        """Return the steps of a root session; always the same object. Raises `StoreError` for an invalid
+        name.
+        """
         with self._mutex:
             if session not in self._lines:
                 self._lines[session] = StepLog(self.lines, session, self.objects)
             return self._lines[session]
 
     def sessions(self) -> tuple[str, ...]:
-        """The sessions that have a line. Raises `StoreError`."""
+        """Return the sessions that have a line. Raises `StoreError`."""
         try:
             names = [path.name for path in self.lines.iterdir()]
         except FileNotFoundError:
@@ -100,7 +107,7 @@ class CheckpointStore:
         return tuple(sorted(session for session in sessions if usable_name(session)))
 
     def drop(self, session: str) -> None:
-        """Forget the steps of a session that is deleted; what only they named is collected later."""
+        """Delete the steps of a deleted session; objects that only they named are collected later."""
         with suppress(MissingLineError):
             self.line(session).drop()
         with self._mutex:
@@ -108,22 +115,27 @@ class CheckpointStore:
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """From the first object put to the append of the record that names it: nothing is cleared away.
+        """Prevent cleanup from adding the first object until the record that names it is appended.
 
-        May be nested. What takes less than four minutes is safe without it too: objects that
-        young are never collected. Raises `StoreError` when another process clears for too long.
+        May be nested. Work of less than four minutes is safe without it: objects that young are never
+        collected. Raises `StoreError` if another process clears for too long.
+
+        May be nested. What takes less than four minutes is safe without it too: objects that young are never
+        collected. Raises `StoreError` when another process clears for too long.
         """
         with self._locked(exclusive=False, seconds=WAIT_SECONDS):
             yield
 
     @contextmanager
     def alone(self, seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """While nobody adds anything: for clearing away. Raises `BusyError` after `seconds`."""
+        """Prevent others from adding, for cleanup. Raises `BusyError` after `seconds`."""
         with self._locked(exclusive=True, seconds=seconds):
             yield
 
     def size(self) -> int:
-        """Bytes the store takes on the disk, each file in whole blocks; of git's objects those only it has.
+        """Return the store's size on disk in whole blocks; of git's objects those only it has.
+
+        Reads each file's size: call it off the event loop. Raises `StoreError`.
 
         Looks at each file: call it off the event loop. Raises `StoreError`.
         """
@@ -165,7 +177,7 @@ class CheckpointStore:
 
 
 def own_folder(store: Path, root: Path) -> Path | None:
-    """The folder of Hermes inside the workspace; None where it lies elsewhere."""
+    """Return the folder of Hermes inside the workspace; None if it is elsewhere."""
     place = store.resolve()
     return next((each for each in (place.parent, place) if root in each.parents), None)
 
@@ -206,7 +218,7 @@ def _format(folder: Path) -> str | None:
 
 
 def _is_torn(found: str, folder: Path) -> bool:
-    """Whether the file of a store with checkpoints holds only the beginning of what `_begin` writes."""
+    """Return whether a store's format file only holds the beginning of what `_begin` writes."""
     whole = f"{NAME} {FORMAT}"
     return found != whole and whole.startswith(found.rstrip("\0")) and (folder / "objects").is_dir()
 

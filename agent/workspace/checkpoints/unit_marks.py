@@ -1,4 +1,4 @@
-"""Marks that a step writes down of the units it changed files of: their kinds, and what refs pointed to."""
+"""Marks in a step for the units it changed: their kinds, and the targets of refs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ LARGEST = 50_000_000
 def unit_marks(
     changes: Sequence[PathChange], units: Units, before: Side, after: Side, root: Path | None = None
 ) -> dict[str, UnitMark]:
-    """What to write down of a step with these changes.
+    """Return the marks of a step with these changes.
+
+    `root` is the workspace: with it, the objects of a repository made by the step are recorded too. Blocking.
 
     `root` is where the workspace is: then what the objects of a repository come to that the step made is
     written down too. Blocking.
@@ -36,7 +38,7 @@ def unit_marks(
 
 
 def ref_changes(changes: Iterable[PathChange], units: Units, before: Side, after: Side) -> dict[str, Values]:
-    """What happened to refs, by the folder of each repository."""
+    """Return the changes of refs, by the folder of each repository."""
     rests: dict[str, set[str]] = {}
     for change in changes:
         part = units.part(change.path)
@@ -47,12 +49,12 @@ def ref_changes(changes: Iterable[PathChange], units: Units, before: Side, after
 
 
 def units_of(steps: Iterable[Step]) -> Units:
-    """The units that steps changed files of."""
+    """Return the units in which steps changed files."""
     return Units({place: mark.kind for step in steps for place, mark in step.units.items()})
 
 
 def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], bytes]) -> Side:
-    """Contents by the entries of paths at one moment; `contents` gives those of a digest. Never raises."""
+    """Return contents by path at one moment; `contents` returns those of a digest. Never raises."""
 
     def read(path: str) -> bytes | None:
         entry = entries(path)
@@ -71,7 +73,7 @@ def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], b
 
 
 def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
-    """Contents as they stand on the disk, except for what is given. Never raises."""
+    """Return contents on disk, except for those given. Never raises."""
 
     def read(path: str) -> bytes | None:
         if instead is not None and path in instead:
@@ -88,7 +90,7 @@ def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
 
 
 def changed_sides(changes: Iterable[PathChange], contents: Callable[[str], bytes]) -> tuple[Side, Side]:
-    """What changes alone tell of both moments."""
+    """Return the contents of both moments, as far as the changes contain them."""
     known = tuple(changes)
     before = {each.path: each.before for each in known}
     after = {each.path: each.after for each in known}
@@ -96,5 +98,5 @@ def changed_sides(changes: Iterable[PathChange], contents: Callable[[str], bytes
 
 
 def is_folder(change: PathChange) -> bool:
-    """Whether a folder stood or stands at the path of a change."""
+    """Return whether a folder was or is at the path of a change."""
     return PathKind.FOLDER in (change.before and change.before.kind, change.after and change.after.kind)

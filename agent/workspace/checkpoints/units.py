@@ -1,4 +1,15 @@
-"""Units: state that many files tell together, known by its contents, and what happens to each file in it.
+"""Units: state spread over many files, recognised by content, and the role of each file in it.
+
+`units.yaml` is the table. The role of a file says how a step and a restore treat it:
+
+- `passing`: temporary only; never covered.
+- `objects`: git's objects; not read, kept by second names (`git_keep`), never removed.
+- `contents`: like `store`, but of any size: kept by second names (`large_files`).
+- `store`: only ever added to. It is restored when missing, and removed only with the whole unit.
+- `state`: restored together with the other state of the unit, or stays together with it.
+- `alone`: restored separately, such as settings and hooks.
+- `beside`: derived from the others; restored or removed with the whole unit only.
+- `bookkeeping`: rewritten by commands that only read: alone no step, and never a conflict.
 
 `units.yaml` is the table. The role of a file says what a step and a restore make of it:
 
@@ -52,19 +63,19 @@ class UnitKind:
     """Files that are taken away when it goes back: what was the same size a second ago counts as the same."""
 
     def role(self, rest: str) -> Role:
-        """What happens to a file, by its path in the unit. Pure."""
+        """Return the role of a file, by its path in the unit. Pure."""
         found = self.roles.match(rest)
         return found.lastgroup if found else "state"  # type: ignore[return-value]
 
     def fits(self, name: str, entries: Mapping[str, bool]) -> bool:
-        """Whether a folder called `name` with these entries (whether each is a folder) is of this kind."""
+        """Return whether a folder `name` with these entries (whether each is a folder) is of this kind."""
         wanted = any if self.named and name.casefold() == self.named else all
         return wanted(_stands(sign, entries) for sign in self.holds)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitPart:
-    """Where in a unit a path lies."""
+    """The position of a path in a unit."""
 
     root: str
     """The folder of the outermost unit: what goes back or stays as a whole."""
@@ -87,7 +98,9 @@ class Units:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, path: str) -> UnitPart | None:
-        """Where in a unit a path lies; None for an ordinary path.
+        """Return the position of a path in a unit; None for an ordinary path.
+
+        Anything called `.git` counts even if unknown, because steps of older versions do not record it.
 
         What is called `.git` counts even where nothing is known of it: steps of older versions do not tell.
         """
@@ -108,23 +121,23 @@ class Units:
         return UnitPart(root, kind, inner, rest)
 
     def role(self, path: str) -> Role | None:
-        """The role of a path; None for an ordinary one, and for the folder of a unit itself."""
+        """Return the role of a path; None for an ordinary one, and for the folder of a unit."""
         found = self.part(path)
         return found.role if found is not None and found.rest else None
 
     def group(self, path: str) -> str:
-        """The folder of the unit of which a path goes back together with others; empty for any other."""
+        """Return the folder of the unit with which a path is restored; empty for any other."""
         found = self.part(path)
         if found is None or (found.rest and found.role == "alone"):
             return ""
         return found.root if found.rest or found.inner != found.root else ""
 
     def kind(self, root: str) -> str:
-        """The kind of the unit in a folder."""
+        """Return the kind of the unit in a folder."""
         return self.places.get(root) or "git"
 
     def of(self, paths: Iterable[str]) -> Units:
-        """Only those that some of these paths lie in."""
+        """Return only the units that contain some of these paths."""
         wanted: dict[str, str] = {}
         for path in paths:
             for folder in (TOP, *above(path), path):
@@ -140,22 +153,22 @@ NO_UNITS = Units()
 
 
 def uncovered(units: Units, path: str) -> str:
-    """Why no checkpoint ever covers this path; empty when one may."""
+    """Return why no checkpoint ever covers this path; empty if one may."""
     return {"passing": PASSING, "objects": APART}.get(units.role(path) or "", "")
 
 
 def is_git_name(name: str) -> bool:
-    """Whether something of that name is what git usually keeps its things in."""
+    """Return whether git usually stores its data under that name."""
     return len(name) == len(_NAME) and name.casefold() == _NAME
 
 
 def within(folder: str, rest: str) -> str:
-    """The path of something in a folder of the workspace."""
+    """Return the path of an entry in a folder of the workspace."""
     return rest if folder == TOP else f"{folder}/{rest}"
 
 
 def above(path: str) -> Iterator[str]:
-    """The folders above a path, the topmost first."""
+    """Yield the folders above a path, the topmost first."""
     cut = path.find("/", 1)
     while cut >= 0:
         yield path[:cut]
@@ -164,7 +177,7 @@ def above(path: str) -> Iterator[str]:
 
 @cache
 def kinds() -> Mapping[str, UnitKind]:
-    """The table, by names of kinds."""
+    """Return the table, by names of kinds."""
     from tools.kit.yaml_text import load_table
 
     rows = load_table(TABLE)
@@ -185,19 +198,19 @@ def kinds() -> Mapping[str, UnitKind]:
 
 @cache
 def signs() -> frozenset[str]:
-    """The names by which a folder may be of some kind: without any of them it is of none."""
+    """Return the names that suggest a unit: a folder without any of them is none."""
     return frozenset(
         sign.rstrip("/") for kind in kinds().values() for sign in kind.holds[: 1 + 9 * bool(kind.named)]
     )
 
 
 def kind_of(name: str, entries: Mapping[str, bool]) -> str:
-    """The kind of a folder called `name` with these entries (whether each is a folder); empty for none."""
+    """Return the kind of a folder `name` with these entries (whether each is a folder); empty for none."""
     return next((kind.name for kind in kinds().values() if kind.fits(name, entries)), "")
 
 
 def units_among(paths: Iterable[str]) -> Units:
-    """The units that paths of a workspace tell of, of which all are given."""
+    """Return the units shown by a complete list of workspace paths."""
     keys = signs()
     known = set(paths) if not isinstance(paths, (set, Mapping)) else paths
     folders = {path.rpartition("/")[0] for path in known if path[path.rfind("/") + 1 :] in keys}

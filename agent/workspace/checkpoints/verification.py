@@ -1,4 +1,4 @@
-"""Verifies the store: its figures, and whether everything in it is as it was written. Changes nothing."""
+"""Verification of the store: its figures, and the integrity of its content. Changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.workspace.checkpoints.store import CheckpointStore
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """How the store stands."""
+    """The figures of the store."""
 
     sessions: int
     steps: int
@@ -31,7 +31,7 @@ class StoreStatus:
 
 @dataclass(frozen=True, slots=True)
 class StoreFinding:
-    """Something that is not as it was written."""
+    """A damaged or missing part of the store."""
 
     place: str
     sentence: str
@@ -39,7 +39,7 @@ class StoreFinding:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """What `verify` saw."""
+    """The result of `verify`."""
 
     sessions: int
     steps: int
@@ -54,7 +54,7 @@ class StoreReport:
 
 
 def status(store: CheckpointStore) -> StoreStatus:
-    """How the store stands. Blocks; raises `StoreError` when the folder cannot be read."""
+    """Return the figures of the store. Blocks; raises `StoreError` if the folder cannot be read."""
     needs, problems = _lines(store)
     return StoreStatus(
         sessions=len(store.sessions()),
@@ -67,10 +67,13 @@ def status(store: CheckpointStore) -> StoreStatus:
 
 
 def verify(store: CheckpointStore) -> StoreReport:
-    """Read every line and every object and name what is damaged or missing, with the steps it belongs to.
+    """Read every line and every object; return what is damaged or missing, with the affected steps.
 
-    Blocks for as long as reading the whole store takes. Raises `StoreError` only when
-    the folder itself cannot be read.
+    Blocks for as long as reading the whole store takes. Raises `StoreError` only if the folder cannot be
+    read.
+
+    Blocks for as long as reading the whole store takes. Raises `StoreError` only when the folder itself
+    cannot be read.
     """
     with store.sharing():
         needs, problems = _lines(store)
@@ -90,7 +93,7 @@ def verify(store: CheckpointStore) -> StoreReport:
 
 
 def _lines(store: CheckpointStore) -> tuple[list[tuple[str, Needs]], list[StoreFinding]]:
-    """What all steps need, and what in the lines cannot be used."""
+    """Return what all steps need, and the unusable parts of the lines."""
     needs: list[tuple[str, Needs]] = []
     problems: list[StoreFinding] = []
     for session in store.sessions():
@@ -116,7 +119,7 @@ def _unneeded(digest: str) -> StoreFinding:
 
 
 def _unreadable(folder: Path) -> Iterator[StoreFinding]:
-    """The files of a folder of JSON, one value a line, that cannot be read."""
+    """Yield the unreadable files of a folder of JSON, one value a line."""
     for path in json_files(folder):
         try:
             for line in path.read_bytes().splitlines() or [b""]:
@@ -128,7 +131,7 @@ def _unreadable(folder: Path) -> Iterator[StoreFinding]:
 
 
 def json_files(folder: Path) -> tuple[Path, ...]:
-    """The files of a folder that hold JSON, in order; none when there is no such folder."""
+    """Return the JSON files of a folder, in order; none if it is missing."""
     with suppress(FileNotFoundError):
         try:
             names = [path for path in folder.iterdir() if not path.name.startswith(TEMPORARY)]

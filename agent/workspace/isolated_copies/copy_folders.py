@@ -1,11 +1,12 @@
-"""The folders copies live in, and clearing away what killed processes left of them.
+"""The folders of copies, and removing those left by killed processes.
 
-```
-copies/ID.lock      locked by the process whose copy it is, as long as that lives
-copies/ID/NAME      the copy; NAME is the name of the workspace
-copies/ID/.git      no repository: git does not look for one above the copy
-copies/ID/held      for whom it is kept when its process has ended: see `held`
-```
+``` copies/ID.lock locked by the process whose copy it is, as long as that lives copies/ID/NAME the copy; NAME
+is the name of the workspace copies/ID/.git no repository: git does not look for one above the copy
+copies/ID/held for whom it is kept when its process has ended: see `CopyRecord` ```
+
+``` copies/ID.lock locked by the process whose copy it is, as long as that lives copies/ID/NAME the copy; NAME
+is the name of the workspace copies/ID/.git no repository: git does not look for one above the copy
+copies/ID/held for whom it is kept when its process has ended: see `held` ```
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _BARRIER = b"A copy made by Hermes. The repository around its original is not pa
 
 
 class CopyFolder:
-    """A folder of its own for one copy, ours until `remove`."""
+    """A folder for one copy, ours until `remove`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
@@ -47,7 +48,7 @@ class CopyFolder:
         return self.folder.name
 
     def remove(self) -> None:
-        """Take the copy away, with all that is in it. Blocking; may be called again. Raises `StoreError`."""
+        """Remove the copy with its content. Blocking; may be called again. Raises `StoreError`."""
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
@@ -63,14 +64,14 @@ class CopyFolder:
             os.close(lock)
 
     def leave(self) -> None:
-        """Let the folder be where it is, for a later owner. May be called again."""
+        """Release the folder, for a later owner. May be called again."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             os.close(lock)
 
 
 def claim(copies: Path) -> CopyFolder:
-    """A new folder below `copies`. Raises `StoreError`."""
+    """Make a new folder below `copies`. Raises `StoreError`."""
     try:
         private_folder(copies)
         while True:
@@ -94,7 +95,7 @@ def claim(copies: Path) -> CopyFolder:
 
 
 def take_up(copies: Path, id: str) -> CopyFolder:
-    """The folder of a copy that was left. Raises `StoreError` when it is gone, or another process has it."""
+    """Take over a released folder. Raises `StoreError` if it is gone or used by another process."""
     folder = copies / id
     try:
         lock = open_lock(_lock_of(folder))
@@ -117,7 +118,9 @@ def take_up(copies: Path, id: str) -> CopyFolder:
 
 
 def sweep(copies: Path, forsaken: Collection[str] = ()) -> int:
-    """Remove the copies of processes that have ended; returns how many. Blocking; never raises.
+    """Remove the copies of ended processes; return how many. Blocking; never raises.
+
+    One held for somebody stays, unless its id is among the `forsaken`.
 
     One that is held for somebody stays, unless its id is among the `forsaken`.
     """
@@ -145,7 +148,7 @@ def _lock_of(folder: Path) -> Path:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with all below it, folders nobody may write in too. Raises `OSError`."""
+    """Remove a folder with its content, including read-only folders. Raises `OSError`."""
     if not os.path.lexists(folder):
         return
     try:
@@ -167,7 +170,7 @@ _LOOKED_AT = 200
 
 
 def clones(source: Path, target: Path) -> bool:
-    """Whether a file of `source` can share its blocks with one in the folder `target`: found out by doing."""
+    """Return whether files of `source` and the folder `target` can share blocks, by trying."""
     tried = 0
     beside = target / "clone"
     for folder, _, names in os.walk(source):
@@ -203,10 +206,13 @@ class _Sizes:
 
 
 def too_much(source: Path, target: Path, most: int) -> tuple[LeftOut, ...]:
-    """What of `source` is not copied, so that the rest has at most `most` bytes.
+    """Return what of `source` is not copied, so that the rest has at most `most` bytes.
 
-    Only folders that git ignores stay behind, the largest first. Raises `HermesError` when
-    that is not enough, or the disk of `target` has no room.
+    Only folders that git ignores are left out, the largest first. Raises `HermesError` if that is not enough,
+    or if the disk of `target` is full.
+
+    Only folders that git ignores stay behind, the largest first. Raises `HermesError` when that is not
+    enough, or the disk of `target` has no room.
     """
     sizes = _measured(source)
     left: list[LeftOut] = []
@@ -265,7 +271,7 @@ _LAST = ["end"]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """For whom a copy is held."""
+    """The owner for whom a copy is held."""
 
     session: str
     agent: str
@@ -273,7 +279,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRecord:
-    """A copy as it is taken up again."""
+    """The record for taking over a copy."""
 
     holder: Holder
     name: str
@@ -287,7 +293,7 @@ class CopyRecord:
 
 
 def write(place: Path, held: CopyRecord) -> None:
-    """Write it down, in place of what was. Blocking. Raises `StoreError`."""
+    """Replace the record. Blocking. Raises `StoreError`."""
     try:
         write_atomically(place / HELD, _batches(_records(held)), PRIVATE_FILE, replace_any=True)
     except OSError as error:
@@ -295,7 +301,7 @@ def write(place: Path, held: CopyRecord) -> None:
 
 
 def read(place: Path) -> CopyRecord:
-    """What `write` wrote. Blocking. Raises `StoreError`."""
+    """Read the record. Blocking. Raises `StoreError`."""
     try:
         with (place / HELD).open(encoding="ascii") as lines:
             head = json.loads(next(lines, "null"))
@@ -307,7 +313,7 @@ def read(place: Path) -> CopyRecord:
 
 
 def holders(copies: Path) -> dict[str, Holder]:
-    """For whom the copies below `copies` are held, by their ids, oldest first. Blocking; never raises."""
+    """Return the owners of held copies below `copies`, by id, oldest first. Blocking; never raises."""
     found: list[tuple[int, str, Holder]] = []
     with suppress(OSError):
         for place in copies.iterdir():

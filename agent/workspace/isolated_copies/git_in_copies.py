@@ -1,8 +1,11 @@
-"""Git in a copy: it works there, and nothing it does there reaches the repository of the workspace.
+"""Git in a copy: it works there, without effect on the repository of the workspace.
 
-Objects are shared by name where blocks cannot be: git reads those of the original
-and writes its own. Work trees that the repository has outside of the workspace stay behind, and
-the settings of the copy name the copy as its work tree.
+If blocks cannot be shared, objects are: git reads those of the original and writes its own. Work trees
+outside of the workspace are left out, and the settings of the copy name the copy as its work tree.
+
+Objects are shared by name where blocks cannot be: git reads those of the original and writes its own. Work
+trees that the repository has outside of the workspace stay behind, and the settings of the copy name the copy
+as its work tree.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ _SETTINGS = b"\n[core]\n\tfsmonitor = false\n\ttrustctime = false\n\tcheckStat =
 
 
 def is_folder_of_git(folder: int) -> bool:
-    """Whether the open folder is what `.git` usually is."""
+    """Return whether the open folder looks like a usual `.git`."""
     try:
         head = os.stat("HEAD", dir_fd=folder, follow_symlinks=False)
         objects = os.stat("objects", dir_fd=folder, follow_symlinks=False)
@@ -38,7 +41,7 @@ def is_folder_of_git(folder: int) -> bool:
 
 
 def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
-    """Whether an entry of a folder within `.git` does not belong in the copy."""
+    """Return whether an entry of a folder within `.git` does not belong in the copy."""
     if stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
         return True
     candidate = name in ("commondir", "gitdir", "gc.pid") or name.endswith(".lock")
@@ -46,7 +49,7 @@ def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
 
 
 def borrow(source: Path, target: Path) -> None:
-    """Let the new folder of objects `target` read those of `source`. Raises `OSError`."""
+    """Let the new object folder `target` read those of `source`. Raises `OSError`."""
     (target / "pack").mkdir(0o755)
     (target / "info").mkdir(0o755)
     name = os.fsencode(source)
@@ -57,7 +60,7 @@ def borrow(source: Path, target: Path) -> None:
 
 
 def copy_pointer(source: Path, target: Path, path: str) -> str:
-    """Copy a `.git` that is a file, if it leads to a place that is copied too; else why it does not."""
+    """Copy a `.git` file if its target is copied too; otherwise return why not."""
     leads = _leads(source / path)
     if leads is None:
         return LINKED
@@ -75,7 +78,7 @@ def copy_pointer(source: Path, target: Path, path: str) -> str:
 
 
 def worktree_of(root: Path) -> tuple[Path, Path] | None:
-    """Of a work tree beside its repository: its own folder there, and the repository, if they point back."""
+    """Return a linked work tree's folder and repository, if they point back."""
     marker = root / ".git"
     leads = _leads(marker)
     if leads is None:
@@ -91,7 +94,9 @@ def worktree_of(root: Path) -> tuple[Path, Path] | None:
 
 
 def settle(source: Path, target: Path, repositories: Sequence[str], others: Iterable[str]) -> None:
-    """Let every copied repository (paths of its folders) be about the copy. Raises `OSError`.
+    """Make every copied repository (paths of its folders) refer to the copy. Raises `OSError`.
+
+    `others` are those copied like any folder, under another name than `.git`.
 
     `others` are those that were copied as any folder, under another name than `.git`.
     """
@@ -112,7 +117,7 @@ def settle(source: Path, target: Path, repositories: Sequence[str], others: Iter
 
 
 def _settle_trees(source: Path, target: Path, path: str) -> None:
-    """Work trees within the workspace are those of the copy; of others nothing is left."""
+    """Point work trees within the workspace to the copy; remove the others."""
     folder = target / path / "worktrees"
     for own in list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
         pointer = _line(own / "gitdir") or b""
@@ -125,7 +130,7 @@ def _settle_trees(source: Path, target: Path, path: str) -> None:
 
 
 def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:
-    """A setting that goes before all others in a file, where one there may lead out of the copy."""
+    """Return a setting that overrides all others in a file, if one may lead out of the copy."""
     named = _TREE.findall(config)
     if not named:
         return b""
@@ -141,7 +146,7 @@ def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:
 
 
 def _leads(file: Path) -> bytes | None:
-    """Where a `.git` file leads, as it is written there."""
+    """Return the target of a `.git` file, as written."""
     line = _line(file)
     if line is None or not line.startswith(b"gitdir:"):
         return None

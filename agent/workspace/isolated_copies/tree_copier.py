@@ -1,7 +1,10 @@
-"""A whole workspace copied, exactly: bytes, modes, links, empty folders, times. Blocking.
+"""An exact copy of a whole workspace: bytes, modes, links, empty folders, times. Blocking.
 
-No link is followed and no other file system entered. What git keeps is copied so
-that git works in the copy and none of it leads back: see `repositories`.
+No link is followed and no other file system entered. Git data is copied so that git works in the copy without
+leading back: see `git_in_copies`.
+
+No link is followed and no other file system entered. What git keeps is copied so that git works in the copy
+and none of it leads back: see `repositories`.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ _NO_SUCH_WAY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno
 
 
 def cloned(source: int, target: int) -> bool:
-    """Let the open file `target` share the blocks of `source` until one is written; False where it cannot."""
+    """Let the open file `target` share the blocks of `source` until a write; False if unsupported."""
     if sys.platform != "linux":
         return False
     try:
@@ -43,6 +46,8 @@ def cloned(source: int, target: int) -> bool:
 
 def copy_file(name: str, source: int, target: int, *, clone: bool) -> tuple[os.stat_result, bool]:
     """Copy the plain file `name` of the open folder `source` into `target`: bytes, mode, times.
+
+    Returns the status of the source and whether it was unchanged. Raises `OSError`.
 
     Returns the status of the source and whether it held still. Raises `OSError`.
     """
@@ -84,7 +89,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _copy_bytes(source: int, copy: int, status: os.stat_result) -> None:
-    """At most as many bytes as the file had, so that one that keeps growing ends too; holes stay holes."""
+    """Copy at most the original size, so that a growing file ends too; holes stay holes."""
     size = status.st_size
     if size <= _SMALL:
         at = 0
@@ -102,7 +107,7 @@ def _copy_bytes(source: int, copy: int, status: os.stat_result) -> None:
 
 
 def _data_after(source: int, at: int, size: int) -> tuple[int, int] | None:
-    """Where the next bytes that are not a hole begin and end; None when there are none."""
+    """Return start and end of the next bytes that are not a hole; None if there are none."""
     try:
         begin = os.lseek(source, at, os.SEEK_DATA)
         return begin, min(size, os.lseek(source, begin, os.SEEK_HOLE))
@@ -147,7 +152,7 @@ LEADS_BACK = "leads into the workspace itself, not into the copy"
 
 @dataclass(slots=True)
 class TreeCopied:
-    """What a copy was made of."""
+    """The content of a copy."""
 
     files: dict[str, Stamp] = field(default_factory=dict)
     """The plain files, as they stood in the workspace."""
@@ -173,8 +178,11 @@ class _Folder:
 class TreeCopier:
     """Copies `source` (resolved) into the empty folder `target`.
 
-    `clones`: whether the file system shares blocks. `skip` are paths that are left alone, `ours` is
-    the folder of Hermes. With `git` the source is itself a folder of git. `stop` ends work early.
+    `clones`: whether the file system shares blocks. `skip` are paths to leave out, `ours` is the folder of
+    Hermes. With `git` the source is a folder of git. `stop` ends work early.
+
+    `clones`: whether the file system shares blocks. `skip` are paths that are left alone, `ours` is the
+    folder of Hermes. With `git` the source is itself a folder of git. `stop` ends work early.
     """
 
     def __init__(
@@ -202,7 +210,7 @@ class TreeCopier:
         self.copied = TreeCopied()
 
     def run(self) -> TreeCopied:
-        """Copy everything. Raises `OSError` when nothing more can be written, and `Stopped`."""
+        """Copy everything. Raises `OSError` if nothing more can be written, and `Stopped`."""
         self._waiting = [_Folder("", self._top, self._git)]
         while self._waiting:
             self._copy_folder(self._waiting.pop())
@@ -324,7 +332,7 @@ class TreeCopier:
             self.copied.leading_back.append(path)
 
     def _copy_git(self, path: str, status: os.stat_result, target: int) -> None:
-        """What stands where git keeps its things."""
+        """Copy the git data."""
         if stat.S_ISDIR(status.st_mode):
             self._make_folder(path.rpartition("/")[2], target)
             self._waiting.append(_Folder(path, status, True))
@@ -342,7 +350,7 @@ class TreeCopier:
         self.copied.left_out.append(LeftOut(path, reason))
 
     def _copy_worktree(self, own: Path, common: Path) -> None:
-        """A work tree beside its repository becomes a repository of its own."""
+        """Turn a linked work tree into a separate repository."""
         git = self._target / ".git"
         git.mkdir(0o700)
         mine = {

@@ -1,4 +1,8 @@
-"""Isolated copies of a workspace, and bringing back what was changed in one.
+"""Isolated copies of a workspace, and merging changes from one.
+
+A copy is used like the workspace and shares nothing with it. Its changes can be merged in whole or in part:
+as a restore whose targets are in the copy, so that the user's changes in between are conflicts, and the whole
+is a step that can be undone.
 
 A copy is worked in like the workspace itself and shares nothing with it. What changed in it since it was made
 can be brought back in whole or in part: as a restore whose targets stand in the copy, so that what the person
@@ -66,7 +70,7 @@ class WorkspaceCopy:
         *,
         held: CopyRecord | None = None,
     ) -> None:
-        """`held` is what is known of one that an earlier process made."""
+        """`held` is the record of a copy made by an earlier process."""
         self.root = root
         """Where the copy is: the workspace of anyone who works in it."""
         self.origin = recorder.root
@@ -90,7 +94,9 @@ class WorkspaceCopy:
         return self._place.id
 
     async def changes(self) -> tuple[PathChange, ...]:
-        """What is not as it was when the copy was made, or last brought back; contents are in the store.
+        """Return what changed since the copy was made or last merged; contents are in the store.
+
+        Paths are sorted; git folders and files left out of the copy never count. Raises `StoreError`.
 
         Paths in order; folders of git and what the copy is without never count. Raises `StoreError`.
         """
@@ -98,11 +104,15 @@ class WorkspaceCopy:
         return await asyncio.to_thread(self._changes, whole)
 
     async def plan_merge(self, paths: Collection[str] | None = None) -> RestorePlan:
-        """What bringing back would do to the workspace. Raises `StoreError`.
+        """Return the effect of merging on the workspace. Raises `StoreError`.
 
-        `paths` are files, or folders that stand for all below them; what they need to stand in
-        comes along. The target of an item is how the path stands in the copy; one that was
-        changed in the workspace too is a conflict, to be put together line by line if wanted.
+        `paths` are files, or folders with their content; needed parent folders are included. The target of an
+        item is the state in the copy; a path also changed in the workspace is a conflict, which can be merged
+        line by line.
+
+        `paths` are files, or folders that stand for all below them; what they need to stand in comes along.
+        The target of an item is how the path stands in the copy; one that was changed in the workspace too is
+        a conflict, to be put together line by line if wanted.
         """
         changes = await self.changes()
         return await asyncio.to_thread(self._plan, changes, paths)
@@ -111,6 +121,8 @@ class WorkspaceCopy:
         self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None, *, session: str, label: str
     ) -> Restored:
         """Carry out a plan of `plan_merge`, as a step of the workspace. Raises `StoreError`.
+
+        Conflicts without a decision in `choices` stay as in the workspace.
 
         Conflicts that `choices` does not decide stay as they are in the workspace.
         """
@@ -127,7 +139,7 @@ class WorkspaceCopy:
         return restored
 
     async def hold(self, holder: Holder) -> None:
-        """From now on the copy outlives this process, until `close`. Raises `StoreError`."""
+        """Make the copy outlive this process, until `close`. Raises `StoreError`."""
         self._holder = holder
         stamps = {path: (known.stamp, known.settled) for path, known in self._known.items()}
         held = CopyRecord(
@@ -142,15 +154,19 @@ class WorkspaceCopy:
         await asyncio.to_thread(write_held, self._place.folder, held)
 
     def leave(self) -> None:
-        """Let go of a copy that is held: it stays and can be taken up again."""
+        """Release a held copy, which stays and can be taken over."""
         self._place.leave()
 
     async def keep(self, *, session: str, label: str) -> int:
-        """Put the state of the copy into the line of the workspace, whose files stay as they are.
+        """Store the state of the copy in the line of the workspace, without changing its files.
 
-        Returns a position of the line at which all files stand as in the copy, so that they can be
-        restored when the copy is gone. One step leads there, and one leads back.
-        What cannot be kept is not part of it. Raises `StoreError`.
+        Returns a position of the line at which all files are as in the copy, so that they can be restored
+        later. One step leads there, and one leads back. What cannot be stored is left out. Raises
+        `StoreError`.
+
+        Returns a position of the line at which all files stand as in the copy, so that they can be restored
+        when the copy is gone. One step leads there, and one leads back. What cannot be kept is not part of
+        it. Raises `StoreError`.
         """
         changes = [each for each in await self.changes() if each.after is None or each.after.is_restorable]
         recorder = self._recorder
@@ -163,7 +179,7 @@ class WorkspaceCopy:
         return position
 
     async def close(self) -> None:
-        """Remove the copy with all that is in it. May be called again. Raises `StoreError`."""
+        """Remove the copy with its content. May be called again. Raises `StoreError`."""
         await asyncio.to_thread(self._place.remove)
 
     # Within
@@ -186,7 +202,7 @@ class WorkspaceCopy:
         return tuple(changes)
 
     def _later(self) -> dict[str, PathEntry | None]:
-        """How paths stood before the workspace was changed for the first time since the copy was made."""
+        """Return the states of paths before the workspace first changed them after the copy was made."""
         found: dict[str, PathEntry | None] = {}
         for step in self._recorder.store.line(self._recorder.line).steps(self.position):
             for change in step.changes:
@@ -194,7 +210,7 @@ class WorkspaceCopy:
         return found
 
     def _before(self, path: str, later: Mapping[str, PathEntry | None], whole: bool) -> PathEntry | None:
-        """How a path stood when the copy was made, contents kept if they can still be had."""
+        """Return the state of a path when the copy was made, with contents if still available."""
         if path in self._bases:
             return self._bases[path]
         if path in self._copied.others:
@@ -234,9 +250,13 @@ class WorkspaceCopy:
 async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -> WorkspaceCopy:
     """Copy the workspace of `recorder` into a new folder below `copies`.
 
-    Blocks of files are shared where the file system can; elsewhere a copy has at most `most`
-    bytes, for which folders that git ignores stay behind (`coverage` says so). Raises
-    `HermesError` when there is no room, or the copy cannot be written; nothing is left of it then.
+    Blocks of files are shared if the file system can; elsewhere a copy has at most `most` bytes, for which
+    folders that git ignores are left out (`coverage` says so). Raises `HermesError` if there is no room, or
+    the copy cannot be written; then nothing of it is left.
+
+    Blocks of files are shared where the file system can; elsewhere a copy has at most `most` bytes, for which
+    folders that git ignores stay behind (`coverage` says so). Raises `HermesError` when there is no room, or
+    the copy cannot be written; nothing is left of it then.
     """
     await recorder.catch_up()
     seen = recorder.position
@@ -257,7 +277,9 @@ async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -
 
 
 async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCopy:
-    """A copy of the workspace of `recorder` that an earlier process held. Raises `StoreError`.
+    """Take over a copy of `recorder`'s workspace held by an earlier process. Raises `StoreError`.
+
+    Changes of unknown origin are conflicts when merging.
 
     What cannot be told any more from before is a conflict when it is brought back.
     """
@@ -316,7 +338,7 @@ def _make(
 
 
 def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: TreeCopied) -> None:
-    """Files that changed while the copy was made: what it holds of them is what they were."""
+    """Record the copied state of files that changed while the copy was made."""
     steps = recorder.store.line(recorder.line).steps(seen)
     moved = {change.path for step in steps if step.number <= copy.position for change in step.changes}
     with recorder.store.sharing():
@@ -327,7 +349,7 @@ def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: 
 
 
 def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
-    """Whether a file that was kept is the one that was copied, as far as size and time tell."""
+    """Return whether a stored file is the copied one, judged by size and time."""
     size, modified = stamp[2], stamp[3]
     return (
         entry is not None and entry.kind is PathKind.FILE and (entry.size, entry.modified) == (size, modified)
@@ -335,7 +357,7 @@ def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
 
 
 def _judge_change(change: PathChange, now: PathEntry | None) -> PlanItem:
-    """What bringing a change back does to a path that stands as `now`."""
+    """Return the item for merging a change into a path in the state `now`."""
     path, base, target = change.path, change.before, change.after
     # Taking our change "back" leads from how it was to how it is in the copy.
     ours = (PathChange(path, target, base),)
@@ -352,7 +374,7 @@ def _judge_change(change: PathChange, now: PathEntry | None) -> PlanItem:
 
 
 def _with_folders(changes: tuple[PathChange, ...], paths: Collection[str]) -> set[str]:
-    """The changed paths that `paths` name, with the new folders they stand in."""
+    """Return the changed paths named by `paths`, with their new parent folders."""
     named = set(paths)
     wanted = {change.path for change in changes if "" in named or _lies_in(change.path, named)}
     above = {folder for path in wanted for folder in _above(path)}
@@ -378,6 +400,6 @@ def _coverage(copied: TreeCopied) -> Coverage:
 
 
 def _ours(copies: Path, source: Path) -> Path | None:
-    """The folder of Hermes, where it lies in the workspace."""
+    """Return the folder of Hermes if it is in the workspace."""
     folder = copies.resolve().parent
     return folder if source in folder.parents else None

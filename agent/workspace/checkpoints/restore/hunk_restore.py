@@ -1,4 +1,4 @@
-"""Taking back some hunks of a file and leaving the others as they are now."""
+"""Restoring some hunks of a file and leaving the others unchanged."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)
 
 
 class WholeError(StoreError):
-    """A file can be taken or left as a whole only; the message says why."""
+    """A file can only be restored as a whole; the message says why."""
 
 
 class ChangedError(Exception):
-    """The hunks of a file are no longer those that were chosen; the message says so."""
+    """The hunks of a file differ from the chosen ones; the message says so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """A path of a plan, in hunks."""
+    """A path of a plan, divided into hunks."""
 
     item: PlanItem
     hunks: Hunks
@@ -41,7 +41,7 @@ class Parted:
     merging: bool = False
 
     def part(self, numbers: Collection[int]) -> PartialRestore:
-        """The choice of these hunks. Raises `StoreError` for one that is not there."""
+        """Return the choice of these hunks. Raises `StoreError` for an unknown one."""
         try:
             self.hunks.check(numbers)
         except ValueError as error:
@@ -50,7 +50,7 @@ class Parted:
 
 
 def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
-    """The hunks between what stands at a path and what it would become; with `merging`, both put together.
+    """Return the hunks between current and target state; with `merging`, the merged target.
 
     Blocking. Raises `WholeError`.
     """
@@ -87,10 +87,13 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
 
 
 def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> PathEntry:
-    """What a path becomes when these hunks of it are taken; its contents are in the store then.
+    """Return the state of a path after restoring these hunks; its contents are then in the store.
 
-    Permissions go back with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` when it
-    cannot be kept.
+    Permissions are restored with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` if storing
+    fails.
+
+    Permissions go back with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` when it cannot
+    be kept.
     """
     now, then = item.now, item.target
     try:
@@ -107,7 +110,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
 
 
 def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
-    """The patch of a path, with the numbers of its hunks where it can be taken in hunks. Blocking."""
+    """Return the patch of a path, with numbered hunks if it can be divided. Blocking."""
     try:
         part_of(item, objects)
     except WholeError:

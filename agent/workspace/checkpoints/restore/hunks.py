@@ -1,8 +1,12 @@
-r"""The places in which a file differs from how it stood, to be taken back one by one. Pure.
+"""The differences between a file and its earlier state, to be restored one by one. Pure.
 
-Lines end with a line feed and nothing else, and are compared byte for byte, so
-line ends and a missing end of the last line come back exactly. Hunks are those of
-a unified diff from how the file stood to how it stands, counted from 1.
+Lines end with a line feed only, and are compared byte for byte, so line ends and a missing end of the last
+line are restored exactly. Hunks are those of a unified diff from the earlier to the current state, counted
+from 1.
+
+Lines end with a line feed and nothing else, and are compared byte for byte, so line ends and a missing end of
+the last line come back exactly. Hunks are those of a unified diff from how the file stood to how it stands,
+counted from 1.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class Hunks:
-    """A file as it stands and as it stood, and what tells them apart."""
+    """A file's current and earlier state, and their differences."""
 
     then: str
     now: str
@@ -31,12 +35,14 @@ class Hunks:
         return len(self.groups)
 
     def check(self, numbers: Collection[int]) -> None:
-        """Raises `ValueError` for the number of a hunk that is not there."""
+        """Raise `ValueError` for an unknown hunk number."""
         if missing := sorted(set(numbers) - set(range(1, len(self) + 1))):
             raise ValueError(f"there is no hunk {missing[0]}; the last one is {len(self)}")
 
     def content_with(self, numbers: Collection[int]) -> bytes:
-        """What stands now with these hunks as they were; none gives `now`, all give `then`.
+        """Return the current state with these hunks restored; none gives `now`, all give `then`.
+
+        Raises `ValueError` for an unknown hunk number.
 
         Raises `ValueError` for the number of a hunk that is not there.
         """
@@ -53,10 +59,13 @@ class Hunks:
         return "".join(kept).encode("latin-1")
 
     def diff(self, name: str) -> str:
-        """The unified diff from `now` to `then`, safe to show: what taking all of it back does.
+        """Return the unified diff from `now` to `then`, safe to show: the effect of restoring everything.
 
-        What cannot be seen is spelled out, as a line may differ in nothing else; the usual line
-        end of a file is not.
+        Invisible characters are spelled out, as a line may differ in nothing else; the usual line end of a
+        file is not.
+
+        What cannot be seen is spelled out, as a line may differ in nothing else; the usual line end of a file
+        is not.
         """
         now, then = (marked_lines(text) for text in _readable(self.now, self.then))
         lines = [f"--- a/{name}", f"+++ b/{name}"]
@@ -67,14 +76,14 @@ class Hunks:
 
 
 def divide(now: bytes, then: bytes) -> Hunks:
-    """The hunks of a file that stands as `now` and stood as `then`."""
+    """Return the hunks between the current content `now` and the earlier `then`."""
     one, other = then.decode("latin-1"), now.decode("latin-1")
     blocks = changed_blocks(_lines(one), _lines(other))
     return Hunks(one, other, tuple(map(tuple, hunks_of(blocks))) if blocks else ())
 
 
 def undivided_reason(now: bytes, then: bytes) -> str:
-    """Why these are not parted into hunks, as in “it is …”; empty where they can be."""
+    """Return why these cannot be divided into hunks, as in “it is …”; empty if they can."""
     for text in (now, then):
         if len(text) > MAX_BYTES:
             return f"larger than {MAX_BYTES // 1_000_000} MB"
@@ -88,7 +97,7 @@ def undivided_reason(now: bytes, then: bytes) -> str:
 
 
 def numbers(text: str) -> frozenset[int]:
-    """`1,3-5` as numbers. Raises `ValueError`."""
+    """Parse `1,3-5` as numbers. Raises `ValueError`."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -102,14 +111,14 @@ def numbers(text: str) -> frozenset[int]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends one."""
+    """Return lines with their ends; only a line feed ends one."""
     *whole, last = text.split("\n")
     lines = [f"{line}\n" for line in whole]
     return [*lines, last] if last else lines
 
 
 def _readable(*texts: str) -> Iterator[str]:
-    r"""The texts to be read; `\r\n` counts as a line end where no line of any of them ends otherwise."""
+    r"""Yield readable forms of the texts; `\r\n` is a line end if all lines end with it."""
     dos = all(text.count("\n") == text.count("\r\n") for text in texts)
     for text in texts:
         shown = text.encode("latin-1").decode("utf-8", "replace")

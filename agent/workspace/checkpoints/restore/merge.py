@@ -1,5 +1,8 @@
 """Three-way merge of texts, line by line. Pure.
 
+Changes of one side are taken; equal changes of both sides are taken once; different changes of the same lines
+are both kept between marks, as git writes them.
+
 What only one side changed is taken from it; what both changed alike is taken once; where they changed the
 same lines differently both versions stand between marks, as git writes them.
 """
@@ -29,7 +32,9 @@ class Merged:
 def merge(
     base: bytes, mine: bytes, theirs: bytes, names: tuple[str, str] = ("yours", "checkpoint")
 ) -> Merged | None:
-    """The changes of `mine` and of `theirs` against `base` in one text; None for binary or very long ones.
+    """Merge the changes of `mine` and `theirs` against `base`; None for binary or very long texts.
+
+    `names` are shown at the marks of overlaps. Line ends count as part of a line.
 
     `names` stand at the marks of overlaps. Line ends count as part of a line.
     """
@@ -53,14 +58,14 @@ def merge(
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Lines that end with a line feed only, so that a lone carriage return parts nothing."""
+    """Return lines that end with a line feed only; a lone carriage return separates nothing."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
 
 
 def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, Lines, Lines]]:
-    """The texts in pieces that belong together: in turn what all share, and what at least one changed."""
+    """Yield the texts in matching pieces: alternately what all share, and what at least one changed."""
     start = left = right = 0
     for begin, left_at, right_at, size in _shared_runs(base, mine, theirs):
         yield base[start:begin], mine[left:left_at], theirs[right:right_at]
@@ -71,7 +76,7 @@ def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, L
 
 
 def _shared_runs(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[int, int, int, int]]:
-    """Runs of lines that stand in all three: where they begin in each, and their length."""
+    """Yield runs of lines common to all three: the start in each, and the length."""
     ours = SequenceMatcher(None, base, mine, autojunk=False).get_matching_blocks()
     others = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
     one = other = 0
@@ -96,7 +101,7 @@ def _marked(mine: Lines, theirs: Lines, names: tuple[str, str]) -> Iterator[byte
 
 
 def _with_line_end(lines: Lines, ending: bytes) -> Lines:
-    """The lines, with a line end at the last one, so that a mark stands on a line of its own."""
+    """Return the lines with a line end at the last one, so that a mark gets a separate line."""
     if lines and not lines[-1].endswith(b"\n"):
         return [*lines[:-1], lines[-1] + ending]
     return lines

@@ -1,4 +1,8 @@
-"""Making one path what it should be, without losing a byte that somebody else put there meanwhile.
+"""Replacing one path without losing a byte that somebody else writes there meanwhile.
+
+New contents are written next to the path, then the two are exchanged in one step, and the old object is
+checked: it is only removed if it is what the plan saw. Anything else is put back, or, if its place was taken
+again, stays next to it under a name that says so.
 
 New contents are written beside the path, then the two are exchanged in one step, and what came out is looked
 at: only what the plan saw is removed. What is anything else goes back to its place, or, when even that place
@@ -39,7 +43,7 @@ _PRIVILEGES = "security.capability"
 
 
 def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
-    """Write pieces one after the other; long runs of zeros become holes. Raises `OSError`."""
+    """Write pieces one after another; long runs of zeros become holes. Raises `OSError`."""
     size = 0
     for chunk in chunks:
         size += len(chunk)
@@ -51,14 +55,14 @@ def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
 
 
 def set_time(folder: int, name: str, entry: PathEntry) -> None:
-    """Give a file or a link its time, as far as that is allowed; one without a time keeps that of now."""
+    """Set the time of a file or link, if permitted; without a recorded time it stays."""
     if entry.modified > 0:
         with suppress(OSError):
             os.utime(name, ns=(entry.modified, entry.modified), dir_fd=folder, follow_symlinks=False)
 
 
 def take_over(folder: int, name: str, descriptor: int) -> None:
-    """Give a new file the owner, access list and attributes of the file `name`, as far as that is allowed."""
+    """Give a new file the owner, access list and attributes of the file `name`, if permitted."""
     with suppress(OSError):
         old = os.open(name, _READ, dir_fd=folder)
         try:
@@ -94,13 +98,13 @@ _SET_SIGNAL = getattr(fcntl, "F_SETSIG", 10)
 
 
 class OpenWriters:
-    """Looks for writers, waiting for them `budget` seconds at most in all."""
+    """Checks for writers, waiting for them at most `budget` seconds in all."""
 
     def __init__(self, budget: float = 2.0) -> None:
         self._budget = budget
 
     def remain(self, folder: int, name: str) -> bool:
-        """Whether somebody still writes to a plain file in an open folder after a short wait."""
+        """Return whether somebody still writes to a plain file in an open folder after a short wait."""
         until = time.monotonic() + min(WAIT_SECONDS, self._budget)
         began = time.monotonic()
         while is_written(folder, name):
@@ -112,12 +116,12 @@ class OpenWriters:
 
 
 def is_written(folder: int, name: str) -> bool:
-    """Whether somebody has the file open for writing; False where that cannot be found out."""
+    """Return whether somebody has the file open for writing; False if unknown."""
     return bool(writer_state(folder, name))
 
 
 def writer_state(folder: int, name: str) -> bool | None:
-    """Whether somebody has the file open for writing; None where that cannot be found out."""
+    """Return whether somebody has the file open for writing; None if unknown."""
     if _SET_LEASE is None:
         return None
     try:
@@ -151,7 +155,7 @@ _OWNER = stat.S_IWUSR | stat.S_IXUSR
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A path that should become `wanted`, provided that it still is `now`."""
+    """A path that should become `wanted`, if it still is `now`."""
 
     path: str
     now: PathEntry | None
@@ -167,7 +171,7 @@ class Move:
 
 
 class Placer:
-    """Carries out moves below `root`. `beside` makes the names of temporary files: it has to be unique."""
+    """Carries out moves below `root`. `beside` is the unique prefix of temporary file names."""
 
     def __init__(self, root: Path, objects: ObjectStore, beside: str, limit: int) -> None:
         self._root = root
@@ -177,7 +181,7 @@ class Placer:
         self._writers = OpenWriters()
 
     def clear_away(self, move: Move, number: int) -> str:
-        """Take away what stands at the path, if it still is what the plan saw. Returns why it was not."""
+        """Remove the object at the path if it is what the plan saw; return why it was not removed."""
         try:
             with self._parent(move) as folder:
                 if move.now is not None and move.now.kind is PathKind.FOLDER:
@@ -196,7 +200,7 @@ class Placer:
             return _reason(error)
 
     def make_folder(self, move: Move) -> str:
-        """Make a folder that is only for us until `set_mode`. Returns why it could not be made."""
+        """Make a folder that is private until `set_mode`; return why it could not be made."""
         try:
             with self._parent(move) as folder:
                 os.mkdir(move.name, 0o700, dir_fd=folder)
@@ -208,7 +212,7 @@ class Placer:
         return ""
 
     def place(self, move: Move, number: int) -> str:
-        """Put a file or a link where nothing, a file or a link stands. Returns why it was not put."""
+        """Put a file or link in place of nothing, a file or a link; return why it was not done."""
         assert move.wanted is not None
         try:
             with self._parent(move) as folder:
@@ -237,7 +241,7 @@ class Placer:
             return _reason(error)
 
     def join(self, move: Move, number: int) -> str:
-        """Make the path and its twin one file again, where both are what they should be."""
+        """Make the path and its twin one file again, if both are as they should be."""
         assert move.wanted is not None
         twin = Move(move.wanted.twin, move.wanted, move.wanted)
         if not self._is(move, move.name, move.wanted) or not self._is(twin, twin.name, twin.wanted):
@@ -255,14 +259,14 @@ class Placer:
             return _reason(error)
 
     def relax(self, move: Move) -> None:
-        """Let the owner work in a folder, until `set_mode` gives it its mode back."""
+        """Let the owner write to a folder, until `set_mode` restores its mode."""
         with suppress(OSError), self._folder(move.path) as folder:
             mode = stat.S_IMODE(os.fstat(folder).st_mode)
             if mode & _OWNER != _OWNER:
                 _chmod(folder, mode | stat.S_IRWXU)
 
     def set_mode(self, move: Move) -> str:
-        """Give a folder the mode it should have."""
+        """Set the final mode of a folder."""
         assert move.wanted is not None
         try:
             with self._folder(move.path) as folder:
@@ -273,7 +277,7 @@ class Placer:
         return ""
 
     def tidy(self, move: Move, number: int) -> str:
-        """Deal with what a killed restore left beside a path. Returns what a person should know."""
+        """Handle leftovers of a killed restore next to a path; return a notice for the user."""
         beside = self._name(number)
         try:
             with self._parent(move) as folder:
@@ -301,7 +305,7 @@ class Placer:
     # Small steps
 
     def _put_through(self, folder: int, move: Move) -> str:
-        """Write into the very file that a step wrote to, as its other names have to go back as well."""
+        """Write into the existing file that a step wrote to, because its other names must be restored too."""
         now, wanted = move.now, move.wanted
         assert now is not None
         assert now.digest is not None
@@ -322,7 +326,7 @@ class Placer:
         return ""
 
     def _finish_write(self, folder: int, move: Move) -> None:
-        """Complete what a killed restore began to write into a file with several names."""
+        """Complete a killed restore's write into a file with several names."""
         now, wanted = move.now, move.wanted
         if now is None or wanted is None or not is_shared(folder, move.name, wanted):
             return
@@ -333,7 +337,9 @@ class Placer:
                 write_through(folder, move.name, [new], wanted.mode, wanted.modified)
 
     def _prepare(self, folder: int, beside: str, wanted: PathEntry, like: str) -> None:
-        """Write what is wanted beside the path: whole under the name `beside`, or not at all.
+        """Write the target next to the path: complete under the name `beside`, or not at all.
+
+        `like` is the file it will replace: attributes not stored in checkpoints are taken from it.
 
         `like` is the file it will replace: what no checkpoint keeps is taken over from that.
         """
@@ -360,7 +366,7 @@ class Placer:
             raise
 
     def _kept_from(self, folder: int, move: Move, beside: str) -> str:
-        """Why what was taken out of its place must not be removed; empty when it may."""
+        """Return why the replaced object must not be removed; empty if it may."""
         is_file = move.now is not None and move.now.kind is PathKind.FILE
         # Nobody can begin to write from here on: the file has a name that only we know.
         if is_file and self._writers.remain(folder, beside):
@@ -368,7 +374,7 @@ class Placer:
         return "" if self._is(move, beside, move.now) else CHANGED
 
     def _swap_back(self, folder: int, move: Move, beside: str, reason: str) -> str:
-        """What came out is somebody's: give it its place again."""
+        """Put the replaced object back, because it belongs to somebody else."""
         exchange(folder, beside, move.name)
         if move.wanted is not None and self._is(move, beside, move.wanted):
             os.unlink(beside, dir_fd=folder)
@@ -400,7 +406,7 @@ class Placer:
         return f"was changed twice while it was being restored; the earlier version is in {kept}"
 
     def _is(self, move: Move, name: str, entry: PathEntry | None) -> bool:
-        """Whether what stands beside the path under `name` is that entry, contents and all."""
+        """Return whether the object `name` next to the path is that entry, including its contents."""
         path = f"{move.parent}/{name}" if move.parent else name
         limit = max(self._limit, entry.size if entry else 0)
         return entry is not None and alike(take(self._root, path, None, limit=limit), entry)
@@ -443,7 +449,7 @@ _DATED = (PathKind.FILE, PathKind.LINK)
 
 @dataclass(frozen=True, slots=True)
 class _Stayed:
-    """A file that is not as it was at the position, and stays."""
+    """A file that differs from the position, and stays."""
 
     modified: int
     recorded: int
@@ -454,7 +460,9 @@ class _Stayed:
 def with_times(
     root: Path, moves: Sequence[Move], known: Mapping[str, PathEntry | None], objects: ObjectStore
 ) -> list[Move]:
-    """The moves, each with the time that its file is to have. Blocking.
+    """Return the moves, each with the final time of its file. Blocking.
+
+    `known` are the states at the position of paths changed since by anybody; those without a move stay.
 
     `known` is how the paths stood at the position that anyone has changed since; those without a move stay.
     """
@@ -486,7 +494,7 @@ def with_times(
 
 
 def redate(root: Path, done: Iterable[Move], wanted: Iterable[Move]) -> None:
-    """Give files that went back other times than they got, as something stayed. Blocking."""
+    """Change the times of restored files, because something stayed. Blocking."""
     for was, move in zip(done, wanted, strict=True):
         if was.wanted is not None and move.wanted is not None and was.wanted != move.wanted:
             with suppress(OSError), open_folder(root / move.parent if move.parent else root) as folder:
@@ -514,7 +522,7 @@ def _left_behind(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> I
 
 
 def _is_result(head: bytes) -> bool:
-    """Whether a file that begins like this is one that programs make: no text."""
+    """Return whether a file that begins like this is program output and not text."""
     return b"\0" in head
 
 

@@ -1,4 +1,7 @@
-"""The plan of a restore: what it would do to each path, found out before anything is done.
+"""The plan of a restore: its effect on each path, found before anything is done.
+
+Nothing written by others is taken for ours: if the disk differs from our last step, or a step found something
+the previous one had not left, the path is a conflict that the user decides.
 
 Nothing that somebody else wrote is taken for ours: where the disk is not as our last step left it, or a step
 found something the one before had not left, the path is a conflict that a person decides.
@@ -31,7 +34,7 @@ from tools.text.safe_text import clean
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """What differs from a position. Paths that are as they were are not in it."""
+    """The differences from a position. Unchanged paths are not included."""
 
     root: str
     """The workspace, resolved."""
@@ -50,7 +53,7 @@ class RestorePlan:
 
     @property
     def shown_items(self) -> tuple[PlanItem, ...]:
-        """The items for a person: all that goes back together of a unit is one, named by its folder."""
+        """Return the items for the user: everything restored with a unit is one item, named by its folder."""
         told = {change.path: change for change in self.git}
         groups: dict[str, list[PlanItem]] = {}
         items: list[PlanItem] = []
@@ -64,11 +67,11 @@ class RestorePlan:
         return tuple(sorted(items, key=lambda item: item.path))
 
     def having(self, state: PlanState) -> tuple[PlanItem, ...]:
-        """The items of one state, in order of their paths."""
+        """Return the items of one state, sorted by path."""
         return tuple(item for item in self.items if item.state == state)
 
     def sentence(self) -> str:
-        """How much there is to do, for a person."""
+        """Return how much there is to do, for the user."""
         shown = self.shown_items
         states: tuple[PlanState, ...] = ("change", "conflict", "lost")
         counts = [(sum(item.state == state for item in shown), state) for state in states]
@@ -94,11 +97,14 @@ def plan_restore(
     limit: int,
     paths: Collection[str] | None = None,
 ) -> RestorePlan:
-    """What would have to change below `root` to be back at `position`.
+    """Return what would have to change below `root` to be back at `position`.
 
-    `steps` is the whole line, oldest first; `paths` are files, or folders that stand for all below
-    them. `limit` is the size (bytes) up to which files are kept. Blocking: reads every path in
-    question. Raises `StoreError`.
+    `steps` is the whole line, oldest first; `paths` are files, or folders with their content. `limit` is the
+    size (bytes) up to which files are stored. Blocking: reads every path in question. Raises `StoreError`.
+
+    `steps` is the whole line, oldest first; `paths` are files, or folders that stand for all below them.
+    `limit` is the size (bytes) up to which files are kept. Blocking: reads every path in question. Raises
+    `StoreError`.
     """
     if strange := strangers((step for step in steps if step.number > position), root):
         raise StoreError(other_root(strange[-1], root))
@@ -135,7 +141,7 @@ def plan_restore(
 
 
 def other_root(step: Step, root: Path) -> str:
-    """Why a step is not taken back here."""
+    """Return why a step is not undone here."""
     there = clean(step.root)
     was = f"what {there} was then" if step.root == str(root) else there
     return (
@@ -152,7 +158,9 @@ def with_others(
     limit: int,
     paths: Collection[str] | None = None,
 ) -> RestorePlan:
-    """The plan with what only others changed, by their steps since the position, oldest first.
+    """Return the plan with paths changed only by others' steps since the position, oldest first.
+
+    Such a path is a conflict: it stays unless chosen otherwise. Blocking. Raises `StoreError`.
 
     Such a path is a conflict: it stays unless somebody says otherwise. Blocking. Raises `StoreError`.
     """
@@ -185,7 +193,7 @@ def with_others(
 
 
 def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> RestorePlan:
-    """The plan with what must be said of units."""
+    """Return the plan with notes on units."""
     grouped = [item for item in plan.items if plan.units.group(item.path)]
     changes = [PathChange(item.path, item.now, item.target) for item in plan.items]
     folders = dict.fromkeys(plan.units.group(item.path) for item in grouped)
@@ -197,7 +205,7 @@ def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> R
 
 
 def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
-    """What happens to a unit as a whole: it stays if anything of it has to."""
+    """Return the item for a whole unit: it stays if any part of it has to."""
     for state in ("lost", "conflict"):
         found = next((each for each in items if each.state == state), None)
         if found is not None:
@@ -206,7 +214,9 @@ def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
 
 
 def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
-    """Our changes taken back out of what stands there now; None where that makes no sense.
+    """Return the current content without our changes; None if that makes no sense.
+
+    Blocking. Others' changes, before or after, stay; a missing file counts as empty.
 
     Blocking. What others changed, before or after, stays; a file that was not there counts as empty.
     """
@@ -227,7 +237,7 @@ def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
 
 @dataclass(slots=True)
 class _Runs:
-    """What happened to one path."""
+    """The history of one path."""
 
     ours: list[PathChange]
     """Our changes, newest first; those between which nobody else changed it are one."""
@@ -263,7 +273,7 @@ def _runs(steps: Sequence[Step], planned: UnitPlan) -> dict[str, _Runs]:
 
 
 def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | None:
-    """What stands at a path, with the other name it was given: that goes into the restore's own step."""
+    """Return the state of a path, with its second name, for the restore's step."""
     if now is None or left is None or not left.twin or not alike(now, left):
         return now
     return replace(now, twin=left.twin)
@@ -276,7 +286,7 @@ def _is_chosen(path: str, paths: Collection[str]) -> bool:
 def _judge_path(
     now: PathEntry | None, target: PathEntry | None, runs: _Runs, objects: ObjectStore, *, refreshed: bool
 ) -> tuple[PlanState, str]:
-    """State and reason; `refreshed`: git wrote its index again without listing anything else."""
+    """Return state and reason; `refreshed`: git rewrote its index with the same list."""
     if reason := _loss(now, target, objects):
         return "lost", reason
     if runs.others or not (alike(now, runs.left) or refreshed):
@@ -287,7 +297,7 @@ def _judge_path(
 
 
 def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore) -> str:
-    """Why a path cannot be made as it was; empty when it can."""
+    """Return why a path cannot be restored; empty if it can."""
     if now is not None and not now.is_restorable:
         return f"what stands there now cannot be kept: it {now.reason or 'is special'}"
     if target is not None and not target.is_restorable:
@@ -298,7 +308,7 @@ def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore)
 
 
 def _text(entry: PathEntry | None, objects: ObjectStore) -> bytes:
-    """The contents to be merged. Raises `StoreError` when there are none or they are not there."""
+    """Return the contents for merging. Raises `StoreError` if there are none or they are missing."""
     if entry is None:
         return b""
     if entry.digest is None or entry.size > _MERGED_BYTES:
@@ -320,12 +330,17 @@ def plan_back(
     others: Sequence[Step] | None = None,
     only_there: bool = False,
 ) -> RestorePlan:
-    """What taking the files below `root` back to `position` would do; see `plan_restore`.
+    """Return the effect of restoring the files below `root` to `position`; see `plan_restore`.
 
-    Steps that others made are left out, so that their changes stay theirs: such a path is a conflict.
-    With `others`, steps of other sessions there, what only others changed since is in the plan too. With
-    `only_there` steps that were made in other folders are passed over, else they are an error.
-    Blocking. Raises `StoreError`, for a position that cannot be reached too.
+    Steps by others are left out, so that their changes stay: such a path is a conflict. With `others`, steps
+    of other sessions there, paths that only others changed since are included. With `only_there` steps made
+    in other folders are skipped, else they are an error. Blocking. Raises `StoreError`, for an unreachable
+    position too.
+
+    Steps that others made are left out, so that their changes stay theirs: such a path is a conflict. With
+    `others`, steps of other sessions there, what only others changed since is in the plan too. With
+    `only_there` steps that were made in other folders are passed over, else they are an error. Blocking.
+    Raises `StoreError`, for a position that cannot be reached too.
     """
     check_position(line, position)
     steps = line.steps()
@@ -347,7 +362,9 @@ def plan_back(
 
 
 def inside(root: Path, path: str, base: Path) -> str:
-    """A path, meant from the folder `base`, as the steps of a workspace name it; empty for `root` itself.
+    """Return a path relative to `base` in the form of step paths; empty for `root`.
+
+    Blocking. Raises `StoreError` for one that is not below `root`.
 
     Blocking. Raises `StoreError` for one that is not below `root`.
     """
@@ -362,7 +379,7 @@ def inside(root: Path, path: str, base: Path) -> str:
 
 
 def check_position(line: StepLog, position: int) -> None:
-    """Raises `StoreError` for a position that is not on the line, or no longer."""
+    """Raise `StoreError` for a position that is not, or no longer, on the line."""
     first, last = line.floor, line.last
     if position < first:
         raise StoreError(f"Steps up to {first} are no longer kept, so {position} is out of reach.")

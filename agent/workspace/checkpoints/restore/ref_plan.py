@@ -1,8 +1,12 @@
-"""The plan for the refs of a repository: what each is to point to, and the files that make it so.
+"""The plan for the refs of a repository: the target of each, and the files that hold them.
+
+Refs are judged by their targets, never by their files. If nobody wrote to their files since, the files are
+restored byte for byte. If somebody packed them, or moved others, only refs moved by the steps are moved back:
+in a separate file, out of `packed-refs`, or by one more table.
 
 Refs are judged by what they point to, never by the file they stand in. Where nobody wrote to their files
-since, the files go back byte for byte. Where somebody packed them, or moved others, only what the steps
-moved is moved back: in a file of its own, out of `packed-refs`, or by one more table.
+since, the files go back byte for byte. Where somebody packed them, or moved others, only what the steps moved
+is moved back: in a file of its own, out of `packed-refs`, or by one more table.
 """
 
 from __future__ import annotations
@@ -40,7 +44,7 @@ Way = Literal["mine", "checkpoint", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class PartialRestore:
-    """Only some hunks of a file are taken; they count between exactly these two contents."""
+    """A choice of some hunks of a file, numbered between exactly these two contents."""
 
     now: str
     """SHA-256 of what stood there when they were chosen, in hex."""
@@ -61,7 +65,7 @@ CHANGED_BETWEEN = "changed by somebody else between two steps"
 
 @dataclass(frozen=True, slots=True)
 class PlanItem:
-    """One path that is not as it was."""
+    """One path that differs from its target."""
 
     path: str
     now: PathEntry | None
@@ -92,7 +96,7 @@ Take = Callable[[str], PathEntry | None]
 
 @dataclass(slots=True)
 class RefHistory:
-    """What the steps since a position did to the refs of one repository."""
+    """The effect of the steps since a position on the refs of one repository."""
 
     before: dict[str, str] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
@@ -101,7 +105,7 @@ class RefHistory:
 
 
 def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> dict[str, RefHistory]:
-    """What steps, oldest first, did to refs, by the folder of each repository."""
+    """Return the effect of steps, oldest first, on refs, by the folder of each repository."""
     found: dict[str, RefHistory] = {}
     for step in steps:
         known: Mapping[str, Mapping[str, tuple[str, str]]]
@@ -133,18 +137,18 @@ class RefPlan:
 
     @property
     def moves(self) -> Values:
-        """What going back does to each ref."""
+        """Return the effect of going back on each ref."""
         return {name: (self._now[name], before) for name, before in self._history.before.items()}
 
     def judge_ref(self, name: str) -> tuple[PlanState, str]:
-        """State and reason of one of the refs."""
+        """Return state and reason of one ref."""
         now, history = self._now[name], self._history
         if now == history.before[name] or (now == history.after[name] and name not in history.broken):
             return "change", ""
         return "conflict", CHANGED_SINCE if now != history.after[name] else CHANGED_BETWEEN
 
     def items(self, files: Sequence[PlanItem]) -> list[PlanItem]:
-        """Items for all files of refs. `files` are those that hold them, as their bytes are judged."""
+        """Return items for all files of refs. `files` are those that hold them, judged by bytes."""
         clean = {item.path: item for item in files if item.state == "change"}
         if self._tables and len(clean) < len(files):
             clean = {path: item for path, item in clean.items() if "/reftable/" not in f"/{path}"}
@@ -180,7 +184,7 @@ class RefPlan:
         return [*kept.values(), *self._folders(kept)]
 
     def _unlist(self, found: dict[str, PlanItem], names: Sequence[str]) -> None:
-        """Take refs out of `packed-refs`, and leave all others in it."""
+        """Remove refs from `packed-refs`, and keep all others in it."""
         path = within(self._inner, PACKED)
         now = found[path].now if path in found else self._take(path)
         data = self._bytes(found[path].target if path in found else now)
@@ -189,7 +193,7 @@ class RefPlan:
             found[path] = PlanItem(path, now, self._file(left, mode), "change")
 
     def _table(self, tree: str, values: Mapping[str, str]) -> list[PlanItem]:
-        """One more table that sets refs, and the list with it."""
+        """Return items for one more table that sets refs, and for the list with it."""
         folder = within(self._inner, f"{tree}reftable")
         listed = self._take(f"{folder}/tables.list")
         data = self._bytes(listed) or b""
@@ -210,7 +214,7 @@ class RefPlan:
         ]
 
     def _folders(self, found: Mapping[str, PlanItem]) -> list[PlanItem]:
-        """The folders that refs are to stand in and that packing took away."""
+        """Return items for folders of refs that packing removed."""
         wanted: dict[str, PlanItem] = {}
         for path, item in found.items():
             folder = path.rpartition("/")[0] if item.target is not None else self._inner

@@ -1,8 +1,12 @@
 """Writing old bytes back into a file that has names outside of the workspace.
 
-What a step wrote through a hard link stands under the other names too. A new file in the place
-would take it back here only. So the bytes are written into the file itself. What a killed
-restore left half is known by the bytes before and after, and finished.
+A step's write through a hard link is visible under the other names too. A new file would undo it here only.
+So the bytes are written into the existing file. A write interrupted by a killed restore is recognised by the
+bytes before and after, and finished.
+
+What a step wrote through a hard link stands under the other names too. A new file in the place would take it
+back here only. So the bytes are written into the file itself. What a killed restore left half is known by the
+bytes before and after, and finished.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def is_shared(folder: int, name: str, entry: PathEntry | None) -> bool:
-    """Whether the file `name` in an open folder is the one that an entry is about, with several names."""
+    """Return whether the file `name` in an open folder is the entry's, with several names."""
     if entry is None or entry.kind is not PathKind.FILE or not entry.inode:
         return False
     try:
@@ -30,7 +34,7 @@ def is_shared(folder: int, name: str, entry: PathEntry | None) -> bool:
 
 
 def write_through(folder: int, name: str, chunks: Iterable[bytes], mode: int, modified: int) -> None:
-    """Make the file `name` of an open folder hold these bytes, as the file it is. Raises `OSError`."""
+    """Write these bytes into the existing file `name` of an open folder. Raises `OSError`."""
     try:
         descriptor = os.open(name, _OPEN, dir_fd=folder)
     except PermissionError:
@@ -50,13 +54,13 @@ def write_through(folder: int, name: str, chunks: Iterable[bytes], mode: int, mo
 
 
 def is_half_written(found: bytes, now: bytes, wanted: bytes) -> bool:
-    """Whether bytes are those of a file that was being made `wanted` from `now`. Pure."""
+    """Return whether bytes are a partly written change from `now` to `wanted`. Pure."""
     same = len(os.path.commonprefix([found, wanted]))  # noqa: RUF071
     return found[same:] == now[same:]
 
 
 def read_pieces(folder: int, name: str) -> Iterator[bytes]:
-    """The bytes of a file in an open folder. Raises `OSError`."""
+    """Yield the bytes of a file in an open folder. Raises `OSError`."""
     with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb", buffering=0) as file:
         while data := file.read(CHUNK):
             yield data

@@ -1,4 +1,4 @@
-"""Decisions about files with several names: which are written into, and what is said."""
+"""Decisions about files with several names: which are written into, and the notes on them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ELSEWHERE = "{path} was changed through a hard link, and the change still stands
 
 
 def with_inode(item: PlanItem, wanted: PathEntry | None) -> PathEntry | None:
-    """What a path should become; with a number only where the steps wrote into the same file. Pure."""
+    """Return the target of a path, with an inode only if the steps wrote into the same file. Pure."""
     if wanted is None or wanted.kind is not PathKind.FILE:
         return wanted
     return replace(wanted, inode=item.target.inode if item.target and _wrote_into(item) else "")
 
 
 def changed_elsewhere(root: Path, plan: RestorePlan, moves: Sequence[Move]) -> Iterator[str]:
-    """A clause about each file that a step wrote to under several names and that stands here no more."""
+    """Yield a clause about each file that a step wrote under several names and that is gone here."""
     moving = {move.path: move for move in moves}
     found = {
         each.now.inode: each.now

@@ -1,4 +1,7 @@
-"""The part of a plan that is about units: a repository or a database goes back as a whole, or stays as one.
+"""The part of a plan about units: a repository or a database is restored as a whole, or stays.
+
+The role of each file decides (`units`): state changed by somebody else keeps the unit unchanged; files
+written by mere reading never do. Work tree files recorded by a unit are restored with it.
 
 The role of each file decides (`units`): state that somebody else changed keeps the unit as it is; what a mere
 look writes never does. Files of a work tree that belong to what a unit records go with it.
@@ -30,7 +33,7 @@ _STASH = "logs/refs/stash"
 
 
 class UnitPlan:
-    """The units of a plan below `root`. `steps` are those taken back, `wanted` how paths stood before."""
+    """The units of a plan below `root`. `steps` are those undone, `wanted` the earlier states of paths."""
 
     def __init__(
         self,
@@ -58,20 +61,20 @@ class UnitPlan:
         self._last = state_listings.last_states(steps)
 
     def take(self, path: str) -> PathEntry | None:
-        """How a path stands now, its contents kept. Raises `StoreError`."""
+        """Return the current state of a path, its contents stored. Raises `StoreError`."""
         link = self._units.role(path) == "contents"
         return take(self._root, path, self._objects, limit=self._limit, link=link)
 
     def moves(self, place: str) -> Values | None:
-        """What going back does to the refs of a repository; None where no step told."""
+        """Return the effect on the refs of a repository; None if no step recorded it."""
         return self._refs[place].moves if place in self._refs else None
 
     def lists_the_same(self, path: str, now: PathEntry | None, left: PathEntry | None) -> bool:
-        """Whether a file that somebody wrote again, such as an index, lists nothing else."""
+        """Return whether a file rewritten by somebody, such as an index, lists the same."""
         return self._same(path, now, left, self._now, self._last)
 
     def found_the_same(self, path: str, left: State, found: State) -> bool:
-        """Whether a step found at a path what those before it had left there, written again by a look."""
+        """Return whether a step only found a rewritten form of what earlier steps had left at a path."""
         earlier, told = self._read(left), side(found.get, self._objects.read)
 
         def now(each: str) -> bytes | None:
@@ -93,12 +96,14 @@ class UnitPlan:
         return lists_the_same(now, left, self._objects, (self._root / path).parent)
 
     def _read(self, known: State) -> Side:
-        """The contents of paths as steps left them; what none of them changed is as it is."""
+        """Return the contents of paths as left by steps; unchanged ones are read from disk."""
         told = side(known.get, self._objects.read)
         return lambda path: told(path) if path in known else self._now(path)
 
     def judge_path(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
-        """What happens to a path of a unit; nothing where it is left as it is without a word.
+        """Return the items for a path of a unit; empty if it is silently left unchanged.
+
+        `item` is its judgement as an ordinary file, `left` its state after the last step.
 
         `item` is how it would be judged as an ordinary file, `left` how the last step left it.
         """
@@ -129,7 +134,7 @@ class UnitPlan:
         return [item]
 
     def complete_items(self, items: Sequence[PlanItem]) -> list[PlanItem]:
-        """All items, with those of refs, and with what a unit that goes as a whole needs to go."""
+        """Return all items, with those of refs, and everything needed to remove a whole unit."""
         found = {item.path: item for item in items}
         # Where only some paths were chosen, units of which none was stay out of it.
         ref_items = [each for files in self._ref_files.values() for each in files]
@@ -167,7 +172,7 @@ class UnitPlan:
         ]
 
     def _holds_more(self, path: str, found: Mapping[str, PlanItem]) -> bool:
-        """Whether a folder in a unit is to go that others have put something into since."""
+        """Return whether a folder to remove in a unit now contains others' files."""
         item, part = found[path], self._units.part(path)
         if item.target is not None or not _is_folder(item) or part is None or not part.rest:
             return False
@@ -180,7 +185,7 @@ class UnitPlan:
         return any(each is None or each.target is not None for each in below)
 
     def _log(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
-        """A reflog: where somebody added to it, only the lines of the steps go."""
+        """Return the items of a reflog: if somebody added to it, only the lines of the steps are removed."""
         if item.state == "change" or item.now is None or left is None:
             return [item] if item.state != "conflict" else []
         try:
@@ -196,11 +201,11 @@ class UnitPlan:
         return [replace(item, target=entry, state="change", reason="")]
 
     def _is_whole(self, root: str) -> bool:
-        """Whether the unit comes back, or goes, as a whole."""
+        """Return whether the unit is restored or removed as a whole."""
         return self._goes(root) or (root in self._wanted and not os.path.lexists(self._root / root))
 
     def _goes(self, root: str) -> bool:
-        """Whether the steps made the unit, so that nothing of it should be left."""
+        """Return whether the steps created the unit, so that all of it should be removed."""
         if root not in self._going:
             # A file stands in its place where a step moved the repository elsewhere.
             entry = self._wanted.get(root)
@@ -209,7 +214,7 @@ class UnitPlan:
         return self._going[root]
 
     def _rest_of(self, root: str, found: Mapping[str, PlanItem]) -> Iterator[PlanItem]:
-        """What else stands in a unit that goes: it goes too if a look or packing made it; else all stays."""
+        """Yield the rest of a unit to remove: removed if reading or packing made it; otherwise all stays."""
         for path in _walk_unit(self._root, root, self._units):
             if path in found:
                 yield replace(found[path], target=None)
@@ -231,7 +236,7 @@ class UnitPlan:
             )
 
     def _later(self, root: str) -> str:
-        """Why a repository that the steps made has to stay; empty where all in it is theirs."""
+        """Return why a repository made by the steps has to stay; empty if everything in it is theirs."""
         refs = Refs(disk(self._root))
         known = self._refs[root].moves if root in self._refs else {}
         names = [
@@ -245,7 +250,7 @@ class UnitPlan:
         return MORE if ids and len(marks) == 1 and object_ids(self._root / root / "objects") != ids else ""
 
     def _belonging(self) -> dict[str, str]:
-        """Files of work trees by the unit they go with: what its states before and after do not share."""
+        """Return work tree files by their unit: those in which its states before and after differ."""
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
             found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
@@ -259,7 +264,7 @@ class UnitPlan:
 
 
 def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectStore) -> frozenset[str]:
-    """Files of work trees that steps changed together with what records them. Blocking."""
+    """Return work tree files that steps changed together with what records them. Blocking."""
     found: set[str] = set()
     for step in steps:
         for change in step.changes:
@@ -270,7 +275,7 @@ def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectSt
 
 
 def _recorded_with(step: Step, units: Units) -> dict[str, str]:
-    """Files that a step changed together with a store of version control other than git, by its folder."""
+    """Return files changed together with a version control store other than git, by its folder."""
     found: dict[str, str] = {}
     for place, mark in step.units.items():
         if mark.kind not in ("git", "") and kinds()[mark.kind].versions:
@@ -288,7 +293,7 @@ def differing(
     other: PathEntry | None,
     objects: ObjectStore,
 ) -> set[str]:
-    """The files of a work tree that two states of its index at `path` do not list alike. Blocking."""
+    """Return the work tree files that two states of the index at `path` list differently. Blocking."""
     tree = tree_of_index(root, part)
     if tree is None:
         return set()
@@ -316,7 +321,7 @@ def _is_folder(item: PlanItem) -> bool:
 
 
 def _walk_unit(root: Path, folder: str, units: Units) -> Iterator[str]:
-    """All paths below the folder of a unit that may be files of a step."""
+    """Yield all paths below the folder of a unit that may be files of a step."""
     for place, folders, files in os.walk(root / folder):
         prefix = os.path.relpath(place, root)
         names = [within(prefix, name) for name in (*folders, *files)]
