@@ -26,7 +26,7 @@ WIDEST = 2**63
 """Integers at or beyond this have no meaning for any tool, and can be too long to print."""
 
 ITEM_FIELDS = ("label", "description", "text", "title", "value", "name")
-"""Where the text is when a model writes an object for one item of a list of texts."""
+"""Fields with the text if a model writes an object for one item of a list of texts."""
 
 
 def check_arguments(schema: Mapping[str, Any], arguments: Any) -> dict[str, Any]:

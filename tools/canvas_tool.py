@@ -18,7 +18,7 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line
 
 LARGEST = 2_000_000
-"""Bytes of what a canvas shows."""
+"""The size limit in bytes of a canvas."""
 NAME = re.compile(r"[\w.-]{1,60}")
 BY_ENDING: Mapping[str, CanvasKind] = {
     ".html": "html",

@@ -18,7 +18,7 @@ from tools.text.words import plural
 
 ACTIONS = ("save", "list", "restore", "diff", "branch")
 SHOWN = 50
-"""Paths that a result names; the rest is counted."""
+"""The number of paths named in a result; the rest is counted."""
 
 _DONE = {"save": "saved", "restore": "taken back", "branch": "branched"}
 

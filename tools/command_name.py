@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 _CALL = re.compile(r"(?<=`)hermes |(?<![\w./-])hermes (?=--\w|model pull)")
-"""What is a command in a sentence of ours: in backticks, or followed by what only a command takes."""
+"""A command in a sentence: in backticks, or followed by text that only follows a command."""
 
 
 def command_name() -> str:

@@ -81,10 +81,10 @@ class SeenFile:
 
     digest: str
     offset: int = 0
-    """First line that was shown; 0: none was."""
+    """The first shown line; 0: none."""
     limit: int = 0
     repeats: int = 0
-    """How often this very region was asked for again while unchanged."""
+    """How often this region was requested again while unchanged."""
 
 
 class FileMemory(Protocol):
@@ -121,17 +121,17 @@ class Assignment:
     context: str = ""
     toolsets: tuple[str, ...] = ()
     agent: str = ""
-    """Name of a definition, or a word or two to tell it from others."""
+    """The name of a definition, or a word or two to distinguish it."""
     isolation: Literal["shared", "readonly", "copy"] = "shared"
     budget: Mapping[str, float] = field(default_factory=dict)
     model: str = ""
-    """The model it asks, as settings name it; empty: that of the session."""
+    """Its model, as named in the settings; empty: the session's."""
     prompt: str = ""
-    """How it should work."""
+    """Its instructions."""
     only_answers: bool = False
-    """Whether it answers `goal` as a question, without any tools."""
+    """Whether it only answers `goal` as a question, without any tools."""
     reads: int = 0
-    """Answers of others that it reads besides, as far as that is known before they are given."""
+    """Others' answers that it also reads, as far as known in advance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,11 +140,11 @@ class AgentSaid:
 
     id: str
     outcome: str
-    """`completed`, or how it ended instead."""
+    """`completed`, or another end."""
     text: str
-    """In full; what there is of it, if it was not completed."""
+    """The full text, possibly incomplete."""
     reason: str
-    """Why it is not completed."""
+    """Why it is not complete."""
     model: str
     tokens: int
     cost: float | None
@@ -152,10 +152,10 @@ class AgentSaid:
 
 
 PermitMerge = Callable[[str, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]]
-"""Asks whether an agent's copy may be merged: the agent, what changes in the workspace, what goes away."""
+"""Asks whether an agent's copy may be merged: the agent, changed paths, and removed paths."""
 
 Conflicts = Literal["keep", "take", "merge"]
-"""What a merge makes of files that the workspace changed too: nothing, theirs, or both put together."""
+"""The treatment of files also changed in the workspace: keep, take theirs, or merge both."""
 
 
 class Delegates(Protocol):
@@ -221,15 +221,15 @@ class MemoryView:
 
     target: str
     path: str
-    """Where it is kept, as a person writes the path."""
+    """Its location, as the user writes the path."""
     shown_in: str
-    """Which sessions are shown it, in words."""
+    """The sessions that show it, in words."""
     entries: tuple[str, ...]
     usage: str
-    """Characters used of those there are: `1,474/2,200`."""
+    """Used characters and limit: `1,474/2,200`."""
     message: str
     note: str = ""
-    """What a person should hear beside it."""
+    """A notice for the user."""
 
 
 class MemoryKeeper(Protocol):

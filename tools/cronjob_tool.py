@@ -32,7 +32,7 @@ FIELDS = {
     "script": "script",
     "context_from": "context_from",
 }
-"""Arguments, and what a job calls them. Rules that allow are the person's to give."""
+"""Arguments and their names in a job. Only the user may give rules that allow."""
 
 
 async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:

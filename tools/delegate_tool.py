@@ -13,9 +13,9 @@ from tools.text.words import one_line
 
 NAME = "delegate_task"
 MAX_TASKS = 32
-"""Agents of one call."""
+"""The number of agents in one call."""
 MOST_NAMED = 16
-"""Kinds of agents that the schema tells of in a line each; of others only the names."""
+"""Agent kinds described in the schema, one line each; others are only named."""
 ABOUT_CHARS = 120
 MORE_CHARS = 400
 """Characters of such a line, and of the names."""

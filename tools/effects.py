@@ -20,23 +20,23 @@ class Effect:
     """What the gate knows of one kind of effect. Functions are pure and get the action."""
 
     name: str
-    """What rules call it, as in `deploy(production)`."""
+    """Its name in rules, as in `deploy(production)`."""
     why: str
-    """Why a person may want to be asked, as a clause for the card."""
+    """Why the user may want to be asked, as a clause for the question."""
     subject: Callable[[Any], str] | None = None
-    """What patterns of rules are compared with, parts separated by `/`; None: it is only meant as a whole."""
+    """The text compared with rule patterns, parts separated by `/`; None: no patterns."""
     default: Literal["ask", "allow"] = "ask"
-    """What `normal` says when no rule does. `careful` asks in any case."""
+    """The verdict of `normal` without a rule. `careful` asks in any case."""
     is_looking: bool = False
-    """Whether it only looks, so that `plan` lets it through."""
+    """Whether it only reads, so that `plan` allows it."""
     runs_programs: bool = False
-    """Whether any file may change by it unseen, so that the whole workspace is looked at before and after."""
+    """Whether it may change any file unnoticed, so that the whole workspace is checked before and after."""
     lasting: Callable[[Any], str] | None = None
-    """A yes for more than once in words, as `deploy exactly this`; None: a yes is only ever given once."""
+    """A lasting permission in words, as `deploy exactly this`; None: only single permission is possible."""
     covers: Callable[[Any], tuple[str, ...]] | None = None
-    """What such a yes covers; None: exactly this action."""
+    """What such a permission covers; None: exactly this action."""
     example: Callable[[str], Any] | None = None
-    """The action that an example of a rule stands for; None: rules about it have no examples."""
+    """The action of a rule's example; None: rules about it have no examples."""
 
 
 _declared: dict[str, Effect] = {}

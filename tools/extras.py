@@ -14,9 +14,9 @@ class Extra(NamedTuple):
 
     brings: str
     size: int
-    """Megabytes that are fetched where nothing of it is there yet."""
+    """Megabytes to download if nothing of it is installed."""
     modules: tuple[str, ...]
-    """Modules that are there once it is installed."""
+    """Modules that exist once it is installed."""
 
 
 EXTRAS = {

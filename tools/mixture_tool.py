@@ -17,9 +17,9 @@ NAME = "mixture_of_agents"
 MOST_MEMBERS = 8
 MOST_ROUNDS = 3
 QUOTED = 24_000
-"""Characters of an answer that others read."""
+"""Characters of an answer shown to others."""
 PREVIEW = 4_000
-"""Characters of each answer that come back where nobody could put them together."""
+"""Characters of each answer returned if they could not be combined."""
 
 _WEIGH = """\
 The same question was put to {count} others. Below are the question and their answers, in no particular order,
@@ -56,7 +56,7 @@ class _Talk:
 
     members: Sequence[Member]
     rounds: list[Sequence[AgentSaid]] = field(default_factory=list)
-    """What each member said, in their order, round by round."""
+    """The answers of the members, in their order, round by round."""
     answers: dict[int, AgentSaid] = field(default_factory=dict)
     """The last completed answer of each member, by its place."""
 

@@ -24,7 +24,7 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 
 ROOT = Path(__file__).parents[1]
-"""Where the packages of the program lie."""
+"""The folder of the program's packages."""
 
 _PART = re.compile(r"[a-z][a-z0-9_]*")
 _search_path: list[Path] = []
@@ -51,11 +51,11 @@ class PartKind(NamedTuple):
     """One kind of part."""
 
     name: str
-    """What its folder in the search path is called."""
+    """The name of its folder in the search path."""
     package: str
-    """Where those of the program lie, dotted."""
+    """The dotted name of the program's package."""
     ending: str = ""
-    """How the files of those of the program end; empty: every file of the package is one."""
+    """The ending of the program's file names; empty: every file of the package is a part."""
 
     def files(self) -> tuple[PartFile, ...]:
         """Return the files of the program, then those of the search path. Only reads file names."""

@@ -13,7 +13,7 @@ from tools.text.safe_text import clean
 from tools.text.words import brief, plural
 
 PAGE = 20_000
-"""Characters of a message that are shown at once."""
+"""Characters of a message shown at once."""
 LISTED = 40
 EXCERPT = 120
 

@@ -42,12 +42,13 @@ Trait = Literal[
     "reads_skills",
     "brought",
 ]
-"""What the engine must know of a tool: it asks the person; it sends other agents; it only keeps notes of
-its own, so that any agent may have it; it acts on the session as a whole, so that none but its own agent may;
-it takes files back, so that steps must be kept; scripts may call it; it only reads skills, so that no skill
-forbids it; a server or plugin brings it, so that it may be left to `tool_search`."""
+"""What the engine must know of a tool: it asks the user; it starts other agents; it only keeps notes, so
+that any agent may have it; it acts on the whole session, so that only the main agent may; it restores
+files, so that steps must be recorded; scripts may call it; it only reads skills, so that no skill
+forbids it; a server or plugin provides it, so that it may be left to `tool_search`.
+"""
 LAST = 1_000
-"""The place of tools that say nothing about it."""
+"""The place of tools that declare none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,7 @@ def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
 
 
 _OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", []), "minimum": (0, 1)}
-"""What a schema need not tell a model; calls are checked against the whole one."""
+"""Schema fields a model does not need; calls are checked against the full schema."""
 
 
 def _copied(value: Any) -> Any:

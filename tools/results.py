@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["done", "failed", "denied", "interrupted"]
-"""How a call ended. `failed` covers every `{"error": …}` result."""
+"""The end of a call. `failed` covers every `{"error": …}` result."""
 
 
 class ToolError(Exception):
@@ -15,7 +15,7 @@ class ToolError(Exception):
     def __init__(self, message: str, **extra: object) -> None:
         super().__init__(message)
         self.extra = extra
-        """Further fields of the JSON result beside `error`."""
+        """Further fields of the JSON result besides `error`."""
 
 
 class DeniedError(ToolError):
@@ -56,4 +56,4 @@ class Display:
     summary: str = ""
     detail: Detail | None = None
     picture: str = ""
-    """Path of a picture that it made or looked at, as the tool takes paths; empty where there is none."""
+    """Path of a picture that it made or read, in the form for tools; empty if there is none."""

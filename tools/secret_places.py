@@ -37,7 +37,7 @@ Library/Application%Support/Microsoft%Edge*
 .databrickscfg .snowflake .cargo/credentials .cargo/credentials.toml .gem/credentials .m2/settings.xml
 .m2/settings-security.xml .gradle/gradle.properties .composer/auth.json .nuget/NuGet.Config
 """
-"""Files and folders that hold keys and logins wherever such a path ends so."""
+"""Files and folders with keys and logins in any place with this path ending."""
 
 STORES = """
 .terraform.d .vault-token .docker/contexts .config/glab-cli .config/git/credentials .config/helm
@@ -47,7 +47,7 @@ STORES = """
 .cache/huggingface/token snap/firefox snap/chromium
 .claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json
 """
-"""The same below somebody's home folder only; elsewhere such names mean other things."""
+"""Files and folders with keys and logins below a home folder only."""
 
 NAMES = """
 .env .env.* .env-* .env_* .envrc .netrc _netrc .npmrc .pypirc .pgpass .my.cnf .mylogin.cnf .git-credentials
@@ -69,16 +69,16 @@ key4.db auth.json .yarnrc.yml known_tokens .wgetrc .curlrc master.key .Xauthorit
 .bash_history .zsh_history .zhistory .sh_history .psql_history .mysql_history .python_history
 .node_repl_history .sqlite_history .rediscli_history .irb_history .lesshst .viminfo fish_history
 """
-"""Files that most likely do, or keep what a person typed: asked about rather than refused."""
+"""Files that probably hold credentials or typed text: asked about and not refused."""
 
 PUBLIC_NAMES = """
 .env*.example .env*.sample .env*.template .env*.dist .env*.default .env*.defaults .env*.tpl
 known_hosts *.pub config.example
 """
-"""What only looks like one of these."""
+"""Names that only look like credentials."""
 
 READABLE = ".ssh/config .ssh/known_hosts .ssh/*.pub"
-"""What the file tools read all the same below a home folder."""
+"""Exceptions that the file tools may read below a home folder."""
 
 SYSTEM = """
 /etc/shadow* /etc/gshadow* /etc/sudoers* /etc/master.passwd /etc/ssh/*_key /etc/ssl/private /etc/krb5.keytab
@@ -90,7 +90,7 @@ COMMANDS_ONLY = """
 .docker/run .docker/desktop .colima .orbstack .rd .lima .config/Code/User/globalStorage .claude .codex .gemini
 .history .local/share/fish/fish_history .local/share/nvim/shada
 """
-"""Below a home folder: sockets of container engines, other agents, what was typed; hidden from commands."""
+"""Below a home folder, hidden from commands: sockets of container engines, other agents, typed text."""
 
 
 def rows(table: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from tools.text.safe_text import clean
 
 ACTS = ("create", "patch", "edit", "delete", "write_file", "remove_file")
 _SHOWN_DIFF = 8_000
-"""Characters of the diff that a person sees on the card of the question."""
+"""Characters of the diff shown with the question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ MAX_CONTENT = 4_000
 """Characters of one item."""
 
 REMIND_AFTER = 10
-"""Tool calls without a look at the list before the model is reminded."""
+"""Tool calls without access to the list before the model is reminded."""
 
 STATUSES: tuple[TodoStatus, ...] = get_args(TodoStatus)
 SYNONYMS: Mapping[str, TodoStatus] = {

@@ -20,8 +20,9 @@ EVERYTHING = frozenset({"all", "*"})
 """Names that mean every registered tool."""
 
 BUNDLES = ("default", "safe", "debugging")
-"""Toolsets that are there whether or not a tool is in them: what a session has unless configured otherwise;
-looking, planning and asking, without changing anything; finding and fixing a fault."""
+"""Toolsets that exist even without tools: the default of a session; reading, planning and asking, without
+changes; finding and fixing a fault.
+"""
 
 LEGACY: dict[str, str] = {
     "file_tools": "file",
@@ -34,7 +35,7 @@ LEGACY: dict[str, str] = {
     "search_files": "search",
     "hermes-cli": "default",
 }
-"""Names of earlier editions."""
+"""Names from earlier versions."""
 
 
 def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:

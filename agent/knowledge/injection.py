@@ -24,14 +24,14 @@ from typing import Literal
 Severity = Literal["low", "medium", "high", "critical"]
 
 LONGEST = 1_000_000
-"""Characters that are read; a longer text is a finding by itself."""
+"""Characters that are read; a longer text is reported as a finding."""
 
 _INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
 )
 _HIDDEN = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e0fff]")
-"""Characters that have no business in notes; joiners and variation selectors belong to emoji and scripts."""
+"""Characters that do not belong in notes; joiners and variation selectors occur in emoji and scripts."""
 
 _LOOKALIKES = str.maketrans(
     "аеорсухіјѕԁһԛԝАВЕКМНОРСТХІЈЅοαεικνρτυχΑΒΕΗΙΚΜΝΟΡΤΧΥΖ",
@@ -275,7 +275,7 @@ _ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
         r"\b(?:add|give|grant)\b[^\n]{0,60}\b(?:root|sudo|administrator|admin)\b[^\n]{0,20}\b(?:rights?|access|group|privileges?)\b",
     ),
 )
-"""What nobody should have done while they sleep; in other texts it may be spoken of."""
+"""Actions that must not happen unattended; other texts may mention them."""
 
 
 def scan_order(text: str) -> tuple[InjectionFinding, ...]:

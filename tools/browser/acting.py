@@ -123,7 +123,7 @@ _WRITTEN = {
     "color": "#ff0000",
     "range": "a number",
 }
-"""How what is typed into a field must look, by its type."""
+"""The required format of typed text, by type of field."""
 
 
 class GoneError(Exception):

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 WORLD = "hermes"
 MOST_FRAMES = 60
-"""Frames of one page that are read."""
+"""The number of frames read in one page."""
 _DOMAINS = ("Inspector", "Page", "DOM", "Accessibility", "Runtime", "Network")
 
 
@@ -54,9 +54,9 @@ class Frames:
         self._cdp = cdp
         self.main = session
         self._sessions: dict[str, str] = {}
-        """Sessions of frames with a process of their own, with the session around each."""
+        """Sessions of frames in separate processes, with the session around each."""
         self._roots: dict[str, str] = {}
-        """The frame that each of these sessions is for."""
+        """The root frame of each of these sessions."""
         self._worlds: dict[tuple[str, str, str], int] = {}
 
     @property
@@ -278,15 +278,15 @@ _TELLING = _words(
     "STRONG SUB SUP TABLE TBODY TD TFOOT TH THEAD TIME TR TT U UL VAR WBR svg g path circle rect line "
     "polyline polygon ellipse defs title text tspan ::before ::after ::marker"
 )
-"""Elements of which the layout tells everything."""
+"""Elements fully described by the layout."""
 _POINTING = _words(
     "aria-labelledby aria-describedby aria-owns aria-controls aria-activedescendant aria-details aria- "
     "errormessage aria-flowto popovertarget commandfor command interestfor usemap contenteditable slot "
     "is"
 )
-"""Attributes by which an element depends on others."""
+"""Attributes by which an element refers to others."""
 _CHOSEN = _words("option tab treeitem gridcell row listitem radio menuitemradio")
-"""Roles whose state may come from where the focus is."""
+"""Roles whose state may depend on the focus."""
 
 Signature = tuple[Any, ...]
 Tree = list[dict[str, Any]]
@@ -297,7 +297,7 @@ class KeptTrees:
 
     def __init__(self) -> None:
         self.is_trusted = True
-        """Whether the page kept still, so that a tree belongs to the layout that was seen before it."""
+        """Whether the page was unchanged, so that a tree belongs to the layout read before it."""
         self._kept: dict[tuple[str, str, int], tuple[Signature, Tree]] = {}
         self._next: dict[tuple[str, str, int], tuple[Signature, Tree]] = {}
         self._noted: dict[tuple[str, str, int], Signature] = {}
@@ -414,9 +414,9 @@ class _Reader:
 
 
 SMALL, LARGE = 40, 400
-"""Nodes of a part that is taken whole where some of it is in view, and where all of it is."""
+"""Largest size of a part in nodes taken as a whole if partly or fully in view."""
 MOST_PARTS = 200
-"""With more parts in view, taking the whole tree costs no more."""
+"""The number of parts above which taking the whole tree costs no more."""
 _ROUNDS = 4
 
 
@@ -427,7 +427,7 @@ class ViewCapture:
     root: FrameCapture
     infos: dict[str, FrameInfo]
     views: dict[str, Box]
-    """The part of each frame's document that is shown."""
+    """The visible part of each frame's document."""
     layouts: dict[str, DocumentLayout]
 
     def is_elsewhere(self, key: NodeKey) -> bool:

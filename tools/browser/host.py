@@ -33,11 +33,11 @@ class OpenedBrowser:
     backend: BackendName
     transport: Transport
     folder: Path | None
-    """A folder that this machine and the browser know by the same path; None where there is none."""
+    """A folder with the same path here and for the browser; None if there is none."""
     close: Callable[[], Awaitable[None]]
-    """End it and remove what it kept. A second time does nothing."""
+    """Ends it and removes its data. A second call does nothing."""
     title: str = ""
-    """What it is, for the person."""
+    """Its description for the user."""
 
 
 class BrowserHost(Protocol):
@@ -88,7 +88,7 @@ _BEHIND_SCRIPTS = {
     "/usr/bin/chromium": ("/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser"),
     "/usr/bin/chromium-browser": ("/usr/lib/chromium-browser/chromium-browser",),
 }
-"""What the distribution's script of that name starts, with options of its own."""
+"""The program started by the distribution's script of that name, without its options."""
 _MACINTOSH = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",

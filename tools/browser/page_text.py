@@ -15,7 +15,7 @@ from tools.text.words import plural, shorten
 _WHOLES = frozenset({"SELECT", "INPUT", "TEXTAREA", "BUTTON", "OBJECT", "CANVAS", "svg", "IMG"})
 
 STYLES = ("cursor", "visibility")
-"""The computed styles that a layout is asked for with."""
+"""The computed styles requested with a layout."""
 Box = tuple[float, float, float, float]
 """Left, top, width and height in pixels, from the beginning of the frame's document."""
 
@@ -29,14 +29,14 @@ class FrameCapture:
     session: str
     url: str = ""
     nodes: list[dict[str, Any]] = field(default_factory=list)
-    """Its accessibility nodes, as the protocol gives them."""
+    """Its accessibility nodes, as in the protocol."""
     children: dict[int, FrameCapture] = field(default_factory=dict)
     boxes: dict[int, Box] = field(default_factory=dict)
     clickable: frozenset[int] = frozenset()
     passwords: frozenset[int] = frozenset()
     scroll: tuple[float, float] = (0.0, 0.0)
     height: float = 0.0
-    """Of the whole document."""
+    """The height of the whole document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,17 +53,17 @@ class DocumentLayout:
     order: list[int]
     """All nodes in the order of the document."""
     parents: list[int]
-    """For each of them, the place of what holds it in that order; -1 for none."""
+    """The index of each node's parent in that order; -1 for none."""
     sizes: list[int]
-    """For each of them, of how many nodes it and all that it holds are."""
+    """The number of nodes in each node's subtree, including itself."""
     wholes: frozenset[int]
-    """Places of controls and drawings: what is in them belongs to them."""
+    """Indexes of controls and drawings, whose content belongs to them."""
     frames: dict[int, str]
-    """Frames of the same process by the node that holds them."""
+    """Frames of the same process by the node that contains them."""
     nodes: Mapping[str, Any]
-    """What the browser said of the nodes, by place; texts are places in `strings`."""
+    """The browser's data on the nodes, by index; texts are indexes into `strings`."""
     drawn: Mapping[str, Any]
-    """What it said of those that have a box."""
+    """The browser's data on nodes with a box."""
     strings: list[str]
 
 
@@ -171,9 +171,9 @@ class NodeKey:
 
     frame: str
     loader: str
-    """Which load of the frame; another one is another document."""
+    """The load of the frame; another load is another document."""
     node: int
-    """Its backend node, as the browser numbers it."""
+    """Its backend node number in the browser."""
 
 
 class RefTable:
@@ -222,7 +222,7 @@ class RefTable:
 
 
 LONGEST = 240
-"""Characters of one name or value that are shown."""
+"""Characters shown of one name or value."""
 _OPTIONS = 12
 _MOST_ABOVE = 8
 _MASK = "••••"
@@ -295,7 +295,7 @@ _PLAIN = frozenset(
         "blockquote",
     ]
 )
-"""Roles that say nothing by themselves: what is in them is shown in their place."""
+"""Roles without meaning; their content is shown in their place."""
 _SILENT = frozenset(["InlineTextBox", "ListMarker", "LineBreak", "separator", "Splitter"])
 _SHORT = {
     "RootWebArea": "page",
@@ -327,7 +327,7 @@ class PageLine:
     ref: str = ""
     seen: bool = True
     below: bool = False
-    """Whether it lies below that part, if it does not lie in it."""
+    """Whether it is below the view, if it is not in view."""
 
     @property
     def indented(self) -> str:
@@ -349,7 +349,7 @@ class _In:
     capture: FrameCapture
     nodes: Mapping[str, dict[str, Any]]
     view: Box
-    """The part of its document that is shown."""
+    """The visible part of its document."""
 
 
 def page_lines(capture: FrameCapture, width: float, height: float, table: RefTable) -> list[PageLine]:
@@ -602,14 +602,14 @@ def _cut(text: str, most: int = LONGEST) -> str:
 
 
 VIEW = 6_000
-"""Characters of a page in view, about 1,500 tokens."""
+"""Characters of the visible page, about 1,500 tokens."""
 FULL = 20_000
 """Characters of a whole page."""
 _MOST_COMPARED = 600
 _GONE = 40
 _MOST_FOUND = 20
 _NEAR = 4
-"""Lines behind a text that was found in which something to act on is looked for."""
+"""Lines after a found text that are searched for something to act on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -619,7 +619,7 @@ class PageView:
     document: str
     lines: tuple[PageLine, ...]
     elsewhere: frozenset[str] = frozenset()
-    """References of what is on the page although no line of it was read, as it is out of view."""
+    """References of elements on the page that are out of view and have no line."""
 
     def in_view(self) -> list[str]:
         """Return the lines in view."""

@@ -20,7 +20,7 @@ from tools.text.safe_text import clean
 log = logging.getLogger(__name__)
 
 LARGEST_DOWNLOAD = 200_000_000
-"""Bytes of one download."""
+"""The size limit in bytes of one download."""
 MOST_TABS = 20
 _STARTING = 30.0
 
@@ -53,7 +53,7 @@ class BrowserSession:
         self.lock = asyncio.Lock()
         self._permit: Permit | None = None
         self._origins: set[str] = set()
-        """Where pages may stay: places somebody agreed to."""
+        """Agreed origins, where pages may stay."""
         self._pending: dict[str, asyncio.Task[None]] = {}
         self._arrived = asyncio.Event()
         self.is_closed = False

@@ -24,14 +24,14 @@ LOADING = 30.0
 """Seconds a page has to load."""
 _AFTER_CONTENT = 4.0
 _QUIET, _QUIET_AT_MOST = 50, 600
-"""Milliseconds without a change after an action, and how long that is waited for."""
+"""Milliseconds without a change to wait for after an action, and the limit of that wait."""
 _REQUESTS_AT_MOST = 1.5
 _MOST_CONSOLE = 200
 
 _T = TypeVar("_T")
 
 Judge = Callable[["Tab", str, bool], Awaitable[str]]
-"""Whether a tab may go to an address: empty, or why not. The flag tells whether it is a redirect."""
+"""A function returning why a tab may not go to an address, or empty. The flag marks a redirect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Tab:
         self.table = RefTable()
         self._kept = KeptTrees()
         self.view: PageView | None = None
-        """What the model was shown last; None where it was shown nothing."""
+        """The view last shown to the model; None if none was shown."""
         self.has_scrolled = False
-        """Whether the action under way had to scroll."""
+        """Whether the current action had to scroll."""
         self.url, self.title = "about:blank", ""
         self.dialog: OpenDialog | None = None
         self.console: deque[ConsoleLine] = deque(maxlen=_MOST_CONSOLE)
@@ -73,9 +73,9 @@ class Tab:
         self.is_closed = False
         self.crashed = False
         self.is_refused = False
-        """Whether the proxy answered in place of the page."""
+        """Whether the proxy answered instead of the page."""
         self.chooser: dict[str, Any] | None = None
-        """The file chooser that the page opened last."""
+        """The file chooser opened last by the page."""
         self._judge = judge
         self._judging = 0
         self._is_loading = False

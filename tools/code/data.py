@@ -18,11 +18,9 @@ Mode = Literal["strict", "project"]
 """`strict`: our own interpreter, isolated, standard library only. `project`: the project's interpreter."""
 
 Status = Literal["ok", "error", "timeout", "interrupted", "crashed"]
-"""How a script ended.
-
-`ok`: exit code 0. `error`: a traceback or another exit code. `timeout`: killed
-when its time was up. `interrupted`: stopped by a person. `crashed`: its process
-died of a signal, or could not go on.
+"""The end of a script. `ok`: exit code 0. `error`: a traceback or another exit code. `timeout`: killed at
+the time limit. `interrupted`: stopped by the user. `crashed`: its process died of a signal, or could
+not continue.
 """
 
 Serve = Callable[[str, dict[str, Any]], Awaitable[str]]
@@ -35,16 +33,16 @@ class CodeLimits:
 
     seconds: float = 120.0
     grace: float = 5.0
-    """Between SIGTERM and SIGKILL."""
+    """Seconds between SIGTERM and SIGKILL."""
     calls: int = 50
     output: int = 50_000
-    """Of stdout, in what goes to the model."""
+    """Bytes of stdout sent to the model."""
     errors: int = 10_000
-    """Of stderr, in what goes to the model."""
+    """Bytes of stderr sent to the model."""
     memory: int = 4_000_000_000
-    """Private memory of the child; 0 means no limit of our own."""
+    """Private memory of the child; 0: no limit of ours."""
     processes: int = 256
-    """Processes and threads the script may start beyond those that its user runs already; 0: no limit."""
+    """Processes and threads the script may start beyond those its user already runs; 0: no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +68,11 @@ class CodeJob:
     mode: Mode = "strict"
     environ: Mapping[str, str] = field(default_factory=dict)
     task: str = "main"
-    """Named kernels belong to a task."""
+    """The task, which owns named kernels."""
     session: str | None = None
     """Name of a persistent kernel; None runs in a fresh child."""
     reset: bool = False
-    """Start the named kernel again."""
+    """Whether to restart the named kernel."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,7 @@ class CallRecord:
     """One inner call that ended. `duration` is in seconds."""
 
     number: int
-    """From 1, in the order in which calls came in."""
+    """The number from 1, in order of arrival."""
     tool: str
     duration: float
     ok: bool
@@ -135,7 +133,7 @@ class CodeProgress:
     elapsed: float
     running: tuple[RunningCall, ...] = ()
     finished: tuple[CallRecord, ...] = ()
-    """The calls that have ended since the last look."""
+    """The calls that ended since the last report."""
     output: str = ""
     """The newest lines of stdout, cleaned."""
 
@@ -150,7 +148,7 @@ class CodeOutcome:
     exit_code: int | None = None
     """None when the script never ran or its process was killed; 128 + n for signal n."""
     duration: float = 0.0
-    """Seconds, without the time that was spent waiting for a person."""
+    """Seconds, without waiting for the user."""
     calls: tuple[CallRecord, ...] = ()
     calls_made: int = 0
     message: str = ""
@@ -160,10 +158,10 @@ class CodeOutcome:
 
 
 LINE_LIMIT = 16_000_000
-"""Bytes of the longest request; a file to write travels in one."""
+"""Bytes of the longest request; a file to write is sent in one."""
 
 SMALL = 64_000
-"""Characters up to which a result travels inside its line."""
+"""Characters up to which a result is sent inside its line."""
 
 _PIECE = 131_072
 

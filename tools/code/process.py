@@ -29,7 +29,7 @@ from tools.text.redact import redact
 from tools.text.safe_text import clean, printable
 
 PROGRAM = Path(__file__).resolve().parent / "child"
-"""The folder that holds the program of the child; also what it takes out of `sys.path` again."""
+"""The folder of the child program, which it also removes from `sys.path`."""
 
 _START = "import sys; sys.path.insert(0, sys.argv[1]); from hermes_child.main import main; sys.exit(main())"
 _VENVS = (".venv", "venv", "env")
@@ -42,7 +42,7 @@ class Interpreter:
     path: str
     flags: tuple[str, ...]
     sys_path: tuple[str, ...] = ()
-    """What scripts find first."""
+    """The folders in which scripts search first."""
     is_ours: bool = False
 
     def roots(self) -> tuple[Path, ...]:
@@ -96,13 +96,13 @@ def _project_python(folder: Path, environ: Mapping[str, str]) -> str | None:
 
 
 HEAD = 0.4
-"""Share of the limit that the beginning gets; the end matters more."""
+"""Share of the limit for the beginning; the end matters more."""
 
 _NEWEST_BYTES, _NEWEST_LINES = 4_000, 20
 _SEAM = 200
-"""Bytes at the start of the end that may be given up to begin with a whole line."""
+"""Bytes at the start of the end part that may be dropped to begin with a whole line."""
 _EDGE = 4_096
-"""Bytes beside a gap that are kept but not shown: half a secret, which nothing masks, would stand there."""
+"""Bytes next to a gap that are kept but not shown, because half a secret would not be masked."""
 
 
 class Capture:
@@ -123,7 +123,7 @@ class Capture:
         self._has_gap = False
         self._shown = (0, "")
         self.total = 0
-        """Bytes there ever were."""
+        """The number of bytes ever received."""
 
     def feed(self, data: bytes) -> None:
         self.total += len(data)
@@ -188,7 +188,7 @@ class Capture:
 
 _PIECE = 65_536
 _LAST_PIECES = 64
-"""Reads of what a script left in its pipes."""
+"""The number of reads of what a script left in its pipes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +203,7 @@ class Recipe:
     memory: int = 0
     processes: int = 0
     private: tuple[Path, ...] = ()
-    """Files a person is asked about before they are read; the script has calls for that."""
+    """Files whose reading needs the user's permission; the script has calls for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +226,9 @@ class ScriptChild:
         self.is_kernel = is_kernel
         self.captures = (Capture(0), Capture(0))
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        """The exit code as `subprocess` gives it: negative for a signal."""
+        """The exit code as in `subprocess`: negative for a signal."""
         self.reported: int | None = None
-        """The exit code that the script chose, where it could be taken for a signal."""
+        """The exit code chosen by the script, if it could be taken for a signal."""
         self._home = home
         self._mark = mark
         self._process: subprocess.Popen[bytes] | None = None

@@ -25,10 +25,10 @@ from tools.terminal.environment import child_environment
 from tools.terminal.process_tree import GRACE, KillGuard
 
 LIMIT = 4
-"""Kernels that live at the same time; the one that has been idle longest goes first."""
+"""The number of simultaneous kernels; the longest idle one ends first."""
 
 IDLE = 1_800.0
-"""Seconds after which a kernel that nobody uses is ended."""
+"""Seconds after which an unused kernel is ended."""
 
 
 @dataclass(eq=False)
@@ -150,12 +150,12 @@ def _key(job: CodeJob) -> tuple[str, str]:
 
 
 SCARCE = 500_000_000
-"""Bytes of available memory below which nothing is kept waiting."""
+"""Bytes of available memory below which no child is kept waiting."""
 
 log = logging.getLogger(__name__)
 
 STALE = 600.0
-"""Seconds after which a spare that nobody used is let go."""
+"""Seconds after which an unused spare is ended."""
 
 
 class SpareChild:
@@ -263,9 +263,9 @@ def available_memory() -> float:
 
 
 _TICK = 0.1
-"""Seconds between looks at the clock, the output and the number of processes."""
+"""Seconds between checks of the clock, the output and the number of processes."""
 _LAST_WORD = 3.0
-"""Seconds a kernel gets to come back from an interruption with its state."""
+"""Seconds a kernel gets to return from an interruption with its state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class RunEnd:
     """The end of a run; `code` is what the script reported, None if its process is gone."""
 
     status: Status | None
-    """None: by itself."""
+    """The status; None: it ended normally."""
     code: int | None = None
     message: str = ""
 
@@ -383,7 +383,7 @@ _DEADLY = frozenset(
         signal.SIGTERM,
     }
 )
-"""Signals by which a boundary may report the end of what it held, as 128 + n."""
+"""Signals with which a boundary may report the end of its content, as 128 + n."""
 
 
 def outcome(

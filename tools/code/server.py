@@ -49,19 +49,19 @@ from tools.text.safe_text import clean
 from tools.text.words import shorten
 
 PREVIEW = 200
-"""Characters of arguments and results that are shown."""
+"""Characters shown of arguments and results."""
 
 _LOOKED_AT = 2_000
-"""Characters of which the shown ones are made: masking shortens."""
+"""Characters from which the shown ones are made, because masking shortens."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
-"""For arguments that came in as JSON; an encoder made once costs a third of `json.dumps`."""
+"""The encoder for JSON arguments; reusing one costs a third of `json.dumps`."""
 _decode = json.JSONDecoder().decode
 _INTERVAL = 1 / 30
-"""Seconds between two looks at a script: more often than that nobody can follow."""
+"""Seconds between two progress reports."""
 _INTERRUPTED = error_text("Interrupted: the script was stopped before this call ended.")
 _PATIENCE = 10.0
-"""Seconds the calls under way get to stop before their script is ended."""
+"""Seconds for running calls to stop before their script is ended."""
 
 
 @dataclass(eq=False, slots=True)
@@ -84,7 +84,7 @@ class CallDispatcher:
     serve: Serve
     tell: Callable[[CodeProgress], None]
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Values to mask in what is shown, by name."""
+    """Values masked in displayed texts, by name."""
     newest: Callable[[], str] = str
     """The newest output of the script."""
     made: int = 0
@@ -94,7 +94,7 @@ class CallDispatcher:
     _is_closed: bool = False
     _names: frozenset[str] = frozenset()
     _finished: list[CallRecord] = field(default_factory=list)
-    """Calls that have ended since the last look."""
+    """Calls that ended since the last report."""
     _told: float = -math.inf
     _due: asyncio.TimerHandle | None = None
 
@@ -232,13 +232,13 @@ SOCKET = "rpc.sock"
 
 _PREFIX = "hermes-code-"
 _UNFINISHED = "hermes-make-"
-"""Start of the name of a folder whose lock is not held yet; as long as `_PREFIX`."""
+"""The name prefix of a folder without its lock; as long as `_PREFIX`."""
 _LOCK = "owner"
-"""Locked as long as the owner lives. A process id would not do: other containers count their own."""
+"""The lock held while the owner lives. A process id is not enough, because containers count separately."""
 _PATH_LIMIT = 100
-"""Bytes of a socket's path that every system takes."""
+"""Bytes of a socket path that every system accepts."""
 _UNOWNED = 3600.0
-"""Seconds after which a folder without a lock is nobody's."""
+"""Seconds after which a folder without a lock counts as abandoned."""
 _SHORT = "/tmp"
 
 
@@ -304,17 +304,17 @@ def _make_folder() -> Path:
 log = logging.getLogger(__name__)
 
 _PATIENCE_WITH_NONSENSE = 20
-"""Invalid requests, after which a connection is closed."""
+"""The number of invalid requests after which a connection is closed."""
 _MUCH = 256_000
-"""Bytes of a request or a result above which it is handled off the event loop."""
+"""The size in bytes above which a request or result is handled off the event loop."""
 _SEND_BUFFER = 1_000_000
-"""Bytes on their way to a client: many enough for both ends to work at the same time."""
+"""Bytes in transit to a client, enough for both ends to work simultaneously."""
 _TURN = 0.001
-"""Seconds of requests answered in a row before the event loop gets its turn."""
+"""Seconds of continuous answering before the event loop gets a turn."""
 _QUICK = 0.0002
-"""Seconds within which a call counts as quick: scripts that loop over such make the next one at once."""
+"""Seconds up to which a call counts as quick, so that the next one may follow at once."""
 _LINGER = 0.00006
-"""Seconds to look out for the request after a quick one, which costs less than a turn of the event loop."""
+"""Seconds to wait for the request after a quick one, which is cheaper than a loop turn."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -329,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
         self._nonsense = 0
         self._task: asyncio.Task[None] | None = None
         self._news: asyncio.Future[None] | None = None
-        """What the task waits for while there is nothing to do."""
+        """The future for new work while there is none."""
         self._is_busy = False
         self._is_paused = False
 
@@ -545,7 +545,7 @@ def _shut(link: socket.socket) -> None:
 
 
 CONNECTIONS = 512
-"""Connections of one child at the same time."""
+"""Simultaneous connections of one child."""
 
 _INLET = 262_144
 
@@ -560,7 +560,7 @@ class ScriptServer:
         self.connections: set[Connection] = set()
         self.uid = os.getuid() if uid is None else uid
         self.inlet = memoryview(bytearray(_INLET))
-        """Where all connections receive, one after the other: what came in is taken out at once."""
+        """The receive buffer of all connections, which is emptied at once."""
         self._private: PrivateFolder | None = None
         self._listener: asyncio.Server | None = None
 

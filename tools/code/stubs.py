@@ -34,7 +34,7 @@ ALLOWED = frozenset(
         "browser_press",
     }
 )
-"""Tools that read, filter and process. Everything else needs a reader, a person, or money for each call."""
+"""Tools that read, filter and process. Others need a reader, a user, or money for each call."""
 
 ALIASES = {"search_files": "search"}
 
@@ -64,13 +64,13 @@ EXCLUDED = frozenset(
         "memory",
     }
 )
-"""Tools that exist but are not for scripts, whether or not this session has them."""
+"""Tools that are never for scripts, whether or not this session has them."""
 
 MCP_PREFIX = "mcp_"
-"""Tools of MCP servers are for scripts too."""
+"""The prefix of MCP tools, which are for scripts too."""
 
 PASSED_ON = {"terminal": frozenset({"command", "timeout", "workdir"})}
-"""Tools of which a script gets only some parameters: commands of a script run in the foreground."""
+"""Tools of which scripts get only some parameters, because their commands run in the foreground."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ and no .env or key files. Nothing is kept between scripts unless you name a `ses
 the working directory of terminal() are."""
 
 STATUSES = {"ok": "success"}
-"""Names that the results use for how a script ended; the others are the runner's."""
+"""Result names for the end of a script; the others are the runner's."""
 
 COMPLETE = frozenset({"ok", "error"})
-"""How scripts end that came to an end of their own; of the others a record is kept to go on from."""
+"""Ends of scripts that finished; for the others a record is kept to continue from."""
 
 
 def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:

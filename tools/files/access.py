@@ -79,7 +79,7 @@ def _refuse_kernel_folders(path: Path, text: str) -> None:
 
 
 PROTECTED_OPTION = "files.protected"
-"""Option of tools: further files or folders, as absolute paths, that may be neither read nor changed."""
+"""The option of tools with further protected files or folders, as absolute paths."""
 
 _GUARDED_IN_HOME = (".config/systemd", "Library/LaunchAgents")
 _GUARDED_IN_SYSTEM = (
@@ -257,7 +257,7 @@ class Access:
 _MOST = 3
 _CLOSE = 0.6
 _MAX_ENTRIES = 5_000
-"""Entries of the tree that are looked at."""
+"""The number of tree entries searched."""
 _SKIPPED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", "target"}
 )

@@ -232,7 +232,7 @@ def _unlink(path: Path) -> None:
 
 FORMAT = 1
 SETTING = "files.journal"
-"""The option of tools that names the folder; without it nothing is written down."""
+"""The option of tools that names the folder; without it nothing is recorded."""
 _PRIVATE = 0o600
 _NEW = ".new-"
 
@@ -242,12 +242,12 @@ class Finished:
     """An interrupted change of several files, and its outcome at the next start."""
 
     task: str
-    """Whose change it was."""
+    """The task of the change."""
     workspace: str
     done: tuple[str, ...]
-    """Paths that are as they were meant to be."""
+    """Paths that have the intended state."""
     left: tuple[str, ...]
-    """Paths that somebody changed since; they stay as they are."""
+    """Paths changed by somebody since; they stay unchanged."""
 
     def sentence(self) -> str:
         """Return the sentence for user and model."""

@@ -22,7 +22,7 @@ MAX_DIFF_CHARS = 20_000
 """Length at which a diff in a result is cut."""
 
 _MAX_PAIRS = 1_000_000
-"""Pairs of equal lines up to which difflib compares a stretch; its time grows with them."""
+"""Pairs of equal lines up to which difflib compares a part; its time grows with them."""
 
 
 @dataclass(frozen=True, slots=True)

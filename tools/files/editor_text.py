@@ -30,9 +30,9 @@ from tools.results import ToolError
 from tools.services.editor import EditorSide, KnownTexts
 
 LARGEST = 2_000_000
-"""Bytes of a file that an editor is asked about."""
+"""The size limit in bytes of a file requested from an editor."""
 MOST_BASES = 200
-"""Files whose last text is remembered, and the characters of the largest of them."""
+"""Files whose last text is remembered, and the character limit of each."""
 LARGEST_BASE = 200_000
 CHANGED = "The editor changed {name} as it saved it; read it before you change it again."
 NEWER = (
@@ -50,9 +50,9 @@ class Unsaved:
 
     text: str
     disk: str
-    """The text of the disk; empty where the file is gone."""
+    """The text on disk; empty if the file is gone."""
     behind: bool
-    """Whether the disk changed beneath it, and it does not have that change."""
+    """Whether the disk has a change that the editor's text lacks."""
 
     def differences(self) -> str:
         """Return a diff from the disk to the editor."""

@@ -40,7 +40,7 @@ class Indentation:
 
     known: Mapping[str, str] = field(default_factory=dict)
     model_unit: int = _DEFAULT_UNIT
-    """Columns of one level where the model indents with spaces."""
+    """Columns per level if the model indents with spaces."""
     file_unit: int = _DEFAULT_UNIT
 
     @classmethod

@@ -29,7 +29,7 @@ _FEWEST_LINES = 3
 _MAX_QUERY_LINES = 400
 _CANDIDATES = 12
 _RARE = 100
-"""Lines a word may stand in to count as a pointer."""
+"""The number of lines up to which a word counts as a hint."""
 _MAX_LINE_CHARS = 500
 
 
@@ -204,7 +204,7 @@ Strategy = Literal[
     "context_aware",
 ]
 LOOSE: frozenset[Strategy] = frozenset({"block_anchor", "context_aware"})
-"""Those that find blocks in which some lines are not as they are quoted."""
+"""Strategies that find blocks in which some lines differ from the quote."""
 
 MAX_MATCHES = 100_000
 """Matches after which a search stops counting."""
@@ -223,7 +223,7 @@ _ASCII_FOR = {
 _TYPOGRAPHIC = re.compile("[" + "".join(_ASCII_FOR) + "]")
 _LONG_DASHES = frozenset("\u2013\u2014\u2015")
 DASHES = ("-", "--", "---")
-"""What a keyboard without long dashes writes for one, in the order in which they are tried."""
+"""Keyboard replacements for a long dash, in the order in which they are tried."""
 _BLANKS = re.compile(r"[ \t]+")
 _ESCAPES = re.compile(r"\\([ntr])")
 _UNESCAPED = {"n": "\n", "t": "\t", "r": ""}
@@ -244,7 +244,7 @@ class FoundMatches:
     strategy: Strategy
     matches: tuple[TextMatch, ...]
     sought: str
-    """The text that was finally looked for: the query, or its corrected form."""
+    """The text finally searched for: the query, or its corrected form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +338,7 @@ def unescape(text: str) -> str:
 
 
 Outcome = tuple[str, Sequence[TextMatch]]
-"""The text that was looked for in the end, and where it stands."""
+"""The text finally searched for, and its matches."""
 
 _NOTHING: Outcome = ("", ())
 

@@ -36,9 +36,9 @@ class PatchHunk:
     hints: tuple[str, ...] = ()
     """Lines above the change, outermost first: `@@ class Account`."""
     at_end: bool = False
-    """The change touches the end of the file."""
+    """Whether the change touches the end of the file."""
     old_start: int | None = None
-    """Line number of the first old line, from 1, as far as the patch knows it."""
+    """Line number of the first old line, from 1, as far as the patch says."""
     final_newline: bool | None = None
     """Whether the file should end in a newline, if the patch says so."""
 
@@ -58,7 +58,7 @@ class AddFile:
     path: str
     content: str
     executable: bool | None = None
-    """Whether the file should be a program; None leaves it to the user's defaults."""
+    """Whether the file should be executable; None leaves it to the user's defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class UpdateFile:
     hunks: tuple[PatchHunk, ...]
     move_to: str | None = None
     other_names: tuple[str, ...] = ()
-    """What the file may be called where `path` does not exist; it is not moved then."""
+    """Alternative names if `path` does not exist; the file is not moved then."""
     executable: bool | None = None
-    """Whether the file should be a program; None leaves it as it is."""
+    """Whether the file should be executable; None: unchanged."""
 
     @property
     def may_create(self) -> bool:
@@ -115,10 +115,10 @@ class Name:
 
     text: str
     is_nowhere: bool = False
-    """`/dev/null`, or what stands for it."""
+    """Whether it is `/dev/null` or an equivalent."""
     is_stamped: bool = False
     is_epoch: bool = False
-    """The time stamp is the beginning of 1970, which GNU diff gives to a file that is missing."""
+    """Whether the time stamp is the start of 1970, which GNU diff uses for a missing file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,9 +256,9 @@ HUNK_HEADER = re.compile(
 _NO_NEWLINE = "\\ "
 _BINARY = re.compile(r"(?:Binary files|Files) .+ and .+ differ$")
 _VERSION = re.compile(r"\d+\.\d+")
-"""What mail of git puts below a patch, after `-- `."""
+"""The version line below a patch in git mail, after `-- `."""
 _NO_LINES = ("@@", "diff ", "Index: ", "index ", "```", "~~~", "*** ", "Binary files ", "Only in ")
-"""What stands between hunks and belongs to none."""
+"""Lines between hunks that belong to none."""
 
 
 def looks_unified(lines: Sequence[str]) -> bool:
@@ -484,7 +484,7 @@ _END = re.compile(r"\*\*\* ?End Patch\s*$")
 _FENCE = re.compile(r"(```|~~~)[\w+-]*\s*$")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(?P<word>\w+)['\"]?")
 _WIDEST_FRAME = 3
-"""Lines of a heredoc or fence that may stand before the patch."""
+"""Lines of a heredoc or fence allowed before the patch."""
 
 
 def parse_patch(text: str) -> tuple[Operation, ...]:
@@ -522,7 +522,7 @@ class _Section:
     move_to: str | None = None
     added: list[str] = field(default_factory=list)
     blanks: int = 0
-    """Blank lines not yet known to be kept lines rather than space between sections."""
+    """Blank lines that are either kept lines or spacing between sections."""
 
 
 class _Parser:

@@ -51,7 +51,7 @@ class Write:
     before: OnDisk | None = None
     like: Path | None = None
     executable: bool | None = None
-    """Whether it should be a program; None leaves that as it is."""
+    """Whether it should be executable; None: unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +121,11 @@ class _File:
 
     origin: Path | None
     text: TextFile | None = None
-    """None as long as the bytes are those of `origin`."""
+    """The text; None while the bytes are those of `origin`."""
     before: TextFile = EMPTY
-    """What it is compared with in the report."""
+    """The text it is compared with in the report."""
     executable: bool | None = None
-    """Whether it should be a program, if that changes."""
+    """Whether it should be executable, if that changes."""
 
     @property
     def changed(self) -> bool:
@@ -142,9 +142,9 @@ class Simulation:
         self._state: dict[Path, _File | None] = {}
         self._disk: dict[Path, OnDisk] = {}
         self._leaving: list[Path] = []
-        """The names that operations still to come move away from."""
+        """Names that later operations move away from."""
         self._displaced: dict[Path, _File] = {}
-        """Files whose name another one has taken, until they are moved away themselves."""
+        """Files whose name another one has taken, until they are moved."""
         self._strategies: list[Strategy] = []
 
     def run(self, operations: Sequence[Operation]) -> PatchPlan:

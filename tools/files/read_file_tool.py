@@ -22,7 +22,7 @@ from tools.text.words import plural
 NAME = "read_file"
 DEFAULT_LIMIT, MAX_LIMIT = 500, 2000
 MAX_CHARS = 100_000
-"""Characters of content in one result."""
+"""The content limit of one result in characters."""
 _LISTED = 50
 
 SCHEMA: dict[str, Any] = {

@@ -58,7 +58,7 @@ class SearchEnding:
     """The end of a search, filled in when its records are used up."""
 
     incomplete: str = ""
-    """Why not everything was searched, as the end of a sentence."""
+    """Why the search is incomplete, as the end of a sentence."""
     left_out: int = 0
     """Records that were too long."""
 
@@ -332,11 +332,11 @@ class FileHits:
     limit: int
     context: int
     prefix: str = ""
-    """What stands before the paths of the search to make them paths as shown."""
+    """The prefix that turns paths of the search into displayed ones."""
     accepts: Callable[[str], bool] = lambda path: True
     """Whether hits in a path (relative to the searched folder) may be shown."""
     fits: Callable[[str], bool] = lambda path: True
-    """Whether a path is one that was asked for."""
+    """Whether a path was requested."""
 
     total: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -344,7 +344,7 @@ class FileHits:
     omitted: int = 0
     """Hits in files whose content is not shown."""
     full: bool = False
-    """Whether `MAX_SHOWN_CHARS` ended the part that is shown."""
+    """Whether `MAX_SHOWN_CHARS` ended the shown part."""
     _chars: int = 0
     _file: _File | None = None
 

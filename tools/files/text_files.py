@@ -201,7 +201,7 @@ def _decode(data: bytes) -> tuple[bytes, str, Encoding]:
 
 
 SAMPLE_BYTES = 8192
-"""How much of the start of a file decides."""
+"""Bytes at the start of a file used for detection."""
 
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "PNG image"),

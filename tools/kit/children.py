@@ -24,14 +24,14 @@ from typing import IO, Any
 from tools.kit.umask import person_umask
 
 MUCH = 100_000
-"""Bytes from which on a frame is parsed off the event loop: about 2 ms."""
+"""The size in bytes from which a frame is parsed off the event loop: about 2 ms."""
 _START = (
     "import sys; sys.path[:] = {path!r}; from tools.kit.umask import make_private; make_private(); "
     "from {module} import main; main()"
 )
 
 IDLE = 60.0
-"""Seconds without an order after which a worker ends."""
+"""Seconds without a request after which a worker ends."""
 _LARGEST = 200_000_000
 _KEPT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 

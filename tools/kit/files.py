@@ -27,7 +27,7 @@ PRIVATE_FILE = 0o600
 MAX_WHOLE_BYTES = 50_000_000
 """Size above which a file is not held in memory as a whole."""
 TEMPORARY_PREFIX = ".hermes-"
-"""Start of the names of unfinished files; they stand beside their target for a moment."""
+"""The name prefix of unfinished files, which exist next to their target for a moment."""
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO must not wait for a writer; it has no effect on plain files.

@@ -18,7 +18,7 @@ NAME = "image_generate"
 LONGEST = 4_000
 """Characters of a description."""
 MOST_LIKE = 4
-"""Pictures to start from."""
+"""The number of pictures to start from."""
 
 
 async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tools.text.words import one_line
 
 NAME = "send_message"
 LARGEST = 25_000_000
-"""Bytes of all files of one message."""
+"""The size limit in bytes of all files of one message."""
 _LONGEST_NAME = 120
 
 

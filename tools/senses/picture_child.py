@@ -18,9 +18,9 @@ from contextlib import suppress
 from typing import Any
 
 MEMORY = 1_500_000_000
-"""Bytes of address space."""
+"""The limit of address space in bytes."""
 SECONDS = 30
-"""Of computing."""
+"""The limit of computing time."""
 LARGEST_ORDER = 200
 
 

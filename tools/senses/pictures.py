@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 LONGEST_SIDE = 1_568
-"""Pixels of the longer side; models scale down what is larger."""
+"""Pixels of the longer side; models scale down larger pictures."""
 MOST_BYTES = 5_000_000
-"""Bytes of a picture that is sent."""
+"""The size limit in bytes of a sent picture."""
 MOST_PIXELS = 100_000_000
-"""Pixels above which a picture is not unpacked."""
+"""The number of pixels above which a picture is not decoded."""
 LARGEST_FILE = 50_000_000
-"""Bytes of a file that is looked at."""
+"""The size limit in bytes of a picture file."""
 _FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 _QUALITIES = (85, 70, 50, 30)
 
@@ -35,9 +35,9 @@ class FitPicture:
     width: int
     height: int
     original: tuple[int, int]
-    """Width and height it had, turned upright."""
+    """The original width and height, turned upright."""
     frames: int = 1
-    """How many pictures the file holds; only the first is sent."""
+    """The number of pictures in the file; only the first is sent."""
 
 
 def fit(data: bytes) -> FitPicture:
@@ -135,13 +135,13 @@ def _save_bare(image: Image.Image, form: str, **options: object) -> bytes:
 
 
 CELL = (10, 20)
-"""Pixels that a cell of the terminal is taken to have; one of a picture is never drawn larger."""
+"""The assumed pixels of a terminal cell; pictures are never enlarged."""
 GROUND = (128, 128, 128)
-"""What shines through where a picture is transparent: it suits writing in black and in white."""
+"""The background of transparent pictures, suitable for black and white text."""
 
 
 Form = Literal["blocks", "png", "sixel"]
-"""What a picture is made into."""
+"""The output format of a picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,8 @@ class Thumbnail:
     rows: int
     data: bytes
     """For half blocks three bytes a pixel, one pixel wide and two high for each cell; or PNG; or for sixel
-    the same as for half blocks, and behind it a sequence for each row, with line feeds between them."""
+    the same as for half blocks, followed by a sequence for each row, separated by line feeds.
+    """
     form: Form = "blocks"
 
 
@@ -201,9 +202,9 @@ def draw_thumbnail(
 
 
 COLOURS = 64
-"""Colours of a picture. More are hardly seen at such a size, and each is drawn over each six lines."""
+"""The number of colours. More are hardly visible at this size, and each is drawn over each six lines."""
 BAND = 6
-"""Lines of pixels that one sign of sixel holds."""
+"""Pixel lines in one sixel sign."""
 _RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
 
 

@@ -12,7 +12,7 @@ from tools.results import ToolError
 from tools.senses.pictures import CELL, FitPicture, Form, Thumbnail
 
 SECONDS = 40.0
-"""For one picture."""
+"""The time limit for one picture."""
 _CHILD = Path(__file__).with_name("picture_child.py")
 _START = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({child!r}, run_name='__main__')"
 

@@ -16,7 +16,7 @@ class UseService(Action):
 
     kind: str
     service: str
-    """Where it goes: a host, `this machine`, or a service of a plugin."""
+    """The service: a host, `this machine`, or a service of a plugin."""
     hosts: str = ""
     """The hosts that a plugin may send it to."""
 
@@ -47,7 +47,7 @@ class CallDevice(Action):
     """Domain and service, as `light.turn_on`."""
     entity: str = ""
     data: str = ""
-    """What else is sent, as JSON."""
+    """Further data sent, as JSON."""
 
     def headline(self) -> str:
         return " ".join(part for part in (f"call {self.service}", self.entity, self.data) if part)
@@ -100,7 +100,7 @@ class PictureOrder:
     shape: str = "square"
     """`square`, `landscape` or `portrait`."""
     like: Sequence[bytes] = ()
-    """Pictures to start from, fit to be sent."""
+    """Pictures to start from, prepared for sending."""
     seed: int | None = None
 
 
@@ -110,11 +110,11 @@ class Made:
 
     data: bytes
     ending: str
-    """Of its name, with the dot."""
+    """The file name ending, with the dot."""
     by: str
-    """Who made it, in words."""
+    """The maker, in words."""
     note: str = ""
-    """What should be said of it."""
+    """A note on it."""
     cost: float | None = None
     """US dollars; None: unknown."""
     seed: int | None = None
@@ -125,7 +125,7 @@ class MessageFile:
     """A file sent with a message."""
 
     path: str
-    """As the model and the person read it."""
+    """The path, as model and user read it."""
     name: str
     data: bytes
 

@@ -15,7 +15,7 @@ from tools.text.safe_text import clean
 
 SPEAK, HEAR = "text_to_speech", "transcribe"
 LARGEST_SOUND = 25_000_000
-"""Bytes of a recording; services take no larger one."""
+"""The size limit in bytes of a recording, as in the services."""
 
 
 async def text_to_speech(arguments: Arguments, context: ToolContext) -> dict[str, Any]:

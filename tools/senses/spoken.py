@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tools.text.safe_text import clean
 
 LONGEST = 4_000
-"""Characters that are read in one piece."""
+"""Characters read aloud in one piece."""
 _FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 _TABLE = re.compile(r"^[ \t]*\|.*$\n?", re.MULTILINE)
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")

@@ -22,7 +22,7 @@ class Action:
 
     tool: str
     effect: ClassVar[Effect | None] = None
-    """What the gate must know of it; None for the actions of this module, which the gate knows itself."""
+    """What the gate must know of it; None for the actions of this module."""
 
     def headline(self) -> str:
         """Return one line that tells the user exactly what would happen."""
@@ -38,11 +38,11 @@ class RunCommand(Action):
     background: bool = False
     pty: bool = False
     outside: bool = False
-    """Without the sandbox that commands run in: a person is asked, whatever the rules say."""
+    """Whether it runs without the sandbox: the user is asked, whatever the rules say."""
     because: str = ""
-    """What the sandbox kept from the same command before, as a clause for the question."""
+    """What the sandbox withheld from this command before, as a clause for the question."""
     network: bool = False
-    """With the network, which the sandbox keeps from commands unless a person allows it."""
+    """Whether it gets the network, which needs the user's permission."""
 
     def headline(self) -> str:
         return self.command
@@ -55,9 +55,9 @@ class SendInput(Action):
     process: str
     data: str
     program: str = ""
-    """The command line the process was started with; empty when it is not known."""
+    """The command line of the process; empty if unknown."""
     typed: str = ""
-    """What was typed before on a line that is not finished; `data` goes on with it."""
+    """Earlier input on an unfinished line, which `data` continues."""
 
     def headline(self) -> str:
         into = f"{self.process} ({self.program})" if self.program else self.process
@@ -101,9 +101,9 @@ class ChangeFiles(Action):
     """Changing many files at once to stored contents. All paths are resolved."""
 
     paths: tuple[Path, ...]
-    """What is changed or made."""
+    """Changed or created paths."""
     removes: tuple[Path, ...] = ()
-    """What goes away."""
+    """Removed paths."""
 
     @property
     def why(self) -> str:
@@ -121,7 +121,7 @@ class RestoreFiles(ChangeFiles):
     """Restoring files to an earlier position."""
 
     position: int
-    """The step after which they stood so; 0 is before the first."""
+    """The step to return to; 0 is before the first."""
 
     @property
     def why(self) -> str:
@@ -164,7 +164,7 @@ class KeepChanges(ChangeFiles):
     """Keeping changes that a program made without permission, and that were reverted in the meantime."""
 
     links: tuple[Path, ...] = ()
-    """Those of `paths` that are links: what lies where they lead comes along."""
+    """Those of `paths` that are links, whose targets are included."""
 
     def writes(self) -> tuple[WritePath | DeletePath, ...]:
         along = (DeletePath(tool=self.tool, path=path) for path in self.links)
@@ -227,7 +227,7 @@ class Fetch(Action):
 
     url: str
     pages: int = 1
-    """Pages of the same host that may be fetched from there on."""
+    """Further pages of the same host that may be fetched from there."""
 
     def headline(self) -> str:
         if self.pages > 1:
@@ -241,7 +241,7 @@ class SearchWeb(Action):
 
     query: str
     routes: tuple[str, ...]
-    """Each service with the address that the query is sent to."""
+    """Each service with the address for the query."""
 
     def headline(self) -> str:
         return f"search the web for {self.query!r} with {', else '.join(self.routes)}"
@@ -424,7 +424,7 @@ class ScheduleJob(Action):
     """Scheduling a job for later, perhaps when nobody is watching."""
 
     when: str
-    """The moment or rhythm, as it was asked for."""
+    """The requested time or interval."""
     what: str
 
     def headline(self) -> str:
@@ -441,9 +441,9 @@ class TrainModel(Action):
     """Letting a model work on many tasks, to train or to test. Each of them passes the gate again."""
 
     what: str
-    """Trainer, environment, and how much of it."""
+    """Trainer, environment, and amount."""
     tokens: int
-    """What all of it may use."""
+    """The token limit of the whole."""
 
     def headline(self) -> str:
         return f"{self.what}, up to {self.tokens:,} tokens"
@@ -460,7 +460,7 @@ class RunScript(Action):
 
     code: str
     sandboxed: bool = False
-    """Whether the operating system confines it, so that its effects come only through its calls."""
+    """Whether the operating system confines it, so that it acts only through its calls."""
 
     def headline(self) -> str:
         return self.code

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, cast, get_args
 CanvasKind = Literal["html", "svg", "image"]
 KINDS: tuple[CanvasKind, ...] = get_args(CanvasKind)
 ENDINGS: Mapping[CanvasKind, str] = {"html": ".html", "svg": ".svg", "image": ".png"}
-"""How files of a kind end that a person may open."""
+"""File endings of each kind, for files the user may open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +25,15 @@ class CanvasVersion:
     """One state of a canvas."""
 
     version: int
-    """From 1."""
+    """The number, from 1."""
     title: str
     kind: CanvasKind
     sha256: str
-    """Of the document that is shown."""
+    """The hash of the shown document."""
     size: int
-    """Bytes of it."""
+    """Its size in bytes."""
     words: str = ""
-    """What the canvas shows, for people who cannot see it."""
+    """A description for people who cannot see it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ class SavedPoint:
 
     name: str
     step: int
-    """The position of the files there."""
+    """The position of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class FileStep:
     created: float
     """Seconds since the epoch."""
     files: int
-    """How many paths it changed."""
+    """The number of changed paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class SinceThen:
     """Lines."""
     removed: int
     left_out: tuple[tuple[str, str], ...]
-    """Paths the diff cannot show, and why."""
+    """Paths missing in the diff, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class TakenBack:
     position: int
     """The position it led to."""
     step: int | None
-    """The step it is itself; None when nothing changed."""
+    """The step of the restore; None if nothing changed."""
     restored: tuple[str, ...]
     left: tuple[tuple[str, str], ...]
-    """Paths that stay as they are, and why."""
+    """Unchanged paths, and why."""
 
 
 PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]]
-"""Asks whether paths may be taken back to a position: what changes, and what goes away."""
+"""Asks whether paths may be restored to a position: changed paths, and removed paths."""
 
 
 class Checkpoints(Protocol):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 Screen = Callable[[str], None]
-"""Takes the next piece of what a command prints, cleaned and masked; called on any thread."""
+"""A function for each next piece of a command's output, cleaned and masked; called on any thread."""
 
 
 async def nothing_former(path: Path) -> Sequence[bytes]:
@@ -22,15 +22,15 @@ class KnownTexts:
     """What a session knows of files the editor may have open, by path; SHA-256 of texts."""
 
     stood: dict[Path, set[str]] = field(default_factory=dict)
-    """What was on the disk once."""
+    """Texts that were on the disk."""
     typed: dict[Path, str] = field(default_factory=dict)
-    """What the editor had last, where that was not on the disk."""
+    """The editor's last text, if it was not on the disk."""
     base: dict[Path, str] = field(default_factory=dict)
-    """The text of the disk that the editor's rests on, as far as that was seen; the newest last."""
+    """The disk texts on which the editor's is based, as far as known; the newest last."""
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while these are looked at and changed."""
+    """The lock for reading and changing these."""
     former: Callable[[Path], Awaitable[Sequence[bytes]]] = nothing_former
-    """What undo knows of what a file held before."""
+    """A function returning a file's earlier contents, from undo."""
 
 
 class EditorSide(Protocol):

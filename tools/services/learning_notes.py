@@ -18,7 +18,7 @@ class LearningNote:
     tags: tuple[str, ...] = ()
     candidate: int | None = None
     everywhere: bool = False
-    """Whether it holds in every project."""
+    """Whether it applies to every project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

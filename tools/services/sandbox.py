@@ -20,8 +20,9 @@ PermitHost = Callable[[ReachHost], Awaitable[object]]
 """Returns if a host may be reached; raises `DeniedError` otherwise. For the session's loop."""
 SandboxName = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 NetworkMode = Literal["on", "filtered", "ask", "off"]
-"""What commands reach: everything; listed hosts, others when a person allows them; nothing unless a person
-allows it for a command; nothing."""
+"""What commands may reach: everything; listed hosts, and others by permission; nothing without permission
+for the command; nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ class NetworkSpace:
 
     net: int
     user: int
-    """Of the users it belongs to; root needs not join that."""
+    """The user namespace it belongs to; root need not join that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,25 +57,25 @@ class SandboxPolicy:
 
     workspace: Path
     tmp: Path
-    """A private folder. The child finds it as `/tmp` where that is possible, by `TMPDIR` otherwise."""
+    """A private folder, mounted as `/tmp` if possible, and set as `TMPDIR` otherwise."""
     writable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
     """Read-only, also below a hidden folder."""
     links: tuple[tuple[Path, Path], ...] = ()
-    """Links that lie over files: each with the file. Only where parts can be read-only."""
+    """Links mounted over files: each with the file. Only if parts can be read-only."""
     hidden: tuple[Path, ...] = ()
-    """Cannot be read, and where they do not exist, cannot be made."""
+    """Paths that cannot be read, or created if missing."""
     protected: tuple[Path, ...] = ()
-    """Read-only, also below a writable folder."""
+    """Read-only paths, also below a writable folder."""
     network: bool = False
     space: NetworkSpace | None = None
-    """The network it is in instead of none at all. Only bubblewrap can do that."""
+    """The network it joins; None: no network. Only bubblewrap supports this."""
     terminal: str = ""
     """Path of the terminal the child runs on, or empty."""
     sockets: bool = False
-    """Whether Unix sockets are open to it even where the boundary cannot tell them apart."""
+    """Whether Unix sockets are allowed even if the boundary cannot distinguish them."""
     dies_with_parent: bool = True
-    """Whether the kernel ends it when the thread that started it ends, and what it left when it ends."""
+    """Whether the kernel ends it with the thread that started it, and its children with it."""
     limits: SandboxLimits = field(default_factory=SandboxLimits)
 
 
@@ -90,15 +91,15 @@ class Wrapped:
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables to set."""
     unset: frozenset[str] = frozenset()
-    """Variables to take away."""
+    """Variables to remove."""
     fds: tuple[int, ...] = ()
     """Descriptors the child inherits under the same number."""
     terminal: str = ""
     """The path of the child's terminal as the child sees it."""
     started: Callable[[], None] = _nothing
-    """Call once the child was started, or could not be: closes `fds`. May be called again."""
+    """Call after the child was started or failed to start: closes `fds`. May be called again."""
     ended: Callable[[], None] = _nothing
-    """Call when nothing of the child is left: clears up. May be called again."""
+    """Call after nothing of the child is left: cleans up. May be called again."""
 
 
 class Sandbox(Protocol):
@@ -130,20 +131,20 @@ class Need:
     write: tuple[Path, ...] = ()
     terminal: str = ""
     network: bool = False
-    """Whether a person allowed this one the network, where the network is off otherwise."""
+    """Whether the user allowed it the network, if that is otherwise off."""
     hosts: frozenset[str] = frozenset()
-    """Hosts that were allowed with it, where the network is filtered."""
+    """Hosts allowed with it, if the network is filtered."""
     permit: PermitHost | None = None
-    """Asks about other hosts it reaches for, in the name of its agent; None: the session does."""
+    """Asks about other hosts, in the name of its agent; None: the session asks."""
     offline: bool = False
-    """Whether it gets no network but a filtered one: it has calls for that, which are asked for."""
+    """Whether it only gets a filtered network, because it has calls for requests."""
     counts: bool = True
-    """Whether it is at work from the start; what only waits is counted by `Boundary.at_work`."""
+    """Whether it is working from the start; a waiting child is counted by `Boundary.at_work`."""
     hide: tuple[Path, ...] = ()
-    """Files it must not read beyond those that are hidden anyway."""
+    """Further files it must not read."""
     sockets: bool = False
     opens: tuple[Path, ...] = ()
-    """Guarded places it may change; a folder stands for all below it."""
+    """Guarded places it may change; a folder includes its content."""
     lends: bool = False
     """Whether it gets copies of git's settings to write, which are judged later."""
     dies_with_parent: bool = False

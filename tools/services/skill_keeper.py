@@ -22,10 +22,10 @@ class SkillChange:
     file: str = ""
     """A file of the skill, as a path below its folder; empty for SKILL.md."""
     old: str = ""
-    """What `patch` looks for."""
+    """The text searched by `patch`."""
     new: str = ""
     everywhere: bool = False
-    """Whether `patch` replaces every place it finds."""
+    """Whether `patch` replaces every match."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,18 +34,18 @@ class SkillDraft:
 
     change: SkillChange
     folder: str
-    """The folder of the skill, as a person writes it."""
+    """The folder of the skill, as the user writes it."""
     diff: str
     """A unified diff of all files."""
     added: int
     """Lines."""
     removed: int
     danger: tuple[str, ...] = ()
-    """What in the skill reads like an attack, were this done; a person must agree to it separately."""
+    """What would read like an attack in the skill; the user must agree to it separately."""
     findings: tuple[str, ...] = ()
-    """What else a scan has to say."""
+    """Further findings of the scan."""
     plan: Any = None
-    """What the keeper needs to do it."""
+    """The keeper's data for the change."""
 
 
 class SkillKeeper(Protocol):

@@ -13,13 +13,13 @@ class CrawlOrder:
 
     url: str
     depth: int = 2
-    """Links that may be followed one after the other from there."""
+    """The number of links that may be followed in a row."""
     limit: int = 50
-    """Pages at most."""
+    """The largest number of pages."""
     include: tuple[str, ...] = ()
-    """Patterns of paths, with `*`; a page must fit one of them. Empty: all do."""
+    """Patterns of paths, with `*`; a page must match one. Empty: all do."""
     exclude: tuple[str, ...] = ()
-    """Patterns of paths that are left out."""
+    """Patterns of excluded paths."""
 
 
 class WebReader(Protocol):

@@ -18,13 +18,13 @@ from tools.services.sandbox import PermitHost
 Sink = Callable[[bytes], None]
 
 _PIECE = 8_192
-"""Bytes per read: between two reads the event loop gets its turn, so this bounds how long it waits."""
+"""Bytes per read, which bounds how long the event loop waits."""
 _POLL = 0.02
-"""Seconds between looks at a child where the system has no process descriptors."""
+"""Seconds between checks of a child if the system has no process descriptors."""
 _QUIET = 0.04
 """Seconds without output after which an ended child's output counts as complete."""
 _DRAIN = 0.5
-"""Seconds for reading what an ended child still had in its pipe."""
+"""Seconds for reading the rest of an ended child's pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +152,15 @@ class Leave:
     outside: bool = False
     """Whether it runs without the sandbox."""
     network: bool = False
-    """Whether it gets the network where that must be asked for."""
+    """Whether it gets the network if that must be asked for."""
     hosts: frozenset[str] = frozenset()
-    """Hosts it may reach where the network is filtered."""
+    """Hosts it may reach if the network is filtered."""
     opens: tuple[Path, ...] = ()
     """Guarded places it may change."""
     lends: bool = False
     """Whether it is lent copies of git's settings."""
     permit: PermitHost | None = None
-    """Asks about other hosts it reaches for; None: the session asks."""
+    """Asks about other hosts; None: the session asks."""
 
 
 NO_LEAVE = Leave()
@@ -175,11 +175,11 @@ class Launch:
     cwd: Path
     env: Mapping[str, str]
     state: Path
-    """State the shell begins with; the file may be missing."""
+    """The initial state of the shell; the file may be missing."""
     new_state: Path | None
     """Where the shell writes its state when it ends; None = nowhere."""
     command_file: Path
-    """Private file with the text of the command, which may be larger than an argument can be."""
+    """Private file with the text of the command, which may be too large for an argument."""
     mark: str
     pty: bool = False
     keeps_input: bool = False

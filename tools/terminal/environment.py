@@ -21,7 +21,7 @@ class Group:
     reason: str
     names: str
     travels: bool = False
-    """Whether they mean the same on another machine, and are handed to commands there too."""
+    """Whether they have the same meaning on another machine, and are passed there."""
 
 
 GROUPS: tuple[Group, ...] = (
@@ -140,10 +140,10 @@ class NameList:
 
 
 INHERITED = NameList(chain.from_iterable(group.names.split() for group in GROUPS))
-"""What commands and scripts on this machine get."""
+"""The variables of commands and scripts on this machine."""
 
 TRAVELLING = NameList(chain.from_iterable(group.names.split() for group in GROUPS if group.travels))
-"""What commands on another machine get."""
+"""The variables of commands on another machine."""
 
 
 # Files that a shell would run at its start, and options it would take over.
@@ -160,9 +160,9 @@ _SAYS_MISSING = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _LOOKED_AT = 20_000
-"""Characters at the end of a failed command's output in which a missing variable is looked for."""
+"""Characters at the end of a failed command's output searched for a missing variable."""
 _SHORTEST = 3
-"""Letters of a name that is taken for one wherever it stands."""
+"""The length from which a name is recognised anywhere."""
 
 
 def child_environment(

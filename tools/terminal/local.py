@@ -165,7 +165,7 @@ class LocalChild:
         self._pipes = pipes
         self._mark = mark
         self.clear_up: Callable[[], None] = lambda: None
-        """What is left to do once nobody of its group lives."""
+        """The cleanup after the process group has ended."""
         self._on_gone = on_gone
         self._pump = Pump(process, pipes.output)
         self._pump.ending.add_done_callback(lambda _: self._settle())

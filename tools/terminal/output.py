@@ -18,10 +18,10 @@ from tools.text.redact import Redactor, redact
 from tools.text.safe_text import Cleaner, clean, left_out
 
 LIMIT = 50_000
-"""Characters of output that go into the conversation."""
+"""Characters of output for the conversation."""
 
 HEAD = 0.4
-"""Share of the limit that the beginning gets; the end matters more."""
+"""Share of the limit for the beginning; the end matters more."""
 
 SPOOL_BYTES = 50_000_000
 """Size at which the file with the full output ends."""
@@ -188,7 +188,7 @@ INTERVAL = 15.0
 """Seconds between two notices of one process."""
 
 STRIKES = 3
-"""Intervals with suppressed matches after which watching gives way to one notice at the end."""
+"""Intervals with suppressed matches after which only one notice at the end is given."""
 
 _LINE = 500
 _SHOWN = 300
@@ -345,7 +345,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 RAW_LIMIT = 262_144
-"""Bytes kept and played back, up to twice as many; the emulator manages about a megabyte a second."""
+"""Bytes kept and replayed, up to twice as many; the emulator handles about a megabyte a second."""
 
 _HISTORY = 5_000
 
@@ -356,7 +356,7 @@ class ScreenRecording:
     def __init__(self) -> None:
         self._data = bytearray()
         self.is_whole = True
-        """Whether nothing had to be dropped yet."""
+        """Whether nothing was dropped so far."""
 
     def feed(self, data: bytes) -> None:
         self._data += data

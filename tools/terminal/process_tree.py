@@ -16,7 +16,7 @@ MARK = "HERMES_CALL"
 """The environment variable by which descendants are recognised; children inherit it."""
 
 GRACE = 0.1
-"""Seconds between asking to end and forcing it."""
+"""Seconds between a request to end and force."""
 
 _PROC = Path("/proc")
 _ROUNDS = 20

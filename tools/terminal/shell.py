@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DECLARED = re.compile(rb"^declare -(\S+) (\w+)", re.MULTILINE)
 _TOO_LONG = "Argument list too long"
 _BURDEN = 100_000
-"""Bytes of exported variables from which they may be why no program starts."""
+"""The size in bytes of exported variables from which they may prevent programs from starting."""
 _calls = itertools.count(1)
 
 
@@ -38,11 +38,11 @@ class ShellPlace:
     """The folder in which a command will run. `note` says so if it differs from the last one's."""
 
     cwd: Path
-    """Resolved: what is checked is where the command runs."""
+    """The resolved folder, checked and used by the command."""
     shown: Path
-    """The same folder as the shell calls it, by way of links perhaps."""
+    """The folder as the shell names it, possibly through links."""
     is_own: bool
-    """Whether it is the folder of the shell rather than one named for this call."""
+    """Whether it is the shell's folder and not one named for this call."""
     note: str = ""
 
 
@@ -331,10 +331,10 @@ def _last_words(command: str) -> list[str]:
 
 
 _PROGRESS = 0.1
-"""Seconds between two looks at live output."""
+"""Seconds between two updates of live output."""
 
 _PATIENCE = 5.0
-"""Seconds a killed shell gets until it is given up (a process may hang in the kernel)."""
+"""Seconds to wait for a killed shell (a process may hang in the kernel)."""
 
 _DETACHES = re.compile(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|coproc)\b|daemon")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NOT_STARTED = 126
 MAX_PROCESSES = 64
 MAX_TYPED = 65_536
-"""Characters of an unfinished line that are kept; no shell reads longer ones from a person."""
+"""Characters kept of an unfinished line."""
 # A line that ends with a backslash goes on.
 _LINE_END = re.compile(r"(?<!\\)[\r\n]")
 MAX_LINES = 200
@@ -75,7 +75,7 @@ class BackgroundProcess:
         self.was_killed = False
         self._child = child
         self.created = time.time()
-        """When it was started, in seconds since the epoch."""
+        """The start time, in seconds since the epoch."""
         self._started = time.monotonic()
         self._ended: float | None = None
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ class BackgroundProcess:
         self._refusals_told = self._started
         self._read_to = 0
         self.typed = ""
-        """What was typed on a line that is not finished."""
+        """The input on an unfinished line."""
         self._loop = asyncio.get_running_loop()
         self.done = asyncio.Event()
         child.watch(self._sink)
@@ -286,9 +286,9 @@ class BackgroundRun:
     """Background processes that run, or ended since their changes were last checked."""
 
     since: float
-    """When the first of them was started, in seconds since the epoch."""
+    """The start of the first of them, in seconds since the epoch."""
     ended: frozenset[str]
-    """Those that have ended, by their ids."""
+    """The ended ones, by id."""
 
 
 class Terminals:
@@ -314,21 +314,21 @@ class Terminals:
         self._environ = dict(environ)
         self._told: set[str] = set()
         self.kept_back: dict[str, str] = {}
-        """What the boundary kept from commands, by their text: for the question about a run outside."""
+        """What the boundary withheld from commands, by their text, for questions about a run outside."""
         self._backend = backend
         self._far = far
         self._places: dict[str, Backend] = {}
         self.boundary = boundary if far is None else None
-        """What commands on this machine are kept in; None = nothing."""
+        """The boundary of commands on this machine; None = none."""
         self._shells: dict[str, Shell] = {}
         self._tables: dict[str, ProcessTable] = {}
         self.background_ended: Callable[[], None] = _nothing
-        """Called on the event loop when a process in the background has ended."""
+        """Called on the event loop after a background process has ended."""
         self._past: dict[str, float] = {}
-        """When processes were started of which nobody has looked yet at what they did, by their ids."""
+        """Start times of processes whose changes were not checked yet, by id."""
         self._over: set[str] = set()
         self.secrets: Mapping[str, str] = {**(secrets or {}), **secret_values(self._environ)}
-        """Values to mask in output, by name of their variable."""
+        """Values masked in output, by variable name."""
 
     @property
     def backend(self) -> Backend:

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 
 _FILE = Path(__file__).with_name("secret_shapes.tsv")
 _NEAR = 64
-"""Characters before a token in which its shape's text may stand."""
+"""Characters before a token that may hold its shape's text."""
 _TOKEN = re.compile(r"[A-Za-z0-9_+/.~:=$-]{16,}")
 _DIGIT = re.compile(r"[0-9]")
 _LETTERS_ONLY = 30
-"""Characters from which a token without a digit counts as one."""
+"""The length from which a token without a digit counts."""
 _HASH = re.compile(r"(?:--hash=)?(?:sha\d+[:-])?[0-9a-f]+")
 _GIVEN = ("=", ">", ":", "|", ",")
-"""What may stand between a name and its value."""
+"""Text allowed between a name and its value."""
 _GAP = 8
-"""Blanks and quotes between that and the value, at most."""
+"""The largest number of blanks and quotes between that and the value."""
 _SHORT = 2_000
-"""Characters of a text that is looked at as a whole."""
+"""The length up to which a text is checked as a whole."""
 
 
 class Shape(NamedTuple):
@@ -32,7 +32,7 @@ class Shape(NamedTuple):
 
     name: str
     needles: tuple[str, ...]
-    """Texts in lower case, one of which stands in every match; none if no such text is known."""
+    """Texts in lower case, one of which is in every match; empty if none is known."""
     group: str
     """The part that is the secret; `0` is the whole."""
     pattern: str
@@ -263,7 +263,7 @@ def _is_shaped_secret(value: str, by_form: bool) -> bool:
 
 
 _Shape = tuple[tuple[str, ...], re.Pattern[str]]
-"""Text without any of the needles holds no such token; group 1 of the pattern is the part to keep."""
+"""A text without any of the needles has no match; group 1 of the pattern is kept."""
 
 
 def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape:
@@ -368,7 +368,7 @@ _FIELD = (
 _QUERY = re.compile(rf"([?&]){_FIELD}", re.IGNORECASE)
 _NEXT_FIELD = re.compile(r"&[\w.%-]{1,64}=")
 _FORM = re.compile(rf"(?<![\w?&-])(){_FIELD}(?={_NEXT_FIELD.pattern})", re.IGNORECASE)
-"""Fields of an address or the body of a form: no code stands there, so plain words count."""
+"""Fields of an address or the body of a form: no code occurs there, so plain words count."""
 _VARIABLE = re.compile(
     r"(?<![\w$.{-])([A-Z][A-Z0-9_]{2,64})(=[\"']?)([^\s\"'`;&|<>(){}\[\]\\]{6,512}+)(?![(\[{])"
 )

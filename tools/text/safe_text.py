@@ -26,7 +26,7 @@ import re
 from functools import cache
 
 LINE_CELLS = 65_536
-"""Characters after which an unfinished line is given up to: `\\r` no longer reaches before them."""
+r"""Characters after which an unfinished line is emitted; `\r` then no longer reaches before them."""
 
 _C1 = "\x80-\x9f"
 _STRING_START = r"(?:\x1b[\]PX^_k]|[\x90\x98\x9d-\x9f])"

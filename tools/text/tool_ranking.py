@@ -11,7 +11,7 @@ from typing import Any
 
 _K1, _B = 1.2, 0.6
 _NAME, _PARAMETER, _WORDS = 4, 2, 1
-"""How often a word counts by where it stands."""
+"""The weight of a word by its location."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 LONGEST_QUERY = 400
 

@@ -40,7 +40,7 @@ FENCES = {
     "Referrer-Policy": "no-referrer",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), clipboard-read=(), fullscreen=()",
 }
-"""Headers of a document: an origin of its own, which has no address, and no network."""
+"""Headers of a document: a separate origin without an address, and no network."""
 
 _PAGE = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -158,7 +158,7 @@ class CanvasChanged(Event):
 MOST = 20
 """Canvases at a time."""
 KEPT = 100
-"""Versions of one canvas that can be looked at."""
+"""The stored versions of one canvas."""
 
 
 class LiveCanvases:

@@ -37,7 +37,7 @@ MIN_MASKED = 400
 """Characters below which masking a result saves nothing worth a cache miss."""
 
 KEPT_RESULTS = 3
-"""The newest results stay whole when old ones are masked, so that work in progress goes on."""
+"""The number of newest results left unmasked, so that current work can continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class CompactionPlan:
     data: dict[str, object]
     saved: int
     detail: str = ""
-    """What the model reads from now on in place of what is folded."""
+    """The text that replaces the folded part for the model."""
 
     def sentence(self) -> str:
         """One line for the user."""
@@ -143,11 +143,11 @@ class FoldRoom:
     """The room of each part of a fold, in characters."""
 
     tail: int
-    """Of the end that stays whole."""
+    """Room for the end that stays complete."""
     words: int
-    """Of what the person wrote."""
+    """Room for the user's messages."""
     pins: int
-    """Of files that are carried whole."""
+    """Room for files carried in full."""
 
 
 def plan_fold(
@@ -255,7 +255,7 @@ LEAST_CUT = 120
 LEAST_SUMMARY = 40
 """Characters below which a summary counts as empty."""
 UNKNOWN_SHARE = 0.34
-"""Share of the names in a summary that may be unknown to the record before none of it is believed."""
+"""The share of unknown names in a summary above which it is rejected."""
 LEAST_UNKNOWN = 3
 
 _HEADING = re.compile(r"^\s{0,3}(?:#{1,6}\s*|\*\*)(?P<name>[A-Za-z][A-Za-z ]*?)\s*(?:\*\*)?:?\s*(?:\*\*)?$")
@@ -272,10 +272,10 @@ class CompactionSummary:
     """A usable summary."""
 
     text: str
-    """Without the decisions, which are carried by themselves."""
+    """The summary without the decisions, which are carried separately."""
     decisions: tuple[str, ...] = ()
     notes: tuple[tuple[str, str], ...] = ()
-    """What should be remembered beyond the session: (`user`, `project` or `memory`, the fact)."""
+    """Facts to remember beyond the session: (`user`, `project` or `memory`, the fact)."""
 
 
 class UnusableSummaryError(Exception):
@@ -288,7 +288,7 @@ class SummaryTask:
 
     prompt: str
     record: str = field(repr=False)
-    """What the prompt shows of the conversation."""
+    """The part of the conversation shown in the prompt."""
 
 
 def summary_task(

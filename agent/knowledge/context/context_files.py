@@ -27,11 +27,11 @@ IMPORTING = ("CLAUDE.md",)
 """Names of project files whose imports are followed."""
 DEEPEST = 5
 MOST = 50
-"""Files that one file takes in, those of its imports included."""
+"""The number of files one file may import, including indirect imports."""
 
 _CODE = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
 _DOCUMENTS = (".md", ".mdc", ".markdown", ".txt", ".rst")
-"""What a mention ends with that surely means a file, so that its absence is worth a word."""
+"""Endings of mentions that certainly mean a file, so that a missing one is reported."""
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ def _problem(real: Path, target: str, root: Path, depth: int, count: int) -> str
 
 FOLDER = (".cursor", "rules")
 MOST_RULES = 50
-"""Rules that are read of one folder."""
+"""The number of rules read from one folder."""
 _HEAD_BYTES = 8_192
 _KEY = re.compile(r"(\w+)\s*:\s*(.*)")
 
@@ -210,13 +210,13 @@ PROJECT_NAMES = (
     (".cursorrules",),
     (".github/copilot-instructions.md",),
 )
-"""Kinds of project files in the order in which they are shown; of names of one kind the first one counts."""
+"""Kinds of project files in display order; of names of one kind the first existing one counts."""
 
 MAX_BYTES = 4_000_000
 """Bytes read of one file, whatever limit is set."""
 
 _LOOKED_AT = 8_192
-"""Bytes at the start in which a NUL tells a file that is not text."""
+"""Bytes at the start in which a NUL marks a file as not text."""
 
 HEAD, TAIL = 0.7, 0.2
 """Shares of the limit that the beginning and the end of a long file get."""
@@ -231,9 +231,9 @@ class ContextFile:
     text: str
     truncated: bool
     passages: tuple[KeptPassage, ...] = ()
-    """What was kept back of it because it reads like an order to an agent."""
+    """Passages kept back because they read like an order to an agent."""
     notes: tuple[str, ...] = ()
-    """What a person should know of how it is shown."""
+    """Notes for the user on how it is shown."""
 
     def says_the_same(self, other: ContextFile) -> bool:
         """Return whether both files have the same text, including text that is kept back."""

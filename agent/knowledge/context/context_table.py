@@ -27,7 +27,7 @@ from agent.model.protocol import ToolSpec
 from agent.model.wire_format import Wire
 
 KEY = "project_files"
-"""Where a result carries them, and where its node names them."""
+"""The key of folder files in a result, and in its node."""
 
 
 def in_view(path: Sequence[Node]) -> frozenset[Path]:
@@ -55,10 +55,10 @@ SYSTEM = "System prompt"
 """Name of a prompt that was stored without its parts."""
 
 NAMED = 3
-"""Entries that were left out and are named."""
+"""The number of left-out entries that are named."""
 
 CONVERSATION: tuple[str, ...] = ("Your messages", "Answers and calls", "Tool results", "Notes")
-"""The layers of what was said and done."""
+"""The layers of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +73,13 @@ class ContextLayer:
     source: str = ""
     """The file it was read from; empty if there is none."""
     notes: tuple[str, ...] = ()
-    """What was done to it, such as that a part was left out."""
+    """Notes such as that a part was left out."""
     budget: int | None = None
-    """Tokens it may take together with the others of its layer; None: as many as it likes."""
+    """Tokens shared with the other parts of its layer; None: unlimited."""
     digest: str = ""
     """SHA-256 of its text, in hex; empty for what changes with each message."""
     passages: tuple[KeptPassage, ...] = ()
-    """What was kept back of it because it reads like an order to an agent."""
+    """Passages kept back because they read like an order to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class ContextTable:
     window: int | None
     """Tokens the model can read and write in all; None is unknown."""
     window_told: bool = False
-    """Whether the server itself told them."""
+    """Whether the server reported the window."""
     counted: int | None
     """Tokens of the last request as its provider counted them; None if it did not."""
     totals: Totals

@@ -37,7 +37,7 @@ from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.results import ToolError
 
 FOREIGN = frozenset({"node_modules", "site-packages"})
-"""Folders of other people's programs; those that begin with a dot are left out too."""
+"""Folders of third-party programs; those that begin with a dot are left out too."""
 
 TOLD = (
     "This call reached its folder for the first time. Written by the people of this project; follow them for "
@@ -59,7 +59,7 @@ class FolderRoom:
     layer: int
     """Tokens of all files together."""
     allowed: frozenset[str] = frozenset()
-    """Hashes of passages that a person let in."""
+    """Hashes of passages that the user let in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FolderFiles:
 
     parts: tuple[Part, ...]
     folders: tuple[Path, ...]
-    """Those with files, in order."""
+    """The folders with files, in order."""
 
     @property
     def text(self) -> str:
@@ -128,7 +128,7 @@ def read_folders(
 
 
 MOST_FOLDERS = 2_000
-"""Folders with project files that are looked into."""
+"""The number of folders with project files that are read."""
 
 
 def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:

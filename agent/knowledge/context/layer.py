@@ -24,7 +24,7 @@ from agent.knowledge.memory.service import MemoryBlock
 from tools.parts import PartKind
 
 CHARACTERS_PER_TOKEN = 4
-"""How budgets of the prompt are counted: before the first request nobody knows better."""
+"""The assumed ratio for prompt budgets, because none is known before the first request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,18 +33,19 @@ class Entries:
 
     items: tuple[str, ...]
     between: str = "\n"
-    """What stands between two of them."""
+    """The separator between two entries."""
     end: str = ""
-    """What stands behind the last one."""
+    """The text after the last entry."""
     head_stays: bool = False
-    """Whether what stands before them is shown even without any of them."""
+    """Whether the text before the entries is shown even without any of them."""
     newest_last: bool = False
-    """Whether the first ones go first; as a rule the last ones do."""
+    """Whether the first entries are dropped first; by default the last ones are."""
     hint: str = ""
-    """How the model gets at those that were left out."""
+    """How the model can get the left-out entries."""
     evenly: bool = False
-    """Whether of neighbours in one layer the longest gives way first, so that each keeps its beginning; as
-    a rule the last one does."""
+    """Whether the longest neighbour in a layer shrinks first, so that each keeps its beginning; by default
+    the last one does.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +53,25 @@ class Part:
     """A piece of the system prompt and its source."""
 
     name: str
-    """What a person calls it."""
+    """The name for the user."""
     text: str
-    """The text; with `entries`, what stands before them."""
+    """The text; with `entries`, the text before them."""
     source: str = ""
     """The file it was read from; empty if it is built in."""
     truncated: bool = False
     """Whether the middle of that file was left out."""
     entries: Entries | None = None
-    """What can be left out piece by piece; None: it is shown as it is."""
+    """Pieces that can be left out one by one; None: it is shown unchanged."""
     layer: str = ""
-    """The layer it belongs to; filled in when the prompt is made, as are the next two."""
+    """The layer it belongs to; set when the prompt is made, like the next two."""
     budget: int | None = None
-    """Tokens that layer may take; None: it has no budget of its own."""
+    """Tokens that layer may take; None: no separate budget."""
     left_out: tuple[str, ...] = ()
     """The beginnings of entries that were left out."""
     notes: tuple[str, ...] = ()
-    """What else was done to it."""
+    """Notes on further changes to it."""
     passages: tuple[KeptPassage, ...] = ()
-    """What was kept back of it because it reads like an order to an agent."""
+    """Passages kept back because they read like an order to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,31 +97,32 @@ class Facts:
     """The facts known when a session begins."""
 
     soul: ContextFile | None
-    """Who the agent is, in the person's words."""
+    """The agent's identity, in the user's words."""
     project_files: Sequence[ContextFile]
     workspace: str
     date: str
     """The day it began, without a time, so that the provider can cache the prompt."""
     tools: Collection[str]
-    """The names on offer."""
+    """The names of the offered tools."""
     platform: str
     tone: str = ""
     """How to speak; empty is plain."""
     memory: Sequence[MemoryBlock] = ()
-    """What is remembered from earlier sessions, by scope."""
+    """Notes from earlier sessions, by scope."""
     learnings: Sequence[str] = ()
-    """What failed in earlier sessions and what worked, a line each, the surest first."""
+    """Failures and fixes of earlier sessions, a line each, the most certain first."""
     brief: bool = False
-    """Whether there is little room: layers of the program say only what matters most."""
+    """Whether there is little room: built-in layers say only what matters most."""
     skills: Sequence[SkillEntry] = ()
-    """The skills that can be used, nearest scope first."""
+    """The usable skills, nearest scope first."""
     plugins: Sequence[PluginSection] = ()
-    """What plugins add."""
+    """The sections of plugins."""
     branch: str = ""
     """The branch of git that is checked out; empty without one."""
     budgets: Mapping[str, int] = field(default_factory=dict)
-    """Tokens each layer may take, by its name. Entries beyond are left out for it; a layer that can do
-    better, such as by shortening its entries, looks here."""
+    """Tokens each layer may take, by name. Entries beyond are left out; a layer that can shorten its
+    entries instead reads this.
+    """
     whole: int | None = None
     """Tokens of all layers together; None: only their own budgets count."""
 
@@ -131,8 +133,9 @@ class Layer:
 
     name: str
     place: int
-    """Layers stand in the order of their places; those of the program have 10 to 90. Where there is no
-    room for all, those behind shrink first."""
+    """The position in the prompt; built-in layers have 10 to 90. Without room for all, later ones shrink
+    first.
+    """
     parts: Callable[[Facts], Iterable[Part]]
 
 
@@ -142,7 +145,7 @@ def of_file(name: str, file: ContextFile, text: str) -> Part:
 
 
 BEGINNING = 60
-"""Characters by which an entry that was left out is named."""
+"""Characters by which a left-out entry is named."""
 
 
 def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None) -> tuple[Part, ...]:
@@ -239,7 +242,7 @@ class _Shrinking:
 
 
 _KEPT = ("call", "kind", "model", "origin", "outcome", "state", "tool", SHOWN, CHARACTERS)
-"""Short facts that stay of every node."""
+"""Short facts kept of every node."""
 
 
 def trimmed(path: Sequence[Node]) -> list[Node]:

@@ -23,17 +23,17 @@ from tools.text.safe_text import clean
 from tools.text.words import shorten
 
 ORIGINS = frozenset({"prompt", "queue", "steer"})
-"""Where a message of the person comes from; others are the engine's own."""
+"""Origins of the user's messages; other origins are the engine's."""
 
 PASTE = 600
-"""Characters from which on a paragraph or a block of code counts as pasted."""
+"""The length in characters from which a paragraph or code block counts as pasted."""
 LONG = 1_200
-"""Characters from which on a message counts as long."""
+"""The length in characters from which a message counts as long."""
 EXCERPT = 200
-"""Characters that stay of the beginning of what is given up."""
+"""Characters kept from the beginning of a dropped text."""
 
 BEGINNING = 60
-"""Characters that stay of a long line."""
+"""Characters kept of a long line."""
 MARK = "characters left out here; recall_folded shows them"
 
 _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
@@ -166,7 +166,7 @@ def _beginning(words: PersonsWords) -> str:
 
 
 SHOWN = "shown"
-"""Where the node of a result names the lines of files that are in it."""
+"""The key under which a result's node lists the file lines in it."""
 
 WHY = 80
 """Characters of a reason."""
@@ -182,7 +182,7 @@ class FileLines:
     first: int
     last: int
     limit: int
-    """Lines that were asked for, which may be more than there are."""
+    """The requested number of lines, which may be more than exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,16 +335,16 @@ class ContextFold:
     summary: str = ""
     """By a model; empty if none gave a usable one."""
     outline: str = ""
-    """What happened in single lines, made without a model, where there is no summary."""
+    """What happened in single lines, made without a model, if there is no summary."""
     decisions: tuple[str, ...] = ()
-    """In the words of those who made them."""
+    """The decisions, word for word."""
     shortened: Mapping[int, str] = field(default_factory=dict)
-    """Messages of the person that are not carried whole, by node."""
+    """Messages of the user that are not carried in full, by node."""
     files: tuple[ReadFile, ...] = ()
     pinned: tuple[int, ...] = ()
-    """Results that are carried whole: files that did not change since."""
+    """Results carried in full: files that did not change since."""
     focus: str = ""
-    """What the person asked the summary to focus on."""
+    """The user's focus for the summary."""
     automatic: bool = True
     before: int = 0
     after: int = 0
@@ -476,7 +476,7 @@ def _pinned(node: Node) -> str:
 
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
 CHARACTERS = "content_characters"
-"""Where a node in memory whose content was let go of tells how long that was."""
+"""The key under which a node in memory with dropped content records its length."""
 REFUSED_MESSAGE = "[The provider refused what stood here; it is left out.]"
 REFUSED_RESULT = '{"left_out": "The provider refused this result; do not ask for it again."}'
 CUT_MARK = "\n[This answer was interrupted here.]"

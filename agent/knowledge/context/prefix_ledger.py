@@ -39,7 +39,7 @@ class Sending:
     marks: tuple[int, ...]
     """Positions in `frames`, ascending, at most three: the system prompt has one, providers take four."""
     broken: Break | None
-    """The break it makes with the last request, if any."""
+    """The break from the previous request, if any."""
 
 
 class PrefixLedger:

@@ -28,22 +28,22 @@ from tools.text.redact import redact
 from tools.text.safe_text import clean
 
 LONGEST_SHOWN = 2_000
-"""Characters of a passage that are kept to be shown to a person."""
+"""Characters of a passage stored for showing it to the user."""
 MOST_NAMED = 3
-"""Passages that are reported one by one."""
+"""The number of passages reported one by one."""
 SHORT = 12
-"""Digits of a hash by which people name a passage."""
+"""Digits of a hash by which users name a passage."""
 
 _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s{0,3}#{1,6}\s")
 _HARMLESS = frozenset({"invisible-characters"})
-"""Findings that need no quarantine: such characters are taken out of whatever is read."""
+"""Findings that need no quarantine, because such characters are removed from everything read."""
 _CARE = re.compile(
     r"(?:\b(?:never|not|n['’]t|avoid|nothing|nobody|forbidden|prohibited)\b|[❌✗✘🚫⛔])"
     r"(?:(?!hesitat|wait|worr|bother|afraid|stop|paus|ask|need)(?:[^.!?]|\.(?=\S|,))){0,200}?"
     r"\b(?:without|skip|bypass)",
     re.IGNORECASE,
 )
-"""The plain rule not to act without approval, which many projects have; the opposite of skipping it."""
+"""The plain rule not to act without approval, which many projects have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +51,12 @@ class KeptPassage:
     """Lines of a file that were kept back. Lines count from 1, both ends included."""
 
     digest: str
-    """SHA-256 of the text, in hex; what a person let in is known by it."""
+    """SHA-256 of the text, in hex; allowed passages are known by it."""
     file: str
     first: int
     last: int
     rules: tuple[str, ...]
-    """What it reads like, by the names of the rules of the scan."""
+    """The names of the matching rules of the scan."""
     text: str
     """Without secrets, at most `LONGEST_SHOWN` characters."""
 

@@ -20,11 +20,11 @@ from typing import Literal
 Kind = Literal["file", "folder", "diff", "staged", "git", "url", "resource"]
 
 MOST_COMMITS = 10
-"""Commits that `@git:N` shows at most."""
+"""The largest number of commits that `@git:N` shows."""
 MOST = 50
-"""References of one message that are read."""
+"""The number of references read in one message."""
 MOST_PLAIN = 500
-"""Plain mentions of one message that are looked at; most may be handles or decorators."""
+"""The number of plain mentions checked in one message; most may be handles or decorators."""
 
 _KINDS: tuple[Kind, ...] = ("file", "folder", "git", "url")
 _QUOTED = r'"[^"\n]*"|\'[^\'\n]*\'|`[^`\n]*`'
@@ -49,12 +49,12 @@ class Reference:
     start: int
     end: int
     first: int | None = None
-    """The first line that is meant, from 1; None for the whole file."""
+    """The first line, from 1; None for the whole file."""
     last: int | None = None
     server: str = ""
-    """Whose resource it is, for those."""
+    """The server of a resource."""
     plain: bool = False
-    """Written as `@PATH`: only a word where there is no such file."""
+    """Whether it is written as `@PATH`, which is only a word if there is no such file."""
 
 
 def references(text: str, plain: bool = False) -> tuple[Reference, ...]:

@@ -34,13 +34,13 @@ from agent.knowledge.learnings.what_worked import Fix, MadeCall, same_aim, what_
 from tools.text.redact import redact
 
 LARGE = 4_000
-"""Characters of arguments or of a result from which on they are looked at in a thread."""
+"""The size in characters from which arguments or results are processed in a thread."""
 REMEMBERED = 60
-"""Calls of a turn that are remembered."""
+"""The number of calls remembered in a turn."""
 FAILURES = 20
-"""Failures of a session that a learning may be about."""
+"""The number of failures in a session that a learning may be about."""
 SUCCESSES = 2_000
-"""Calls of a session that are known to have worked."""
+"""The number of successful calls remembered in a session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class _Held:
 
     learning: Learning
     key: str
-    """Of the call."""
+    """The key of the call."""
     successes: int
-    """How many calls had worked by then."""
+    """The number of successful calls so far."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class SeenFailure:
     made: MadeCall
     signature: Signature
     told: list[int] = field(default_factory=list)
-    """Numbers of the learnings that were told with it."""
+    """Numbers of the learnings shown with it."""
 
 
 class CallLearnings:
@@ -97,18 +97,18 @@ class CallLearnings:
         self._prepared: dict[str, _Prepared] = {}
         self._turn: list[MadeCall] = []
         self._open: list[SeenFailure] = []
-        """Failures of this turn that nothing has fixed yet."""
+        """Unfixed failures of this turn."""
         self.failures: list[SeenFailure] = []
-        """The last ones of the session, oldest first."""
+        """The latest failures of the session, oldest first."""
         self._held: dict[int, _Held] = {}
-        """By the number of the learning."""
+        """Held-back calls by the number of the learning."""
         self._successes = 0
         self._needless: set[int] = set()
-        """Learnings of which this session has seen that they do not hold now."""
+        """Learnings that proved not to apply in this session."""
         self._looking = asyncio.Lock()
-        """Held while what is known is looked at and changed: calls run side by side."""
+        """The lock for reading and changing the learnings, because calls run in parallel."""
         self._worked: dict[str, None] = {}
-        """Keys of calls that worked in this session."""
+        """Keys of successful calls in this session."""
 
     def turn_began(self) -> None:
         """Begin a new turn: this turn does not fix failures of an earlier one."""

@@ -13,14 +13,14 @@ from typing import Any
 from tools.text.words import shorten
 
 LONGEST = 20_000
-"""Characters of a text that are told apart; the rest is one word."""
+"""Characters that are split into words; the rest is one word."""
 
 _SPACE = re.compile(r"(?:[^\S\n]|\\\n)+")
 _COMMENT = re.compile(r"#[^\n]*")
 _REDIRECT = re.compile(r"\d*(?:<<<|<<-?|>\||>>|<>|>&|<&|>|<)(?:(?<=&)[\d-]+)?|&>>?")
 _OPERATOR = re.compile(r"&&|\|\||\|&|;;|[;&|()\n]")
 _SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./^-]*")
-"""Text that means the same with quotes and without."""
+"""Text with the same meaning with and without quotes."""
 _PLAIN = re.compile(r"[^\s'\"\\;&|()<>]+")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SINGLE = re.compile(r"'([^']*)(?:'|\Z)")
@@ -36,7 +36,7 @@ class CommandWord:
     text: str
     value: str
     is_operator: bool = False
-    """Whether it stands between commands, or leads input and output elsewhere."""
+    """Whether it separates commands, or redirects input and output."""
 
 
 def words(text: str) -> tuple[CommandWord, ...]:
@@ -150,7 +150,7 @@ _SETUP = names(
     "cd pushd popd export set unset source . echo printf true false : sleep test [ umask ulimit alias shopt "
     "trap wait"
 )
-"""What stands before or behind the command that matters."""
+"""Commands before or after the one that matters."""
 _WRAPPERS: Mapping[str, frozenset[str]] = {
     "sudo": frozenset({"-u", "-g", "-h", "-p"}),
     "env": frozenset({"-u", "-C", "-S"}),
@@ -181,9 +181,9 @@ _WITH_SUBCOMMANDS: Mapping[str, frozenset[str]] = {
         frozenset[str](),
     ),
 }
-"""Programs whose first operand says what they do, with options before it that take a value."""
+"""Programs whose first operand is a subcommand, with earlier options that take a value."""
 _SHOWN_ONLY = frozenset({"head", "tail", "cat", "less", "more", "tee"})
-"""Programs at the end of a pipe that only pick what is shown."""
+"""Programs at the end of a pipe that only select output."""
 _NOWHERE = re.compile(r"[012]?>{1,2}|&>{1,2}")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=.*", re.ASCII | re.DOTALL)
 _VERSION = re.compile(r"-?\d[\d.]*$")
@@ -194,10 +194,10 @@ class SingleCommand:
     """One program with its arguments, without wrappers and without variables set for it."""
 
     program: str
-    """Without its folder; empty where there is none."""
+    """The program without its folder; empty if there is none."""
     subcommand: str
     arguments: tuple[str, ...]
-    """All words behind the program, as they are written."""
+    """All words after the program, as written."""
 
     @property
     def kin(self) -> str:
@@ -218,9 +218,9 @@ class CommandForm:
     """A shell text, reduced to what distinguishes it from another."""
 
     text: str
-    """Written one way, without what only picks the output."""
+    """The normalised text, without what only selects the output."""
     place: str
-    """The folder it runs in, seen from the workspace; empty for the workspace itself."""
+    """The folder it runs in, relative to the workspace; empty for the workspace."""
     commands: tuple[SingleCommand, ...]
 
     @property
@@ -383,11 +383,11 @@ def _subcommand(program: str, arguments: Sequence[str]) -> str:
 
 
 LONGEST_SHOWN = 400
-"""Characters of a call that are kept for people to read."""
+"""Characters of a call stored for people to read."""
 COMMAND_TOOLS: Mapping[str, str] = {"terminal": "command"}
-"""Tools that run a shell text, and which argument it is."""
+"""Tools that run a shell text, each with the name of that argument."""
 _HOW_LONG = frozenset({"timeout", "notify_on_complete", "watch_patterns", "limit", "offset", "char_limit"})
-"""Arguments that say how much is waited for or shown, not what is done."""
+"""Arguments that limit waiting or output and do not change the action."""
 _PATHS = frozenset({"path", "workdir", "cwd", "folder", "file"})
 
 
@@ -397,7 +397,7 @@ class CallPlace:
 
     workspace: str
     cwd: str
-    """The folder of the shell; that of the workspace for tools without one."""
+    """The folder of the shell; the workspace for tools without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,17 +406,17 @@ class CallForm:
 
     tool: str
     text: str
-    """What is essential of its arguments, written one way."""
+    """The normalised essential arguments."""
     shown: str
     """The call as it was made, for people: a command, or arguments."""
     key: str
-    """The same for calls that are essentially the same."""
+    """The key, equal for equivalent calls."""
     timed_key: str
-    """The same where the time that it is given is equal, too."""
+    """The key, also equal only if the time limit is."""
     command: CommandForm | None = None
-    """For tools that run one."""
+    """The command of tools that run one."""
     options: str = ""
-    """What is given beside the command: `workdir=sub, background`."""
+    """The options besides the command: `workdir=sub, background`."""
 
 
 def call_form(tool: str, arguments: Mapping[str, Any], place: CallPlace) -> CallForm:

@@ -14,7 +14,7 @@ from agent.knowledge.learnings.learning import Learning
 from agent.knowledge.learnings.what_worked import MadeCall
 
 LARGEST = 20_000_000
-"""Bytes of a lock file that is read; of a larger one only the size counts."""
+"""The size in bytes up to which a lock file is read; of a larger one only the size counts."""
 _FAMILIES: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = (
     (
         names("python pip pytest uv poetry pdm hatch tox nox pipenv ruff mypy pyright django flask"),
@@ -112,9 +112,9 @@ class LearningEnvironment:
     root: Path
     """The root of its project, where lock files are."""
     cwd: Callable[[], Path]
-    """The folder in which the next command runs."""
+    """The folder of the next command."""
     search: str | None
-    """The search path of commands; None where they do not run on this machine."""
+    """The search path of commands; None if they do not run on this machine."""
 
     def stamps(self, form: CallForm) -> dict[str, str]:
         """Return stamps of a call's dependencies. Reads files."""

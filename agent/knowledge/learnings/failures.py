@@ -13,9 +13,9 @@ from tools.text.safe_text import clean
 from tools.text.words import one_line, shorten
 
 LONGEST_LINE = 300
-"""Characters of a telling line that are kept."""
+"""Characters stored of an error line."""
 _HEAD, _TAIL = 4_000, 12_000
-"""Characters of an output that are looked at, from its start and its end."""
+"""Characters read at the start and the end of an output."""
 
 _EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning))(?::\s|$)")
 _CODED = re.compile(r"\berror(?:\[(\w+)\]| ([A-Z]{1,4}\d{2,5}))|\bERR! code (\w+)")
@@ -47,7 +47,7 @@ _PHRASES = (
     "not a directory",
     "file exists",
 )
-"""What errors are called, in lower case; one of them is the kind of the error where it stands in the line."""
+"""Names of errors, in lower case; one found in a line is the kind of the error."""
 _TELLING = re.compile(
     r"\b(?:error|fatal|failed|failure|cannot|can't|could not|couldn't|unable to|denied|refused|missing|"
     r"invalid|illegal|unknown|unrecogni[sz]ed|unexpected|not found|not set|no such|not a|in use|required|"
@@ -73,7 +73,7 @@ _NUMBER = re.compile(r"(?<![A-Za-z_\d])\d+(?:[.,]\d+)*")
 _QUOTES = str.maketrans(dict.fromkeys('"`´‘’“”«»', "'"))
 _MARKS = re.compile(r"(<(?:path|time|url|n)>)(?:[:.,-]?<(?:path|time|url|n)>)+")
 _PASSES = 6
-"""Passes over a text, because taking something out may join what stood beside it."""
+"""Passes over a text, because a removal may join its neighbours."""
 
 _REPORTS: Mapping[str, frozenset[int]] = {
     **dict.fromkeys(
@@ -89,7 +89,7 @@ _REPORTS: Mapping[str, frozenset[int]] = {
     **dict.fromkeys(("pgrep", "pkill", "which", "type", "false", "colordiff"), frozenset({1})),
     "tsc": frozenset({1, 2}),
 }
-"""Exit codes by which a program reports on what it looked at, which is not a failure of the call."""
+"""Exit codes by which a program reports findings, which is not a failure of the call."""
 _REPORTING_SUBCOMMANDS: Mapping[tuple[str, str], frozenset[int]] = {
     ("cargo", "test"): frozenset({101}),
     ("cargo", "clippy"): frozenset({101}),
@@ -103,7 +103,7 @@ _REPORTING_SUBCOMMANDS: Mapping[tuple[str, str], frozenset[int]] = {
 _NOT_OURS = frozenset({130, 137, 143})
 """Exit codes of commands that somebody ended."""
 _AWAY = frozenset({"blocked", "declined", "interrupted", "held_back", "denied"})
-"""What the status of a result says where the call did not fail but was not let run."""
+"""Result states of calls that did not fail but were not allowed to run."""
 TIMED_OUT = 124
 TIMED_OUT_KIND = "timed out"
 
@@ -115,9 +115,9 @@ class Failure:
     kind: str
     """A short name: `ModuleNotFoundError`, `command not found`, `exit 2`."""
     line: str
-    """The telling line, as it came."""
+    """The error line, unchanged."""
     error: str
-    """The same, normalised."""
+    """The error line, normalised."""
     code: int | None = None
     """The exit code of a command."""
 
@@ -214,7 +214,7 @@ def _reports(command: SingleCommand, code: int) -> bool:
 
 
 EVERYWHERE = ""
-"""The project of what holds in every one."""
+"""The project of general learnings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,12 +223,12 @@ class Signature:
 
     tool: str
     program: str
-    """Without its version; empty for tools that run none."""
+    """The program without its version; empty for tools that run none."""
     subcommand: str
     error: str
-    """Normalised."""
+    """The normalised error."""
     project: str
-    """Id of the project, as in the list of trusted ones; empty for what holds everywhere."""
+    """Id of the project, as in the list of trusted ones; empty for general learnings."""
 
     @property
     def key(self) -> str:

@@ -20,16 +20,17 @@ from tools.text.words import one_line, shorten
 
 Status = Literal["candidate", "learning", "retired", "stale"]
 STATUSES: tuple[Status, ...] = ("candidate", "learning", "retired", "stale")
-"""`candidate`: seen once, not yet trusted. `learning`: told, and calls are held back for it.
-`retired`: refuted twice. `stale`: what it depends on has changed since."""
+"""`candidate`: seen once, not yet trusted. `learning`: shown, and calls are held back for it. `retired`:
+refuted twice. `stale`: a dependency has changed since.
+"""
 Origin = Literal["observed", "agent", "person"]
-"""Who wrote it down: nobody (it was read off the calls), the agent, the person."""
+"""The author: nobody (it was observed), the agent, the user."""
 
 RETIRED_AT = 2
-"""Refutations after which a learning is no longer told."""
+"""Refutations after which a learning is no longer shown."""
 
 LONGEST: Mapping[str, int] = {"pattern": 400, "error_type": 120, "fix": 600, "context": 1_000}
-"""Characters of its texts."""
+"""Largest lengths of its texts in characters."""
 MOST_TAGS = 12
 
 
@@ -39,39 +40,39 @@ class Learning:
 
     id: int = 0
     key: str
-    """That of its signature; see `agent.knowledge.learnings.failures`."""
+    """The key of its signature; see `agent.knowledge.learnings.failures`."""
     project: str
-    """Id of the project it holds in; empty: everywhere."""
+    """Id of the project it applies to; empty: all."""
     status: Status
     origin: Origin
     tool: str
     program: str = ""
     subcommand: str = ""
     error: str = ""
-    """Normalised."""
+    """The normalised error."""
     pattern: str
-    """The call that fails, as a person writes it."""
+    """The failing call, as a person writes it."""
     error_type: str
-    """What the error is called."""
+    """The name of the error."""
     fix: str
     fix_kind: FixKind = "words"
     fix_key: str = ""
-    """That of the call that worked."""
+    """The key of the call that worked."""
     context: str = ""
-    """When it matters, in words."""
+    """When it applies, in words."""
     tags: tuple[str, ...] = ()
     created_at: float
     updated_at: float
     times_used: int = 0
-    """How often it was told, or a call held back for it."""
+    """How often it was shown, or a call held back for it."""
     confirmed: int = 0
     refuted: int = 0
     session: str = ""
-    """Where it came from; empty where a person wrote it down."""
+    """The session it came from; empty if the user wrote it."""
     node: int | None = None
-    """The message there."""
+    """The message of that session."""
     evidence: Mapping[str, str] = field(default_factory=dict)
-    """What was seen: `failed`, `error`, `worked`."""
+    """The observations: `failed`, `error`, `worked`."""
     depends: Mapping[str, str] = field(default_factory=dict)
     """Stamps of the lock files and the program it was learned with."""
 
@@ -294,13 +295,13 @@ def record(learning: Learning) -> dict[str, Any]:
 
 
 SHORTEST = 6
-"""Characters that a text needs to tell one error from others."""
+"""Characters that a text needs to identify an error."""
 _COMMON = frozenset(
     {"error", "failed", "failure", "exit <n>", "exception", "unknown", "timed out", "not found"}
 )
-"""What errors are called that says nothing about them."""
+"""Error names that carry no information."""
 _LOOKED_AT = 20_000
-"""Characters at the end of an output that are looked through."""
+"""Characters searched at the end of an output."""
 
 
 def speaks_of(learning: Learning, failure: Failure, output: str) -> bool:

@@ -39,7 +39,7 @@ _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * (len(_NAMES) - 1))
 _SETS = ", ".join(f"{name} = ?" for name in _NAMES[1:])
 _SCANNED = 500
-"""Rows that are looked through for one in words."""
+"""The number of rows searched by words."""
 _TEXTS = ("pattern", "error_type", "fix", "context", "error", "program", "subcommand", "session")
 _TITLES = {"pattern": "pattern", "error_type": "name of the error", "fix": "fix", "context": "context"}
 
@@ -213,11 +213,11 @@ class LearningChange:
     """One change, recorded so that it can be undone."""
 
     before: Learning | None
-    """None for one that is new."""
+    """The earlier learning; None for a new one."""
     after: Learning | None
-    """None for one that is gone."""
+    """The new learning; None for a deleted one."""
     calls: tuple[str, ...] = ()
-    """The keys of its calls before."""
+    """The earlier keys of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class LearningBook:
     """The root of the project."""
     store: LearningStore
     secrets: Mapping[str, str] = field(default_factory=dict)
-    """Values that are masked in what is written down, by name."""
+    """Values masked in stored texts, by name."""
 
     async def look(
         self, query: str = "", statuses: Sequence[Status] = (), *, all_projects: bool = False

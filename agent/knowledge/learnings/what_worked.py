@@ -25,13 +25,13 @@ FixKind = Literal["instead", "first", "words"]
 MOST_STEPS = 3
 """Calls that may have to be made first."""
 REACH = 12
-"""Calls after a failure among which the one that worked is looked for."""
+"""Calls after a failure that are searched for a fix."""
 ALIKE = 0.6
-"""From which likeness on two words, or two calls of a tool, are meant to be the same."""
+"""The similarity from which two words, or two calls of a tool, count as the same."""
 MOST_ALIKE = 0.8
-"""The same for whole commands, which have much in common anyway."""
+"""The similarity for whole commands, which have much in common anyway."""
 LONGEST_COMPARED = 2_000
-"""Characters of two texts that are compared; longer ones are not alike."""
+"""Characters of two texts that are compared; longer ones count as different."""
 _FAMILIES = tuple(
     map(
         names,
@@ -53,10 +53,10 @@ _FAMILIES = tuple(
         ),
     )
 )
-"""Programs that do the same, so that one may stand for another."""
+"""Interchangeable programs."""
 _EDITORS = frozenset({"write_file", "patch"})
 _WITHOUT_CANDIDATES = frozenset({"write_file", "patch", "execute_code", "process"})
-"""Tools whose failures are about what is in the call, not about how it is made."""
+"""Tools whose failures depend on the content of a call, not on its form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +77,13 @@ class Fix:
     text: str
     """For people and models: commands, or a sentence."""
     key: str = ""
-    """The same for calls that are essentially the same; empty for sentences."""
+    """The key, equal for equivalent calls; empty for sentences."""
     steps: tuple[str, ...] = ()
     """The keys of calls to be made first."""
 
 
 OnlyLooks = Callable[[CallForm], bool]
-"""Whether a call changes nothing."""
+"""A test whether a call changes nothing."""
 
 
 def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fix | None:

@@ -169,9 +169,9 @@ def preview(text: str) -> str:
 
 VERSION = 1
 MOST_VERSIONS = 64
-"""Versions that are remembered; an undo may bring any of them back."""
+"""The number of remembered versions; an undo may restore any of them."""
 MOST_ENTRIES = 2_000
-"""Entries whose origin is kept, also of removed ones: an undo brings them back with it."""
+"""Entries with a stored origin, also removed ones, because an undo restores both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,11 +181,11 @@ class Origin:
     created: float
     """Seconds since the epoch."""
     session: str = ""
-    """Empty if a person wrote it by hand or on the command line."""
+    """The session; empty if the user wrote it by hand or on the command line."""
     node: int | None = None
     """The message of that session at which it was written."""
     by: str = "agent"
-    """`agent`, `person`, or `file` if it was found in a file that a person edited."""
+    """`agent`, `person`, or `file` if it was found in a file edited by the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Origins:
     versions: tuple[str, ...] = ()
     """SHA-256 of the contents that Hermes wrote, oldest first."""
     entries: Mapping[str, Origin] = field(default_factory=dict)
-    """By SHA-256 of the entry's text."""
+    """Origins by SHA-256 of the entry's text."""
 
     def of(self, entry: str) -> Origin | None:
         """Return the origin of an entry; None if it is unknown."""
@@ -262,7 +262,7 @@ _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 LARGEST = 1_000_000
 """Bytes of a memory file that is read; a larger file is not read as memory."""
 MOST_TRIES = 8
-"""Times that a write starts again because another program wrote the file meanwhile."""
+"""Restarts of a write because another program wrote the file in the meantime."""
 
 
 class MemoryFileError(HermesError):
@@ -277,12 +277,12 @@ class MemoryContents:
     entries: Entries
     origins: Origins
     limit: int
-    """Characters it may hold."""
+    """The limit in characters."""
     exists: bool = True
     note: str = ""
-    """What a person should hear about this read or write; empty as a rule."""
+    """A notice for the user about this read or write; usually empty."""
     on_disk: bool = True
-    """Whether `path` is a file; else it only says who keeps the notes."""
+    """Whether `path` is a file; otherwise it only names the service."""
 
 
 class MemoryFile:

@@ -17,7 +17,7 @@ Scope = Literal["memory", "user", "project"]
 SCOPES: tuple[Scope, ...] = ("memory", "user", "project")
 
 LIMITS: dict[Scope, int] = {"memory": 2_200, "user": 1_375, "project": 2_200}
-"""Characters that each holds."""
+"""The character limit of each scope."""
 
 TITLES: dict[Scope, str] = {
     "memory": "MEMORY (your personal notes)",
@@ -76,7 +76,7 @@ def block(scope: Scope, entries: tuple[str, ...], used: int, limit: int) -> str:
 
 
 _WHOLE, _PART = ".tmp", ".part"
-"""Ends of the names of a version that is beside the file as a whole, and of one that is being written."""
+"""Name endings of a complete version next to the file, and of one being written."""
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 

@@ -87,7 +87,7 @@ class MemoryBlock:
     text: str
     path: Path
     problem: str = ""
-    """What a person should hear: entries left out, or a file that cannot be read."""
+    """A notice for the user: entries left out, or an unreadable file."""
 
 
 class MemoryFiles:
@@ -178,7 +178,7 @@ MOST_REFUSALS = 3
 """Refused writes of one turn after which the model is told to stop trying."""
 
 FULL = 0.8
-"""Share of the limit from which a person is told how full a memory is."""
+"""Share of the limit from which the user is notified."""
 
 
 @dataclass(slots=True)
@@ -192,9 +192,9 @@ class SessionMemory:
     node: Callable[[], int | None]
     asker: Asker
     asks: bool
-    """Whether a person is asked before anything is written."""
+    """Whether the user is asked before anything is written."""
     writing: Callable[[str, Action], Awaitable[None]]
-    """Told, by the call, what is about to be written, so that it can be taken back."""
+    """Called with the call and what will be written, so that it can be undone."""
     refused: int = 0
 
     def of_call(self, call: str) -> MemoryOfCall:

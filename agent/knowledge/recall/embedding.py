@@ -65,7 +65,7 @@ _LIMITS = DoorLimits(size=32 << 20, unpacked=32 << 20, seconds=TIME_LIMIT, redir
 _AT_ONCE = 64
 """Texts of one request."""
 _CHARS_SENT = 4_000
-"""Characters of a text that are sent."""
+"""Characters sent of a text."""
 _DIMENSIONS = 8_192
 
 
@@ -170,12 +170,12 @@ def _vectors(answer: Any, count: int) -> list[list[float]]:
 
 PACKAGE = "wordllama"
 INSTALL_MEANING = add_hint("semantic")
-"""What sets it up."""
+"""The command that installs it."""
 
 _CHARS = 2_000
-"""Characters of a text that count: further ones hardly move a mean."""
+"""Characters of a text that count, because further ones hardly change a mean."""
 _SECONDS = 20.0
-"""For one order; reading the weights takes a quarter of one."""
+"""The time limit of one request; reading the weights takes a quarter of a second."""
 
 
 def folder() -> Path | None:

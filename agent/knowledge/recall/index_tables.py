@@ -79,7 +79,7 @@ class Row(NamedTuple):
     size: int
     """Characters."""
     text: str
-    """What is indexed, the words of its date included."""
+    """The indexed text, including the words of its date."""
 
 
 @dataclass(slots=True)
@@ -91,10 +91,10 @@ class PathLine:
     tip: int
     """The last node."""
     next: int
-    """The place that is free next."""
+    """The next free place."""
     first: float
     last: float
-    """When its messages were written."""
+    """The time of its newest message."""
 
 
 def line_of(position: int) -> int:

@@ -30,7 +30,7 @@ APPLICATION_ID = 0x48657276
 VERSION = 1
 
 MOST = 200_000
-"""The newest messages that are looked through for what means the same: 0.4 s of CPU for each 100,000."""
+"""The newest messages searched by meaning: 0.4 s of CPU for each 100,000."""
 
 _ROWS_AT_ONCE = 4_096
 
@@ -186,18 +186,18 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _AT_ONCE = 64
-"""Texts that are made vectors of in one go: two milliseconds of another process."""
+"""Texts per request for vectors: two milliseconds of another process."""
 
 _QUESTIONS = 64
 _TEXTS = 2_000
-"""Questions and passages whose vectors are remembered."""
+"""The number of questions and passages with cached vectors."""
 
 
 class Meaning:
     """Search by meaning in one store. One object per process and store."""
 
     hurried = 0.1
-    """Seconds of patience below which nothing is sent anywhere, and not all messages are looked through."""
+    """Seconds of patience below which nothing is sent anywhere, and only some messages are searched."""
 
     def __init__(self, path: Path, store: Store, embedder: Embedder) -> None:
         self.path = path

@@ -148,16 +148,16 @@ def _discard(path: Path) -> None:
 
 
 _CLOSE, _CLOSE_NARROWED = 120, 20_000
-"""Places that are weighed with what is known of their messages; more where filters drop some of them."""
+"""Places scored with details of their messages; more if filters drop some of them."""
 
 _REMOVED_AT_ONCE = 200
 
 _MANY = 10_000
-"""Messages from which on reading where a common word stands takes a noticeable part of a search."""
+"""The number of messages from which reading a common word's places slows a search noticeably."""
 _LATELY, _BEGINNING = 2_000, 1_000
-"""The newest messages whose words are counted, and the characters of each that are."""
+"""The newest messages whose words are counted, and the characters counted of each."""
 _COMMON, _WARMED = 0.02, 200
-"""The share of them in which a common word stands, and how many such words are read beforehand."""
+"""The share of messages that makes a word common, and how many such words are read in advance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class FoundMessages:
     hits: Sequence[tuple[int, Scored]]
     rarities: Mapping[str, float]
     possible: float = 0.0
-    """What a message would score that holds all the words."""
+    """The score of a message with all the words."""
 
 
 class MessageIndex:
@@ -179,7 +179,7 @@ class MessageIndex:
         self._file = DerivedFile(path, tables.APPLICATION_ID, tables.prepare, self._check)
         self._remembered = scoring.Remembered()
         self._reached = 0
-        """The node up to which this process knows all to be indexed."""
+        """The node up to which this process knows everything to be indexed."""
         self._stepping = asyncio.Lock()
         self._is_warm = False
 

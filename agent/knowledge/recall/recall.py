@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 
 
 _PAUSE, _LONG_PAUSE = 2.0, 60.0
-"""Seconds from something new to its place in the index, and until it is tried again after a fault."""
+"""Seconds before a new message is indexed, and before a retry after an error."""
 
 _REST, _SLICE = 0.002, 0.5
-"""Seconds between two steps, in which others get their turn, and for which vectors are made before words
-that are new meanwhile come first again."""
+"""Seconds between two steps, for other work, and for making vectors before new messages are indexed."""
 
 
 class Upkeep:
@@ -95,25 +94,25 @@ SearchMode = Literal["auto", "words", "meaning"]
 MODES: tuple[SearchMode, ...] = get_args(SearchMode)
 
 MESSAGES = "messages"
-"""The source that is always there."""
+"""The source that always exists."""
 
 FEW = 3
-"""Words up to which a search means exactly these."""
+"""The number of words up to which a search is literal."""
 
 _AT_ONCE = 200
-"""Nodes that are checked against filters in one go: a few milliseconds."""
+"""Nodes checked against filters at once: a few milliseconds."""
 
 _NEAR, _NEAR_ALONE, _NEAR_NARROWED = 20, 100, 2_000
-"""Messages that meaning may add: beside words, alone, and where filters drop some of them."""
+"""Messages added by meaning: with words, alone, and if filters drop some of them."""
 _NEAR_PASSAGES = 300
 _SHOWN = 2_000
-"""Characters of a passage that are shown."""
+"""Characters shown of a passage."""
 _HURRIED, _TYPING = 0.1, 2.0
-"""Seconds of patience of a search while somebody types, and for which notes are not read again then."""
+"""Seconds of patience of a search while typing, and how long notes are not read again then."""
 _FIRST = 3
-"""Passages that stand before the newest messages, where they hold all that was typed."""
+"""Passages listed before the newest messages, if they contain the whole query."""
 _LIKE, _LIKE_OF_FEW = 0.12, 0.25
-"""The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
+"""The smallest cosine that counts, since something is always nearest and one word is near to much."""
 
 BY_WORDS = "What the question means was not known in time, so it was searched by its words alone."
 NO_MEANING = (
@@ -122,7 +121,7 @@ NO_MEANING = (
 )
 
 _MOMENT = 0.03
-"""Seconds that a search spends on indexing what is new; a longer backlog is for the background."""
+"""Seconds a search spends on indexing; a longer backlog is left to the background."""
 
 
 class _Found(NamedTuple):
@@ -130,14 +129,14 @@ class _Found(NamedTuple):
 
     score: float
     scored: scoring.Scored | None = None
-    """Which words led there; None: it holds exactly what was typed."""
+    """The matching words; None: it contains the exact query."""
     node: int = 0
     session: str = ""
-    """Of a node; empty where it does not matter."""
+    """The session of a node; empty if it does not matter."""
     passage: Passage | None = None
     source: str = MESSAGES
     by_meaning: bool = False
-    """Whether it is among what means most nearly the same."""
+    """Whether it is among the nearest in meaning."""
 
 
 class _Answers(NamedTuple):
@@ -145,11 +144,11 @@ class _Answers(NamedTuple):
 
     found: Sequence[_Found] = ()
     is_complete: bool = True
-    """Whether all was looked through for what there was time."""
+    """Whether everything was searched."""
     sure: float = 0.0
-    """How surely words found what was meant, where meaning was asked beside them."""
+    """The confidence of the words, if meaning was searched too."""
     late: bool = False
-    """Whether what the question means was not known in time."""
+    """Whether the meaning of the question was not known in time."""
 
 
 class _Question(NamedTuple):
@@ -174,7 +173,7 @@ class Recall:
         self.meaning = meaning
         self._sources = tuple(sources)
         self._held: dict[str, tuple[float, Sequence[Passage]]] = {}
-        """What sources held when they were read last."""
+        """The content of sources at the last reading."""
         self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._upkeep = Upkeep(self.index, meaning)
@@ -534,27 +533,27 @@ def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping
 T = TypeVar("T")
 
 SHARE = 0.1
-"""The least that meaning counts."""
+"""The smallest weight of meaning."""
 
 _ENOUGH = 0.6
-"""The share of what a question could score at which its words are found."""
+"""The share of the possible score at which words count as found."""
 _STEEPNESS = 2
-"""How quickly meaning counts more where less is found."""
+"""How fast the weight of meaning rises as fewer words are found."""
 _KEPT = 20
-"""Places of words for which that holds."""
+"""The number of places by words that are protected."""
 _FOUND = 0.4
-"""The confidence from which on sessions keep their places."""
+"""The confidence from which sessions keep their places."""
 
 
 class Contender(NamedTuple):
     """A possible answer."""
 
     words: float
-    """Its score by words, 0 where none led there."""
+    """The score by words, 0 if none matched."""
     cosine: float | None
-    """How nearly it means the same; None: nobody knows, it stands where words put it."""
+    """The similarity in meaning; None: unknown, the order by words applies."""
     is_whole: bool = False
-    """Whether it holds each word of the question itself."""
+    """Whether it contains each word of the question."""
 
 
 def confidence(best: float, possible: float) -> float:

@@ -42,12 +42,12 @@ from agent.knowledge.recall import index_tables as tables
 from agent.knowledge.recall.index_tables import LONGEST_LINE, PLACES, Mark, PathLine, Row
 
 WIDTH = 1 << PLACES
-"""Places of a line."""
+"""Places in a line."""
 
 _ALL_BITS = (1 << WIDTH) - 1
 
 _DENSE = 32
-"""Places for each that is set, below which a set is dense."""
+"""Places per set place below which a set counts as dense."""
 
 
 def joined(masks: Iterable[int]) -> int:
@@ -175,7 +175,7 @@ _FUNCTION_WORDS = frozenset(
     where which while who whom whose why will with would you your
     """.split()  # noqa: SIM905 - a list of words is read as one
 )
-"""English words that stand in every question; those of other languages are rated by how common they are."""
+"""English function words; those of other languages are rated by frequency."""
 
 
 def words_of(text: str) -> tuple[str, ...]:
@@ -231,13 +231,13 @@ def names_a_day(word: str) -> bool:
 
 
 MOST = 50_000
-"""The newest places of a word that are read. One that stands in more messages tells next to nothing."""
+"""The newest places read of a word. A word in more messages is worth almost nothing."""
 
 _FREQUENT = 200
-"""Places from which on a word is remembered: reading fewer takes no time."""
+"""The number of places from which a word is cached, because fewer are read quickly."""
 
 _REMEMBERED = 24 << 20
-"""Bytes of all that is remembered; what was not asked for the longest goes first."""
+"""The size of the cache in bytes; the longest unused words go first."""
 
 
 @dataclass(slots=True)
@@ -245,11 +245,11 @@ class WordPlaces:
     """The places of one word."""
 
     masks: array[int]
-    """Of each line, by its number."""
+    """The mask of each line, by its number."""
     lines: int
-    """The lines that hold it, as bits."""
+    """The lines that contain it, as bits."""
     size: int
-    """How many places there are."""
+    """The number of places."""
 
     @classmethod
     def of(cls, positions: Sequence[int], room: int = 0) -> WordPlaces:
@@ -295,14 +295,14 @@ class Postings:
     own: WordPlaces
     dated: WordPlaces
     rarity: float
-    """How much it tells (the inverse document frequency of BM25)."""
+    """Its weight (the inverse document frequency of BM25)."""
 
 
 @dataclass(slots=True)
 class _Kept:
     places: WordPlaces
     additions: int
-    """How many of the additions it has."""
+    """The number of additions it includes."""
 
 
 class Remembered:
@@ -400,13 +400,13 @@ def _row_ids(
 
 
 NEIGHBOURS = ((0, 1.0), (1, 0.25), (-1, 0.2), (2, 0.15), (-2, 0.1))
-"""What a word counts for messages at this distance after the one that holds it."""
+"""The weight of a word for messages at this distance after the one that contains it."""
 
 _REACH = 2
-"""The largest distance among them."""
+"""The largest distance in `NEIGHBOURS`."""
 
 DATE = 1.0
-"""What a word counts that names the day."""
+"""The weight of a word that names the day."""
 
 _EVENNESS = 0.7
 """The power of a rarity with which it counts, so that one rare word does not outweigh all others."""
@@ -415,19 +415,20 @@ _STRETCH, _STRETCH_SATURATION = 0.4, 4.0
 _COVER = 0.15
 
 _LINES, _LINES_NARROWED = 300, 20_000
-"""Lines that are looked at closely; more where filters drop most of what is found in them."""
+"""Lines examined closely; more if filters drop most of their messages."""
 _STEPS = 24
-"""The whole number that stands for what the rarest word tells where places are chosen."""
+"""The integer for the rarest word's weight when places are chosen."""
 
 _KIND = {"tool": 0.85, "notice": 0.9}
 _SHORT, _USUAL, _FULL, _LONG = 20, 100, 400, 1_000.0
-"""Characters of a message that says little, of one of usual length, of one that says all one may expect,
-and from which on it has words by chance."""
+"""Message lengths in characters: short, usual, fully informative, and long enough to match words by
+chance.
+"""
 _WORTH = 0.05
 _FRESH, _MONTH = 0.1, 30 * 86_400.0
 
 _FURTHER, _COUNTED = 0.3, 4
-"""What each further hit of a session counts of the one before it, and how many do."""
+"""The weight of each further hit of a session relative to the previous one, and the number counted."""
 
 
 class Scored(NamedTuple):
@@ -436,9 +437,9 @@ class Scored(NamedTuple):
     position: int
     score: float
     own: int
-    """Words of the question in the message itself."""
+    """Matching words in the message."""
     nearby: int
-    """Words that only its neighbours hold."""
+    """Matching words only in its neighbours."""
     dated: int
     """Words that name its day."""
 
@@ -447,13 +448,13 @@ class _Rated(NamedTuple):
     """One word in the chosen lines."""
 
     own: list[int]
-    """Its mask in each."""
+    """Its mask in each line."""
     dated: list[int]
     rarity: float
     gain: float
-    """What it adds to a place where it counts without end."""
+    """Its largest contribution to a place."""
     tells: float
-    """What it tells about a line."""
+    """Its weight for a line."""
 
 
 def score_places(
@@ -636,12 +637,12 @@ class IndexedMessage(NamedTuple):
     node: int
     session: str
     before: int | None
-    """The nearest message before it on its path that can be searched."""
+    """The nearest earlier searchable message on its path."""
     kind: str
     created: float
     size: int
     text: str
-    """What is indexed of it; empty: it is not searched."""
+    """The indexed text; empty: it is not searched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,19 +30,18 @@ class Passage:
     """A written note that can be found separately."""
 
     title: str
-    """Where it stands, for a person."""
+    """Its location, for the user."""
     text: str
     created: float = 0.0
-    """Seconds since the epoch; 0: nobody knows."""
+    """Seconds since the epoch; 0: unknown."""
     session: str = ""
     node: int = 0
-    """The message on which it rests, if there is one."""
+    """The message it is based on, if any."""
     kind: str = ""
-    """What it is within its source, such as the scope of a note."""
+    """Its kind within the source, such as the scope of a note."""
     every: int = 1
-    """It and its like take each n-th place among the hits at most; 1: it stands where it is ranked.
-
-    What is the same in everybody's home says little of what was meant here.
+    """Passages like it take at most each n-th place among the hits; 1: unrestricted. Passages found in
+    every home say little about what was meant.
     """
 
 
@@ -60,7 +59,7 @@ class RecallSource(Protocol):
 
 
 _MOST = 100
-"""Passages of one source that may be hits."""
+"""The number of hits from one source."""
 
 
 class Shelf:
@@ -132,7 +131,7 @@ def _best(
 
 
 _TOLD: tuple[Status, ...] = ("learning", "candidate")
-"""Those that were retired or are stale would mislead."""
+"""The statuses that are searched, since retired and stale ones would mislead."""
 
 _MOST_LEARNINGS = 300
 
@@ -202,10 +201,12 @@ class MemoryNotes:
 
 
 _FRESH = 2.0
-"""Seconds for which the folders are not looked through again: somebody is typing."""
+"""Seconds for which folders are not read again, while the user is typing."""
 
 _EVERY = 5
-"""Thirty bundled skills hold words for anything, and would stand before the messages of a small store."""
+"""The spacing of skills: thirty bundled ones contain words for anything and would outrank the messages of
+a small store.
+"""
 
 
 class RecalledSkills:

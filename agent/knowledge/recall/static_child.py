@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import numpy
 
     Vectors = numpy.ndarray
-    """A row for each text, of length 1 or 0, as 32-bit numbers."""
+    """One row per text, of length 1 or 0, as 32-bit numbers."""
 
 WEIGHTS = "weights/l2_supercat_256.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 MADE, FAILED = b"+", b"-"
 FORMATS = {"exact": "<f4", "packed": "<f2"}
-"""How vectors are written: to be compared at once, and to be kept."""
+"""The formats of vectors: for comparing, and for storing."""
 
 _NICENESS = 10
 

@@ -11,12 +11,12 @@ from agent.core.store.query_line import Filters, conditions_of
 from agent.knowledge.recall.scoring import IndexedMessage, indexed_text
 
 INDEXED_CHARS = 20_000
-"""Characters of one message that are indexed here."""
+"""Characters indexed of one message."""
 
 _CHARS_AT_ONCE = 200_000
 _NODES_AT_ONCE = 400
 _STEPS_UP = 64
-"""Entries without text between two messages that are looked past."""
+"""Entries without text that are skipped between two messages."""
 
 _COLUMNS = (
     "id, session, parent, kind, nodes.created, size, "

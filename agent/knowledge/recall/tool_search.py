@@ -14,7 +14,7 @@ from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode
 from tools.found import FoundMessage, FoundNote, FoundSession
 
 PATIENCE = 1.0
-"""Seconds that may go into older messages for parts of words."""
+"""Seconds for searching older messages for parts of words."""
 
 
 class ToolSearch:

@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 
 DEEPEST = 3
-"""Levels of folders below a root in which skills are looked for: category, sub-category, skill."""
+"""Folder levels below a root that are searched: category, sub-category, skill."""
 MOST_FOLDERS = 5_000
-"""Folders of one root that are looked at."""
+"""The number of folders checked in one root."""
 
 PROJECT_FOLDERS = (".hermes", ".agents", ".claude")
-"""Folders of a project whose `skills` are read, nearest first."""
+"""Project folders whose `skills` are read, nearest first."""
 
 BUNDLED = Path(__file__).with_name("bundled")
-"""The skills that ship with the program. They are read where they are, never copied."""
+"""The skills that ship with the program. They are read in place, never copied."""
 
 _NAMED = 3
-"""Broken skills that are named when a session begins."""
+"""The number of broken skills named when a session begins."""
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", ".git", ".hub", ".quarantine"})
 
 
@@ -53,7 +53,7 @@ class SkillRoot:
     path: Path
     scope: Scope
     deepest: int = DEEPEST
-    """Levels of folders below it in which skills are looked for; 0: it is itself one."""
+    """Folder levels below it that are searched; 0: it is itself a skill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,16 @@ class SkillSet:
     """All skills found."""
 
     skills: tuple[Skill, ...] = ()
-    """Those in force, by name."""
+    """The active skills, by name."""
     shadowed: tuple[Skill, ...] = ()
-    """Those that a nearer one of the same name hides."""
+    """Skills hidden by a nearer one of the same name."""
     broken: tuple[BrokenSkill, ...] = ()
     off: tuple[SkillOff, ...] = ()
-    """Those that would be in force, were they not switched off."""
+    """Skills that would be active but are switched off."""
     notes: tuple[str, ...] = ()
-    """What a person should hear, a sentence each."""
+    """Notices for the user, a sentence each."""
     renewed: tuple[str, ...] = ()
-    """Bundled skills with a new version that a changed copy keeps from being used, a sentence each."""
+    """Bundled skills with a new version that a changed copy hides, a sentence each."""
 
     def troubles(self) -> tuple[str, ...]:
         """Return notices for the user when a session begins, a sentence each."""
@@ -254,7 +254,7 @@ class ProjectSkills:
     root: Path
     """The root of the project, resolved."""
     folders: tuple[Path, ...]
-    """Those that hold skills."""
+    """The folders that contain skills."""
     digest: str
     """SHA-256 over names and contents of all files; empty if they cannot be read."""
     problem: str = ""
@@ -419,7 +419,7 @@ def _note(skill: Skill) -> str:
 
 
 _INDEX = SkillIndex()
-"""What was read once in this process is not read again while it stays as it is."""
+"""The cache of this process; unchanged skills are not read again."""
 
 Doubt = Callable[[Skill], str]
 """Why a skill must not be used, in half a sentence; empty if it may."""
@@ -434,16 +434,16 @@ class SkillCatalog:
     home: Home
     workspace: Path
     user: Path
-    """The home folder of the person."""
+    """The user's home folder."""
     bundled: Path = BUNDLED
     further: Sequence[Path] = ()
-    """Folders that the person named in the settings."""
+    """Folders from the settings."""
     plugins: Sequence[Path] = ()
-    """Folders of skills that plugins bring, one each."""
+    """Folders of plugin skills, one each."""
     disabled: frozenset[str] = frozenset()
-    """Names of skills that the person switched off."""
+    """Names of skills that the user switched off."""
     doubts: Sequence[Doubt] = ()
-    """Each is asked about every skill that would be in force."""
+    """Checks run on every skill that would be active."""
     index: SkillIndex = field(default_factory=lambda: _INDEX)
 
     def places(self) -> tuple[tuple[SkillRoot, ...], tuple[str, ...]]:

@@ -51,9 +51,9 @@ from tools.services.skill_keeper import SkillChange, SkillDraft
 from tools.text.safe_text import clean
 
 LARGEST_INSTRUCTIONS = 100_000
-"""Characters of a SKILL.md that is written."""
+"""The size limit in characters of a written SKILL.md."""
 LARGEST_FILE = 1_048_576
-"""Bytes of another file that is written."""
+"""The size limit in bytes of another written file."""
 _MOST_BYTES = 20_000_000
 _TEXT = "SKILL.md"
 
@@ -67,9 +67,9 @@ class SkillWrite:
     after: Mapping[Path, bytes | None]
     executable: frozenset[Path] = frozenset()
     removes: bool = False
-    """Whether the whole folder goes."""
+    """Whether the whole folder is removed."""
     original: str = ""
-    """The digest of the bundled skill that is copied with this; empty where none is."""
+    """The digest of the bundled skill copied with this; empty if none is."""
 
     def paths(self) -> tuple[Path, ...]:
         """Return the files to change, in order."""
@@ -388,7 +388,7 @@ log = logging.getLogger(__name__)
 
 _CALLED = re.compile(r"/([^\s/]+)(?:\s+(.*))?", re.DOTALL)
 ARGUMENTS = "$ARGUMENTS"
-"""What a skill writes where the words behind `/name` belong."""
+"""The placeholder in a skill for the words after `/name`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -397,14 +397,14 @@ class SessionSkills:
 
     catalog: SkillCatalog
     environ: Mapping[str, str]
-    """Variables of the person, those of `.env` among them."""
+    """The user's variables, including those of `.env`."""
     passed: tuple[str, ...]
-    """Names of variables that commands are given."""
+    """Names of variables that commands receive."""
     tools: Collection[str]
-    """The names of all tools there are."""
+    """The names of all tools."""
     in_force: CapabilitiesInForce
     writing: Callable[[str, Action], Awaitable[None]]
-    """Told, by the call, what is about to be written, so that it can be taken back."""
+    """Called with the call and what will be written, so that it can be undone."""
     emit: Callable[[Event], None]
 
     def of_call(self, call: str) -> SkillsOfCall:

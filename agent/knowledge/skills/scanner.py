@@ -28,11 +28,11 @@ Verdict = Literal["safe", "caution", "dangerous"]
 
 MOST_FILES = 50
 MOST_BYTES = 1_000_000
-"""Of all files together."""
+"""The size limit of all files together."""
 LARGEST_FILE = 256_000
 """Bytes of one file."""
 MOST_FINDINGS = 200
-"""Findings that are kept; more say nothing new."""
+"""The number of findings kept."""
 
 RULES = Path(__file__).with_name("rules")
 

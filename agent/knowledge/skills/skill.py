@@ -33,7 +33,7 @@ COMPATIBILITY_LENGTH = 500
 FIELDS = frozenset({"name", "description", "license", "allowed-tools", "metadata", "compatibility"})
 
 DEEPEST = 20
-"""Levels of nesting that are read."""
+"""The nesting levels read."""
 
 _LOOSE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 _FENCE = re.compile(r"^---[ \t]*$", re.MULTILINE)
@@ -56,7 +56,7 @@ class Frontmatter:
     fields: Mapping[str, Any]
     body: str
     warnings: tuple[str, ...] = field(default=())
-    """What had to be forgiven to read it."""
+    """Tolerated mistakes."""
 
 
 def read(text: str) -> Frontmatter:
@@ -133,7 +133,7 @@ def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
 
 
 _OTHER_BREAKS = {ord(each): " " for each in "\x85\u2028\u2029"}
-"""Breaks of a line in YAML 1.1, plain characters in the 1.2 of the reference; a blank says the same."""
+"""Line breaks of YAML 1.1 that are plain characters in YAML 1.2; a blank replaces them."""
 
 
 _FORM = YamlForm("a skill", depth=DEEPEST, aliases=False, text_only=True)
@@ -278,14 +278,14 @@ def loadable_name(name: str) -> bool:
 
 Scope = Literal["project", "user", "plugin", "bundled"]
 SCOPES: tuple[Scope, ...] = ("project", "user", "plugin", "bundled")
-"""Nearest first."""
+"""All scopes, nearest first."""
 
 LARGEST = 1_000_000
-"""Bytes of a SKILL.md that is read."""
+"""The size limit in bytes of a SKILL.md."""
 LINKED_FOLDERS = ("references", "templates", "scripts", "assets")
 """Folders of a skill whose files are named to the model."""
 MOST_FILES = 200
-"""Linked files that are named."""
+"""The number of linked files named."""
 
 _PLATFORMS: Mapping[str, tuple[str, ...]] = {
     "linux": ("linux",),
@@ -303,7 +303,7 @@ class Skill:
     folder: Path
     scope: Scope
     category: str = ""
-    """The folder it lies in below its root; empty if it lies there directly."""
+    """The folder below its root; empty if it is directly in the root."""
     body: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
@@ -377,7 +377,7 @@ def for_platform(skill: Skill, platform: str = sys.platform) -> bool:
 
 
 _TITLE = re.compile(r"[^\W_][\w .&'()-]{0,79}")
-"""What some collections write for a name: words with blanks."""
+"""Names with blanks, as some collections write them."""
 
 
 def skill_name(folder: str) -> str:
@@ -465,7 +465,7 @@ Trust = Literal["builtin", "trusted", "community", "agent"]
 Decision = Literal["yes", "no", "ask"]
 
 TRUSTED = frozenset({"openai/skills", "anthropics/skills", "huggingface/skills", "nvidia/skills"})
-"""Repositories whose owners answer for what is in them, in lower case."""
+"""Repositories whose owners take responsibility for the content, in lower case."""
 
 POLICY: dict[Trust, dict[Verdict, Decision]] = {
     "builtin": {"safe": "yes", "caution": "yes", "dangerous": "yes"},

@@ -22,11 +22,11 @@ from tools.services.actions import Action, DeletePath, Fetch, ReadPath, RunComma
 from tools.text.safe_text import clean
 
 LARGEST_FILE = 1_000_000
-"""Bytes of a linked file that is shown."""
+"""The size limit in bytes of a shown linked file."""
 FOLDER_NAMES = ("${HERMES_SKILL_DIR}", "${CLAUDE_SKILL_DIR}", "${SKILL_DIR}", "{baseDir}")
-"""What skills write for their own folder."""
+"""Placeholders in skills for their own folder."""
 _MOST = 500
-"""Skills that one list names."""
+"""The number of skills in one list."""
 
 
 def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
@@ -170,7 +170,7 @@ OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "askuserquestion": ("clarify",),
     "skill": ("skill_view",),
 }
-"""Tools of other programs in lower case, and ours that do the same."""
+"""Tools of other programs in lower case, with our equivalents."""
 
 _ENTRY = re.compile(r"([^\s()]+)(?:\((.*)\))?", re.DOTALL)
 _RULED: tuple[tuple[tuple[type[Action], ...], str, frozenset[str]], ...] = (
@@ -179,7 +179,7 @@ _RULED: tuple[tuple[tuple[type[Action], ...], str, frozenset[str]], ...] = (
     ((WritePath, DeletePath), "write_file", frozenset({"write_file", "patch"})),
     ((Fetch,), "fetch", frozenset({"web_extract", "web_search", "web_crawl"})),
 )
-"""Kinds of actions, the name that rules about them have, and the tools whose patterns are about them."""
+"""Kinds of actions, their names in rules, and the tools with such patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class Capabilities:
     skill: str
     tools: frozenset[str]
     patterns: Mapping[str, tuple[str, ...]]
-    """For tools that may be used in part: the patterns as they were written."""
+    """The patterns, as written, of tools that may be used in part."""
     unknown: tuple[str, ...] = ()
     """Entries that name no tool."""
     rules: RuleSet | None = None
@@ -327,9 +327,9 @@ class CapabilitiesInForce:
 
 
 LONG = 10
-"""Calls that were done in one turn from which a task counts as long."""
+"""The number of calls in one turn from which a task counts as long."""
 SKILL_TOOLS = frozenset({"skill_view", "skill_manage"})
-"""Tools that show that the way is written down already."""
+"""Tools whose use shows that the procedure is already written down."""
 
 
 @dataclass(slots=True)

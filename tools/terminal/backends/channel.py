@@ -181,7 +181,7 @@ _USUAL = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"}
 )
 _SHORT = 30.0
-"""Seconds for a call that only manages something."""
+"""The time limit in seconds of a management call."""
 _SHOWN = 300
 
 

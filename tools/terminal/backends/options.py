@@ -14,7 +14,7 @@ Pull = Literal["missing", "always", "never"]
 class DockerOptions:
     image: str
     program: str = "docker"
-    """`docker`, or a program that takes the same arguments, such as `podman`."""
+    """`docker`, or a program with the same arguments, such as `podman`."""
     pull: Pull = "missing"
     network: bool = True
     cpus: float = 0
@@ -44,11 +44,11 @@ class SshOptions:
     host: str
     user: str = ""
     port: int = 0
-    """0 = what the client's own configuration says."""
+    """The port; 0 = the client's configuration."""
     key: str = ""
-    """Path of a private key; empty = what the client finds itself."""
+    """Path of a private key; empty = the client's choice."""
     known_hosts: str = ""
-    """File with keys of hosts beside the usual ones."""
+    """File with host keys besides the usual ones."""
     connect_timeout: int = 10
     """Seconds."""
     program: str = "ssh"
@@ -84,14 +84,14 @@ class BackendOptions:
     kind: Literal["docker", "singularity", "ssh", "modal", "daytona"]
     options: Options
     workdir: str = ""
-    """Folder to begin in; empty = the workspace where it is mounted, else the home there."""
+    """First folder; empty = the workspace if mounted, else the home there."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables commands get there."""
+    """Variables of commands there."""
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The environment of Hermes, of which client programs get what they need."""
+    """The environment of Hermes, from which client programs get what they need."""
 
     shared: bool = False
-    """Whether a person says that the workspace is there under the same path."""
+    """Whether the settings say that the workspace is there under the same path."""
 
     @property
     def shares_files(self) -> bool:

@@ -92,11 +92,11 @@ class MarkerSplitter:
 
 
 _WORDS = 4_000
-"""Bytes of a client's own words that are kept to explain a failure."""
+"""Bytes kept of a client's output to explain a failure."""
 _PATIENCE = 10.0
-"""Seconds the far side gets to answer."""
+"""Seconds for the remote side to answer."""
 _GOODBYE = 3.0
-"""Seconds it gets to clear up."""
+"""Seconds for the remote side to clean up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -433,7 +433,7 @@ class RemoteBackend:
         self._lock = asyncio.Lock()
         self._anchor: RemoteHelper | None = None
         self._given_up: RemoteHelper | None = None
-        """The last one that was begun and did not come up, or not yet."""
+        """The last helper that was started and has not come up."""
         self._site: RemoteSite | None = None
         self._generation = 0
         self._children: set[RemoteChild] = set()

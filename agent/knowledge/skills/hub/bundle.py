@@ -93,12 +93,12 @@ class Limits:
     each: int
     """Bytes of one file."""
     binaries: bool = False
-    """Whether pictures, fonts and the like are taken. Programs and archives never are."""
+    """Whether pictures, fonts and the like are accepted. Programs and archives never are."""
 
 
 STRICT = Limits(MOST_FILES, MOST_BYTES, LARGEST_FILE)
 WIDE = Limits(500, 20_000_000, 5_000_000, binaries=True)
-"""For a trusted source when the person insists."""
+"""The limits for a trusted source with `force`."""
 
 
 def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillFile, ...]:
@@ -199,7 +199,7 @@ def skill_text(files: Iterable[SkillFile]) -> str:
 _TAR_OVERHEAD = 2_048
 """Bytes of headers and padding per file of a tar archive."""
 _MOST_ENTRIES = 5_000
-"""Entries of an archive that are looked at, folders included."""
+"""The number of entries read in an archive, folders included."""
 _ENCRYPTED = 0x1
 
 
@@ -317,11 +317,11 @@ def _check_entries(count: int) -> None:
 MOST_FOLDER_FILES = WIDE.files * 2
 MOST_FOLDER_BYTES = WIDE.total * 2
 NOT_PLAIN = "not a plain file"
-"""Stands in place of the hash of a link or a device."""
+"""The value in place of the hash of a link or a device."""
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _OF_THE_DESKTOP = frozenset({".DS_Store"})
-"""Files that a file manager leaves and nothing reads as part of a skill."""
+"""Files left by a file manager that are not part of a skill."""
 
 Signature = tuple[tuple[str, int, int, int, int], ...]
 
@@ -414,17 +414,17 @@ class SkillOffer:
     """The name of the source, or its kind if it has none in the settings."""
     kind: SourceKind
     item: str
-    """How the source calls the skill."""
+    """The source's identifier of the skill."""
     name: str
     description: str = ""
     version: str = ""
-    """A commit, a version or a digest: what identifies the content; empty if the source does not say."""
+    """A commit, a version or a digest that identifies the content; empty if the source does not say."""
     address: str = ""
-    """Where the source is: an address or a folder."""
+    """The location of the source: an address or a folder."""
     origin: str = ""
-    """What trust is decided by, such as `openai/skills/pdf` on GitHub; empty for a source of no standing."""
+    """The basis of trust, such as `openai/skills/pdf` on GitHub; empty for an unknown source."""
     notes: tuple[str, ...] = ()
-    """What a person should know before a yes."""
+    """Notes for the user before agreeing."""
 
 
 @dataclass(frozen=True, slots=True)

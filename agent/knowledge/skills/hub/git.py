@@ -49,9 +49,9 @@ from tools.kit.children import kill_group
 from tools.text.words import brief
 
 MOST_SKILLS = 500
-"""Skills of one tree that are looked at."""
+"""The number of skills read in one tree."""
 MOST_DESCRIBED = 120
-"""Skills of one tree whose descriptions are read for a search."""
+"""The number of skills in one tree whose descriptions are read for a search."""
 _AT_ONCE = 8
 
 
@@ -62,9 +62,9 @@ class TreeEntry:
     path: str
     kind: Literal["file", "link", "submodule", "other"]
     size: int
-    """Bytes, as far as the tree says."""
+    """The size in bytes, if the tree says it."""
     id: str = ""
-    """How the tree finds its content."""
+    """The tree's key for its content."""
     executable: bool = False
 
 
@@ -198,7 +198,7 @@ class TreeSource:
     below: str = ""
     """The folder of the tree that counts."""
     repository: str = ""
-    """`owner/repository` where that says who answers for it."""
+    """`owner/repository` if that names the responsible owner."""
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
         """Return skills whose path, name or description contains all words."""
@@ -268,7 +268,7 @@ PROTOCOLS = ("https", "http", "ssh", "file")
 """Protocols that git may use; each call allows only the one of its address."""
 SECONDS = 180.0
 LARGEST = 300_000_000
-"""Bytes a fetched repository may take on the disk."""
+"""The size limit of a fetched repository on disk, in bytes."""
 _MOST_OUTPUT = 64_000_000
 _POLL = 0.05
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST_ANSWER = 8_000_000
-"""Bytes of an index or a list."""
+"""The size limit of an index or a list, in bytes."""
 LARGEST_ARCHIVE = 5_000_000
-"""Bytes of a packed skill."""
+"""The size limit of a packed skill, in bytes."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
@@ -58,9 +58,9 @@ class HubHttp:
 
     connect: float = 8.0
     read: float = 15.0
-    """Without a byte."""
+    """The time limit without a byte."""
     whole: float = 90.0
-    """For one answer in all."""
+    """The time limit of a whole answer."""
     tokens: Mapping[str, str] = field(default_factory=dict)
     """A bearer token by origin; it is sent nowhere else."""
 

@@ -28,9 +28,9 @@ from tools.text.safe_text import clean
 from tools.text.words import brief
 
 CATEGORY = "installed"
-"""The folder that skills from elsewhere lie in, unless another is named."""
+"""The folder for skills from elsewhere, unless another is named."""
 KEPT_REMOVED = 20
-"""Removed skills that can be brought back."""
+"""The number of removed skills that can be restored."""
 
 _CATEGORY = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -41,11 +41,11 @@ class Removed:
 
     name: str
     time: str
-    """When, as `YYYYMMDDTHHMMSSZ`."""
+    """The time of removal, as `YYYYMMDDTHHMMSSZ`."""
     folder: Path
-    """What is kept."""
+    """The folder that holds it now."""
     target: str
-    """Where it lay, below the skills of the home."""
+    """Its earlier folder, below the skills of the home."""
     row: LockedSkill | None
     """Its row of the lock file; None for a skill that was not installed from elsewhere."""
 
@@ -302,7 +302,7 @@ def _name_installed(rows: Mapping[str, LockedSkill]) -> str:
 
 
 Side = Literal["mine", "theirs"]
-"""Whose version of a file counts where the person and the source both changed it."""
+"""Whose version counts if the user and the source both changed a file."""
 _DIFF_CHARS = 20_000
 
 
@@ -312,7 +312,7 @@ class SkillFileChange:
 
     path: str
     what: Literal["added", "removed", "changed", "kept"]
-    """`kept`: the person's edit stays."""
+    """The kind of change; `kept`: the user's edit stays."""
     diff: str = ""
 
 
@@ -323,7 +323,7 @@ class Merge:
     files: tuple[SkillFile, ...]
     changes: tuple[SkillFileChange, ...]
     conflicts: tuple[str, ...]
-    """Paths that the person and the source both changed, and nobody has decided about."""
+    """Undecided paths that the user and the source both changed."""
 
 
 def merged(

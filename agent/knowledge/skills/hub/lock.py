@@ -46,19 +46,19 @@ class LockedSkill:
 
     name: str
     folder: str
-    """Where it lies below the skills of the home, such as `installed/pdf`."""
+    """Its folder below the skills of the home, such as `installed/pdf`."""
     source: str
     kind: SourceKind
     url: str
     item: str
     version: str
-    """The commit, version or digest that was fetched; empty if the source has none."""
+    """The fetched commit, version or digest; empty if the source has none."""
     trust: Trust
     verdict: Verdict
     files: Mapping[str, str]
-    """SHA-256 by path, as the source delivered them."""
+    """SHA-256 by path, as delivered."""
     approved: str
-    """The digest of all files as they may be used: as delivered, or as a person approved them later."""
+    """The digest of all files that may be used: as delivered, or as approved by the user later."""
     installed: float
     """Seconds since 1970."""
 

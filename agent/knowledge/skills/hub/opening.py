@@ -72,7 +72,7 @@ class SourcePlace:
     url: str
     """An address, `owner/repository`, or a folder."""
     token: str = field(default="", repr=False)
-    """Sent to the origin of the address and nowhere else."""
+    """A token sent to the origin of the address and nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ PUBLIC = (
     SourcePlace("clawhub", "clawhub", CLAWHUB),
     SourcePlace("lobehub", "lobehub", LOBEHUB),
 )
-"""What is searched when the settings name no sources."""
+"""The sources searched if the settings name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class SkillSources:
     """The configured sources."""
 
     base: Path
-    """What relative paths count from."""
+    """The folder for relative paths."""
     configured: tuple[SourcePlace, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
     bundled: Path = BUNDLED
@@ -285,7 +285,7 @@ def _is_interface(address: str) -> bool:
 
 
 _STALE = 24 * 3600
-"""Seconds after which what a killed process left is cleared away."""
+"""Seconds after which leftovers of a killed process are removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,18 +294,18 @@ class Candidate:
 
     place: SourcePlace
     item: str
-    """How the source was asked for it."""
+    """The item requested from the source."""
     fetched: FetchedSkill
     skill: Skill
-    """As it was read from quarantine."""
+    """The skill as read from quarantine."""
     hashes: dict[str, str]
-    """SHA-256 of what lies in quarantine, by path."""
+    """SHA-256 of the files in quarantine, by path."""
     delivered: dict[str, str]
-    """SHA-256 of what the source delivered: the same, unless edits of the person were kept."""
+    """SHA-256 of the delivered files: the same, unless the user's edits were kept."""
     trust: Trust
     scan: SkillScan
     notes: tuple[str, ...]
-    """What a person should know beside the findings, a sentence each."""
+    """Notes for the user besides the findings, a sentence each."""
 
     @property
     def name(self) -> str:

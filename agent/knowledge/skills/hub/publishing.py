@@ -34,7 +34,7 @@ from tools.text.redact import redact
 from tools.text.words import brief
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""Archives hold no times of this machine; zip knows none before."""
+"""The fixed time in archives, which reveal no local times; zip has no earlier one."""
 _AUTHOR = re.compile(r"[^<>\n\0]{1,200} <[^<>\s\0]{1,200}>")
 _BRANCH = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/$|\.$))[A-Za-z0-9][A-Za-z0-9._/-]{0,199}")
 

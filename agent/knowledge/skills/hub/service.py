@@ -53,7 +53,7 @@ class SearchResult:
     offers: tuple[SkillOffer, ...]
     problems: tuple[str, ...]
     asked: int
-    """Sources that were asked."""
+    """The queried sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class UpdatePlan:
 
     row: LockedSkill
     version: str
-    """What the source has now."""
+    """The source's current version."""
     candidate: Candidate | None = None
-    """The new version in quarantine, the person's edits kept; None if there is nothing new."""
+    """The new version in quarantine, with the user's edits; None if there is nothing new."""
     changes: tuple[SkillFileChange, ...] = ()
     conflicts: tuple[str, ...] = ()
 
@@ -76,10 +76,10 @@ class AuditedSkill:
     row: LockedSkill
     state: AuditState
     changes: dict[str, str]
-    """Files that differ from what the source delivered, and how."""
+    """Files that differ from the delivery, and how."""
     scan: SkillScan
     digest: str = ""
-    """Of the files as they are now; what `approve` takes."""
+    """The digest of the current files, for `approve`."""
     problem: str = ""
 
 

@@ -26,7 +26,7 @@ for name, value in sorted({"a": double(1), "b": double(2)}.items()):
         break
 """
 _SIGNALS = 128
-"""Exit codes above it may stand for signals."""
+"""The exit code above which codes may stand for signals."""
 
 
 class ScriptSource:

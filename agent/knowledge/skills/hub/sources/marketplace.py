@@ -64,7 +64,7 @@ class Plugin:
     description: str
     version: str
     place: PluginPlace | None
-    """None where it lies in a way that is not fetched here."""
+    """Its location; None if it cannot be fetched here."""
     skills: tuple[str, ...] = ()
     """Folders below the plugin that the entry names."""
 

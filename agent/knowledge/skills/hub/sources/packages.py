@@ -29,7 +29,7 @@ LOBEHUB = "https://market.lobehub.com"
 _SLUG = re.compile(r"(@?[A-Za-z0-9][A-Za-z0-9._-]{0,99}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
 _REGISTRY_FILES = frozenset({"_meta.json", "skill-card.md"})
-"""What ClawHub adds to an archive; it is not part of the skill."""
+"""Files added to an archive by ClawHub that are not part of the skill."""
 
 
 def _slug(item: str) -> str:
