@@ -33,7 +33,7 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Markdown
 
-from app.tui.terminal.tty_output import lasting, speaking
+from app.tui.terminal.tty_output import driver_with_output, driver_with_writer
 from tests.support import command
 from tests.support.terminal import Terminal
 from widgets.background import Background
@@ -134,7 +134,9 @@ class Streamer(App[Spent]):
         def hear(write: Callable[[str], None]) -> None:
             self.transcript.direct.write = write
 
-        return speaking(lasting(super().get_driver_class(), self.exit, self.draw_anew), hear)
+        return driver_with_writer(
+            driver_with_output(super().get_driver_class(), self.exit, self.draw_anew), hear
+        )
 
     def draw_anew(self) -> None:
         self.refresh()

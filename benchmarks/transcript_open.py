@@ -27,7 +27,7 @@ from textual.app import App, ComposeResult
 from agent.core.store.nodes import NewNode, Node
 from agent.core.store.store import Store
 from app.tui.conversation.replay import newest_first
-from app.tui.startup.gc_scheduler import collecting
+from app.tui.startup.gc_scheduler import schedule_collections
 from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal
@@ -92,7 +92,7 @@ class Host(App[None]):
 async def alone(path: list[Node]) -> tuple[float, list[float]]:
     """Seconds of CPU until the last screen is composed, and of each turn of the loop while the rest comes."""
     host = Host()
-    async with host.run_test(size=(120, 40)), collecting(lambda: float("inf")):
+    async with host.run_test(size=(120, 40)), schedule_collections(lambda: float("inf")):
         start = time.thread_time()
         host.transcript.load(earlier=newest_first(path, Registry()))
         shown = time.thread_time() - start

@@ -18,9 +18,9 @@ from app.tui.conversation.mentions import agents_of, files_of
 from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.screens.settings.preferences import adopt
-from app.tui.startup.gc_scheduler import collecting, sharing
+from app.tui.startup.gc_scheduler import schedule_collections, share_interpreter
 from app.tui.startup.preload import bring_engine, bring_surface, warm_up
-from app.tui.startup.resume_preview import ResumedSession, changing, resume_preview
+from app.tui.startup.resume_preview import ResumedSession, resume_preview, skip_repeats
 from app.tui.startup.startup_theme_read import signature
 from app.tui.startup.startup_theme_write import keep, kept_skin, look_of
 from app.tui.terminal.tty_output import drop_unread_output
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 def run(args: FastOptions | argparse.Namespace) -> int:
     """Show the application until it ends; returns the exit code."""
-    with sharing():
+    with share_interpreter():
         return asyncio.run(_show(args))
 
 
@@ -51,7 +51,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             # Where the service has ended, what it had is gone on with here.
             through = _service_runs(home)
         # Imported here, in a thread: the screen is drawn before the engine is read.
-        show = changing(app.shown.preview)
+        show = skip_repeats(app.shown.preview)
         if not app.host.session and (wanted := session_to_resume(wish)) is not None:
             await resume_preview(home, wanted, show)
         await bring_surface()
@@ -114,7 +114,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
     )
     app.session.prompt.completer.agents_provider = agents_of(home, project)
     try:
-        async with collecting(lambda: app.last_key):
+        async with schedule_collections(lambda: app.last_key):
             await app.run_async()
     finally:
         await app.host.close()

@@ -116,10 +116,10 @@ def _ceiling(request: CeilingAsked) -> EditorQuestion:
     raised = CeilingReply("raised", request.again)
     return EditorQuestion(
         title=brief(f"{request.agent} cannot go on. {budget.ceiling_text(request)}", LONGEST_NAME),
-        text="\n".join(f"· {note}" for note in budget.after(request)),
+        text="\n".join(f"· {note}" for note in budget.answer_effects(request)),
         choices=(
             EditorChoice(
-                "raise", brief(budget.raised_once(request).capitalize(), LONGEST_NAME), "allow_once", raised
+                "raise", brief(budget.raise_label(request).capitalize(), LONGEST_NAME), "allow_once", raised
             ),
             EditorChoice("stop", "Stop here", "reject_once", CeilingReply("stopped")),
         ),

@@ -30,17 +30,22 @@ from app.tui.conversation.saved_layout import SavedLayout
 from app.tui.conversation.session_host import MessageSender, Opener, SessionHost, SessionRequest
 from app.tui.conversation.session_screen import PANES_MODULE, SessionScreen
 from app.tui.conversation.shown_history import ShownHistory
-from app.tui.conversation.typed_text import lead
+from app.tui.conversation.typed_text import focus_prompt
 from app.tui.screens.models.first_model import begin_tour, open_with_model
 from app.tui.screens.settings.preferences import Preferences
 from app.tui.screens.skins.appearance import Appearance
 from app.tui.startup import shutdown, skeleton
 from app.tui.startup.crash import CrashLog
-from app.tui.startup.handover import Startup, taking_over
+from app.tui.startup.handover import Startup, driver_for_frame
 from app.tui.startup.preload import bring
 from app.tui.terminal.answers import TerminalAnswers
 from app.tui.terminal.tty_input import tell_apart
-from app.tui.terminal.tty_output import ControlFilter, TerminalAttention, lasting, speaking
+from app.tui.terminal.tty_output import (
+    ControlFilter,
+    TerminalAttention,
+    driver_with_output,
+    driver_with_writer,
+)
 from themes.skin import Skin
 from tools.text.safe_text import clean
 from widgets.palette import css_variables
@@ -204,8 +209,8 @@ class HermesApp(App[None], inherit_bindings=False):
         tell_apart()
         plain = super().get_driver_class()
         heard, drawn = lambda said: self.answers.receive_answer(said), lambda text: self.drawn(text)
-        driver = lasting(plain, self._hang_up, self._draw_anew, heard, drawn)
-        return speaking(taking_over(driver, skeleton.drawn_frame()), hear)
+        driver = driver_with_output(plain, self._hang_up, self._draw_anew, heard, drawn)
+        return driver_with_writer(driver_for_frame(driver, skeleton.drawn_frame()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*self.appearance.filters(super().get_line_filters()), self._last_filter]
@@ -263,7 +268,7 @@ class HermesApp(App[None], inherit_bindings=False):
         if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):
             self.actions.suspend("")
             return
-        lead(self.screen, event)
+        focus_prompt(self.screen, event)
         await super().on_event(event)
         self.beginning.follow(event)
 

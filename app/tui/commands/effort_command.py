@@ -17,10 +17,10 @@ LEVELS = ("off", "low", "medium", "high", "default")
 async def _effort(app: AppContext, wanted: str) -> None:
     """Change to the named level; without a name, to the next one. The conversation shows a notice."""
     client = app.need_client()
-    await client.set_effort(wanted or following(client.effort))
+    await client.set_effort(wanted or next_level(client.effort))
 
 
-def following(level: str) -> str:
+def next_level(level: str) -> str:
     """Return the level after `level`; after a number of tokens or the provider's default, return `off`."""
     at = LEVELS.index(level) if level in LEVELS else -1
     return LEVELS[(at + 1) % len(LEVELS)]

@@ -116,7 +116,7 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
         async with await Store.open(home.database) as store:
             book = JobBook(store.database, home.schedule)
             beats = Heartbeats(store.database, home, settings.heartbeat)
-            async with _beside(beats.look) as beat:
+            async with _limit_wait(beats.look) as beat:
                 while True:
                     await beat()
                     await look(book, starter.begin, show)
@@ -126,7 +126,7 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
 
 
 @asynccontextmanager
-async def _beside(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+async def _limit_wait(beat: Callable[[], Awaitable[object]]) -> AsyncIterator[Callable[[], Awaitable[None]]]:
     """Yield a function that starts a beat and waits for it only briefly, as its mail command may hang."""
     under_way: asyncio.Future[object] | None = None
 

@@ -75,7 +75,7 @@ def tell(transcript: Transcript, event: Event) -> None:
         case StepTaken():
             transcript.changed_files(event.call, event.count)
         case TurnEnded():
-            for kind, words in ending(event):
+            for kind, words in turn_end_notices(event):
                 transcript.add_notice(kind, words)
         case PrefixBroken():
             transcript.add_notice("info", f"The provider's cache begins anew: {event.reason}.")
@@ -102,7 +102,7 @@ def end_notice(outcome: str, why: str = "") -> tuple[str, str]:
     return kind, f"{words} {why}".rstrip()
 
 
-def ending(event: TurnEnded) -> list[tuple[str, str]]:
+def turn_end_notices(event: TurnEnded) -> list[tuple[str, str]]:
     """Return the notices for a turn that ended without an answer. Pure."""
     match event.outcome:
         case "failed":

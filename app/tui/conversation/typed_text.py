@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from app.tui.app_context import AppContext
 
 
-def lead(screen: Screen[object], event: events.Key | events.Paste) -> None:
+def focus_prompt(screen: Screen[object], event: events.Key | events.Paste) -> None:
     """Focus the prompt of a conversation if the event is text that the focused widget does not use.
 
     A widget uses a character if the key hints below the panes list it, or the person has bound that key. A

@@ -37,7 +37,7 @@ _BETWEEN = rf"(?:{_SPELLED}|[\s\"'\\;|&()<>`]){{1,16}}"
 _REPEATED = 64
 
 
-def telling(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
+def relevant_parts(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
     """Return the parts of the verdict that are the reason for asking."""
     return tuple(part for part in parts if part.kind != "allow" and (part.text or part.reason))
 
@@ -57,7 +57,7 @@ def reach_text(request: ApprovalAsked) -> str:
 
 def reasons(request: ApprovalAsked) -> Iterator[str]:
     """Yield the reasons for asking: each relevant part with its reason, then those of the whole action."""
-    parts = telling(request.parts)
+    parts = relevant_parts(request.parts)
     for part in parts[:MOST_PARTS]:
         yield f"{_flag_line(part)}: {one_line(part.reason)}" if part.text else f"▲ {one_line(part.reason)}"
     if len(parts) > MOST_PARTS:
@@ -74,7 +74,7 @@ def one_line(text: str) -> str:
 def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
     """Return a pattern that matches the relevant parts, and hidden characters, in the command as shown."""
     places = _Places(request.headline[:LOOKED_AT])
-    found = dict.fromkeys(places.pattern(part.text) for part in telling(request.parts)[:MOST_PARTS])
+    found = dict.fromkeys(places.pattern(part.text) for part in relevant_parts(request.parts)[:MOST_PARTS])
     # Longest first: of alternatives with the same beginning, the first one matches.
     ordered = sorted((pattern for pattern in found if pattern), key=len, reverse=True)
     return re.compile("|".join((*ordered, HIDDEN)))
@@ -82,7 +82,7 @@ def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
 
 def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:
     """Return a pattern for the parts in their notes, and for alarming words about network and sandbox."""
-    flagged = {re.escape(reveal(_flag_line(part))) for part in telling(request.parts)[:MOST_PARTS]}
+    flagged = {re.escape(reveal(_flag_line(part))) for part in relevant_parts(request.parts)[:MOST_PARTS]}
     ordered = sorted(flagged, key=len, reverse=True)
     alternatives = (*(f"^{text}(?=:)" for text in ordered), "^▲", _ALARMS, HIDDEN)
     return re.compile("|".join(alternatives))

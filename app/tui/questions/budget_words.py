@@ -83,13 +83,13 @@ def ceiling_text(request: CeilingAsked) -> str:
     return sentence
 
 
-def raised_once(request: CeilingAsked) -> str:
+def raise_label(request: CeilingAsked) -> str:
     """Return the label of the choice that raises the ceiling by one step."""
     more = amount(request.measure, request.again - request.ceiling)
     return f"Raise it by {more}, to {amount(request.measure, request.again)}"
 
 
-def after(request: CeilingAsked) -> tuple[str, ...]:
+def answer_effects(request: CeilingAsked) -> tuple[str, ...]:
     """Return the effect of each answer, in words."""
     lasts = "until Hermes ends" if request.setting.startswith("budget.day") else "for this session"
     return (
@@ -98,7 +98,7 @@ def after(request: CeilingAsked) -> tuple[str, ...]:
     )
 
 
-def least(request: CeilingAsked) -> float:
+def least_increase(request: CeilingAsked) -> float:
     """Return the smallest increase of the ceiling that admits the next request."""
     missing = request.used + request.needed - request.ceiling
     return missing if request.measure in ("money", "seconds") else math.ceil(missing)
@@ -109,7 +109,7 @@ def example(measure: Measure) -> str:
     return {"turns": "20", "tokens": "500k", "money": "2.50", "seconds": "600"}[measure]
 
 
-def more(text: str, request: CeilingAsked) -> tuple[float, str]:
+def parse_increase(text: str, request: CeilingAsked) -> tuple[float, str]:
     """Parse `text` (`500k`, `$2.50`) as an increase; return the new ceiling, or 0 and an error sentence."""
     found = _NUMBER.fullmatch(text.strip().lower()) if len(text) <= LONGEST else None
     if found is None:
@@ -117,8 +117,11 @@ def more(text: str, request: CeilingAsked) -> tuple[float, str]:
     value = float(re.sub(r"[,_ ]", "", found[1])) * _SCALE[found[2]]
     if request.measure in ("turns", "tokens"):
         value = math.floor(value)
-    if value <= 0 or value < least(request):
-        return 0.0, f"At least {_exactly(request.measure, max(least(request), 0.01))} more are needed."
+    if value <= 0 or value < least_increase(request):
+        return (
+            0.0,
+            f"At least {_exactly(request.measure, max(least_increase(request), 0.01))} more are needed.",
+        )
     return request.ceiling + value, ""
 
 

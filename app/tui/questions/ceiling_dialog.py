@@ -10,14 +10,14 @@ from textual.widgets import Input, Static
 
 from agent.events import CeilingAsked, CeilingReply, Decision, ForecastAsked
 from app.tui.questions.budget_words import (
-    after,
     align_lines,
+    answer_effects,
     ceiling_text,
     example,
     figures,
     heading,
-    more,
-    raised_once,
+    parse_increase,
+    raise_label,
 )
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import LINE_CHARS, Field, line, words
@@ -43,8 +43,8 @@ class CeilingDialog(Dialog[CeilingReply]):
         who = line(self.request.agent, LINE_CHARS)
         yield Static(Content(f"◆ {who} cannot go on"), classes="who")
         yield words(line(ceiling_text(self.request), 2 * LINE_CHARS), "text")
-        yield words("\n".join(after(self.request)), "text notes", role="dim")
-        yield Choices([raised_once(self.request), BY, STOP], chosen=2)
+        yield words("\n".join(answer_effects(self.request)), "text notes", role="dim")
+        yield Choices([raise_label(self.request), BY, STOP], chosen=2)
         field = Field(placeholder=f"how much more, such as {example(self.request.measure)}", compact=True)
         field.display = False
         yield field
@@ -52,7 +52,7 @@ class CeilingDialog(Dialog[CeilingReply]):
 
     def whole(self) -> str:
         who = f"{self.request.agent} cannot go on"
-        return "\n\n".join((who, ceiling_text(self.request), "\n".join(after(self.request))))
+        return "\n\n".join((who, ceiling_text(self.request), "\n".join(answer_effects(self.request))))
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -67,7 +67,7 @@ class CeilingDialog(Dialog[CeilingReply]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        ceiling, wrong = more(event.value, self.request)
+        ceiling, wrong = parse_increase(event.value, self.request)
         if wrong:
             event.input.value = ""
             event.input.placeholder = wrong

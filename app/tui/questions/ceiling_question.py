@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 async def _plain(request: CeilingAsked, terminal: PlainTerminal) -> CeilingReply:
     terminal.say(f"\n◆ {request.agent} cannot go on. {budget.ceiling_text(request)}")
-    for note in budget.after(request):
+    for note in budget.answer_effects(request):
         terminal.say(f"  · {note}")
-    hint = f"  [y] {budget.raised_once(request)}  [a number] by that much  [N] stop here: "
+    hint = f"  [y] {budget.raise_label(request)}  [a number] by that much  [N] stop here: "
     while True:
         text = (await terminal.read(hint) or "").lower()
         if text in ("y", "yes"):
             return CeilingReply("raised", request.again)
         if text in ("", "n", "no"):
             return CeilingReply("stopped")
-        ceiling, wrong = budget.more(text, request)
+        ceiling, wrong = budget.parse_increase(text, request)
         if not wrong:
             return CeilingReply("raised", ceiling)
         terminal.say(f"  {wrong}")

@@ -67,7 +67,7 @@ class ContextRow:
         """The row as text for search and copying."""
         if self.passage is not None:
             return f"{self.name}\n{self.passage.text}"
-        share = part(self.share) if self.share is not None else ""
+        share = share_text(self.share) if self.share is not None else ""
         words = (self.name, self.count, self.tokens, self.budget and f"of {self.budget}", share, self.cut)
         return "  ".join(filter(None, (*words, self.digest, self.below, self.note)))
 
@@ -183,7 +183,7 @@ class ContextRows(CountedRows[ContextRow]):
     def _figures(self, row: ContextRow, width: int) -> list[Text]:
         name = fit(Text(row.name), NAME_CELLS - 1).plain
         words = f" {name:<{NAME_CELLS}}{row.count:>{COUNT_CELLS}}{row.tokens:>{TOKEN_CELLS}}"
-        share = part(row.share) if row.share is not None else ""
+        share = share_text(row.share) if row.share is not None else ""
         words += f"{row.budget:>{BUDGET_CELLS}}{share:>{SHARE_CELLS}}"
         text = Text(words, self.ink("dim" if row.kind == "free" else "text"))
         text.append(f"{row.cut:>{CUT_CELLS}}", self.ink("warning"))
@@ -201,7 +201,7 @@ class ContextRows(CountedRows[ContextRow]):
         return lines
 
 
-def part(share: float) -> str:
+def share_text(share: float) -> str:
     """Return a share of one as `61%`; a positive share is never shown as 0%. Pure."""
     return "<1%" if 0 < share < 0.005 else percent(share)
 

@@ -42,7 +42,7 @@ class Choices(OptionList):
         self._chosen = chosen
         self._held: list[events.Key] | None = None
         self._texts = [Content(line(choice, LINE_CHARS)) for choice in choices]
-        options = [Option(hanging(at, [text]), id=str(at)) for at, text in enumerate(self._texts, 1)]
+        options = [Option(indent_choice(at, [text]), id=str(at)) for at, text in enumerate(self._texts, 1)]
         super().__init__(*options, id=id, compact=True)
 
     def wrap(self, width: int) -> int:
@@ -51,7 +51,7 @@ class Choices(OptionList):
         if sum(map(len, wrapped)) > MOST_LINES:  # a scrollbar takes a column
             wrapped = [text.wrap(max(width - 4 - HANGING, 1)) for text in self._texts]
         for at, lines in enumerate(wrapped):
-            prompt = hanging(at + 1, lines)
+            prompt = indent_choice(at + 1, lines)
             if prompt != self.get_option_at_index(at).prompt:
                 self.replace_option_prompt_at_index(at, prompt)
         return min(sum(map(len, wrapped)), MOST_LINES)
@@ -95,7 +95,7 @@ class Choices(OptionList):
                 self.action_select()
 
 
-def hanging(number: int, lines: Sequence[Content]) -> Content:
+def indent_choice(number: int, lines: Sequence[Content]) -> Content:
     """Return the lines of a choice indented after its number. Pure."""
     return Content(f"{number}".ljust(HANGING)) + Content("\n" + " " * HANGING).join(lines)
 

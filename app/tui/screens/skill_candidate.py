@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import ConfirmDialog
 from app.tui.screens.page import HELP, KeyLine, ScreenHeader, Skinned, line
-from app.tui.screens.skill_report import candidate_lines, content_lines, hanging
+from app.tui.screens.skill_report import candidate_lines, content_lines, continuation_indent
 from tools.text.safe_text import reveal
 from tools.text.words import plural
 
@@ -34,7 +34,9 @@ class CandidateScreen(ClosableModal[bool]):
         super().__init__()
         self._candidate = candidate
         lines = [*candidate_lines(candidate), "", *content_lines(candidate)]
-        self.reader = Skinned("\n".join(lines), reveal, wrap=True, focusable=True, margin=1, gutter=hanging)
+        self.reader = Skinned(
+            "\n".join(lines), reveal, wrap=True, focusable=True, margin=1, gutter=continuation_indent
+        )
 
     @property
     def is_allowed(self) -> bool:

@@ -73,7 +73,7 @@ def file_lines(sizes: Mapping[str, int], runnable: frozenset[str] = frozenset())
         yield f"  {path:{width}}  {size:>9,} bytes" + ("  can be run" if path in runnable else "")
 
 
-def hanging(text: str) -> int:
+def continuation_indent(text: str) -> int:
     """Return the indent for continuation lines: that of the line, or of a finding's place. Pure."""
     if _FINDING.match(text):
         return PLACES

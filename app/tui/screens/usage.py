@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from agent.session.spending.report import SpendingBound, SpendingOverview, UsageLine
 from agent.session.spending.request_table import MAIN, SENT, SIDE
-from app.tui.screens.context import bar, part
+from app.tui.screens.context import bar, share_text
 from app.tui.screens.page import CountedPage, CountedRows
 from widgets.panes.status import UNKNOWN, money, tokens
 from widgets.rows.row_text import fit
@@ -84,7 +84,7 @@ class UsageRows(CountedRows[UsageRow]):
     def _bound(self, row: UsageRow, width: int) -> Text:
         used, ceiling = row.cells
         text = Text(f" {row.name:<{NAME_CELLS}}{used:>{NUMBER_CELLS}} of {ceiling:<{NUMBER_CELLS}}")
-        text.append(f"{UNKNOWN if row.share is None else part(row.share):>5}  ")
+        text.append(f"{UNKNOWN if row.share is None else share_text(row.share):>5}  ")
         text.stylize(self.ink("text"))
         share = row.share or 0.0
         cells = min(width - text.cell_len - 2, LONGEST_BAR)

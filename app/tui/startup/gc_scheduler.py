@@ -55,7 +55,7 @@ class GcScheduler:
 
 
 @asynccontextmanager
-async def collecting(last_key: Callable[[], float]) -> AsyncIterator[None]:
+async def schedule_collections(last_key: Callable[[], float]) -> AsyncIterator[None]:
     """Schedule collections while the block runs. `last_key` returns the time of the last key (monotonic)."""
     collector = GcScheduler()
 
@@ -78,7 +78,7 @@ SWITCH = 0.001
 
 
 @contextmanager
-def sharing() -> Iterator[None]:
+def share_interpreter() -> Iterator[None]:
     """Make threads yield to the event loop sooner while the block runs."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)

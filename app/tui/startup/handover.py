@@ -154,7 +154,7 @@ def as_events(text: str) -> Iterator[events.Event]:
             yield events.Paste(piece)
 
 
-def taking_over(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
+def driver_for_frame(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
     """Return a subclass of `driver` that starts on the terminal showing `frame` without clearing it."""
     if frame is None or not frame.stands:
         return driver

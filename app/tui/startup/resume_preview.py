@@ -31,7 +31,7 @@ class ResumedSession(NamedTuple):
     folder: Path
 
 
-def changing(show: Show) -> Show:
+def skip_repeats(show: Show) -> Show:
     """Return a function that calls `show` only with values that differ from the last one."""
     before: tuple[Node, ...] | None = None
 

@@ -31,10 +31,10 @@ log = logging.getLogger(__name__)
 def look_of(app: AppearancePort) -> startup_theme_read.Look:
     """Return the still frame in the application's current look."""
     side = app.session.workbench.state()["width"]
-    return drawn_in(app.appearance.shown, side, COLOR_SYSTEMS.get(app.console.color_system or ""))
+    return frame_in_skin(app.appearance.shown, side, COLOR_SYSTEMS.get(app.console.color_system or ""))
 
 
-def drawn_in(skin: Skin, side: int, colors: ColorSystem | None) -> startup_theme_read.Look:
+def frame_in_skin(skin: Skin, side: int, colors: ColorSystem | None) -> startup_theme_read.Look:
     """Return the still frame in the colours of `skin`, with a column of panes `side` cells wide."""
     palette = Palette(skin)
 

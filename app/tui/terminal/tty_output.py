@@ -204,7 +204,7 @@ def _lead_nowhere() -> None:
         os.dup2(opened, number, inheritable=True)
 
 
-def lasting(
+def driver_with_output(
     driver: type[Driver],
     lost: Callable[[], None],
     caught_up: Callable[[], None],
@@ -273,13 +273,13 @@ class ControlFilter(LineFilter):
         if all(segment.control is None and is_plain(segment.text) for segment in segments):
             return segments
         return [
-            segment if is_plain(segment.text) else Segment(harmless(segment.text), segment.style)
+            segment if is_plain(segment.text) else Segment(without_controls(segment.text), segment.style)
             for segment in segments
             if segment.control is None
         ]
 
 
-def harmless(text: str) -> str:
+def without_controls(text: str) -> str:
     """Return `text` without terminal control characters, with the width that was counted for it."""
     width, plain = cell_len(text), inert(text)
     fitted = set_cell_size(plain, width)
@@ -327,7 +327,7 @@ class TerminalAttention:
         return calls
 
 
-def speaking(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:
+def driver_with_writer(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:
     """Return a subclass of `driver` that passes its `write` to `hear` at its start, for bytes outside
     pictures.
     """

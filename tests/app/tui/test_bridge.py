@@ -34,7 +34,7 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
-from app.tui.conversation.bridge import KEPT_RESULTS, Bridge, changed_files, ending
+from app.tui.conversation.bridge import KEPT_RESULTS, Bridge, changed_files, turn_end_notices
 from app.tui.terminal.tty_output import TerminalAttention
 from tools.context import PersonAnswer, Todo
 from tools.results import DiffDetail, Display
@@ -242,7 +242,7 @@ def test_the_status_line_says_what_is_wrong_with_the_model_and_not_always_that_i
     ],
 )
 def test_how_a_turn_ended_is_said(outcome: Any, words: list[str]) -> None:
-    assert [text for _, text in ending(TurnEnded(outcome=outcome, **ENDED))] == words
+    assert [text for _, text in turn_end_notices(TurnEnded(outcome=outcome, **ENDED))] == words
 
 
 def test_usage_is_in_the_status(all_: Fixture) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.events import CeilingAsked
-from app.tui.questions.budget_words import ceiling_text, least, more, raised_once
+from app.tui.questions.budget_words import ceiling_text, least_increase, parse_increase, raise_label
 from tests.support import story
 
 
@@ -27,22 +27,22 @@ async def tokens(**facts: object) -> CeilingAsked:
     ],
 )
 async def test_a_number_may_be_written_as_people_do(text: str, ceiling: float) -> None:
-    assert more(text, await tokens()) == (ceiling, "")
+    assert parse_increase(text, await tokens()) == (ceiling, "")
 
 
 @pytest.mark.parametrize(
     "text", ["", "lots", "-5", "0", "18599", "1e9", "nan", "inf", "٣٠٠٠٠٠", "5" * 50, "1.2.3m", "k", "0x10"]
 )
 async def test_what_is_no_number_or_too_little_raises_nothing(text: str) -> None:
-    ceiling, wrong = more(text, await tokens())
+    ceiling, wrong = parse_increase(text, await tokens())
     assert ceiling == 0 and wrong.endswith(".")
 
 
 async def test_money_is_written_with_or_without_its_sign() -> None:
     day = await tokens(measure="money", ceiling=20.0, used=19.96, needed=0.31, again=40.0)
-    assert more("$2.50", day) == more("2.5", day) == (22.5, "")
-    assert more(".1", day) == (0.0, "At least $0.27 more are needed.")
-    assert raised_once(day) == "Raise it by $20.00, to $40.00"
+    assert parse_increase("$2.50", day) == parse_increase("2.5", day) == (22.5, "")
+    assert parse_increase(".1", day) == (0.0, "At least $0.27 more are needed.")
+    assert raise_label(day) == "Raise it by $20.00, to $40.00"
 
 
 @pytest.mark.thorough
@@ -55,11 +55,11 @@ async def test_money_is_written_with_or_without_its_sign() -> None:
 )
 async def test_what_is_accepted_is_always_enough(text: str, used: int, needed: int, ceiling: int) -> None:
     request = await tokens(used=used, needed=needed, ceiling=ceiling)
-    raised, wrong = more(text, request)
+    raised, wrong = parse_increase(text, request)
     assert wrong or (raised > ceiling and raised >= used + needed)
 
 
 async def test_the_sentence_names_whose_ceiling_it_is_in_one_line() -> None:
     said = ceiling_text(await tokens(owner="a\nb"))
     assert said.startswith("The ceiling of a b is reached: 1,987,400 of 2,000,000 tokens used.")
-    assert least(await tokens()) == 18_600
+    assert least_increase(await tokens()) == 18_600

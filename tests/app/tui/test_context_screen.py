@@ -12,7 +12,7 @@ from agent.errors import HermesError
 from agent.knowledge.context.context_table import ContextLayer, ContextTable, Totals
 from agent.knowledge.context.prefix_ledger import Break
 from agent.knowledge.context.quarantine import KeptPassage
-from app.tui.screens.context import ContextScreen, bar, part, rows_of, window_text
+from app.tui.screens.context import ContextScreen, bar, rows_of, share_text, window_text
 from app.tui.screens.dialog import ConfirmDialog
 from tests.app.tui.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
@@ -103,7 +103,7 @@ def test_shares_of_an_unknown_window_are_shares_of_what_is_used() -> None:
 
 
 def test_what_is_more_than_nothing_never_looks_like_nothing() -> None:
-    assert [part(share) for share in (0, 0.001, 0.0049, 0.006, 0.5, 1)] == [
+    assert [share_text(share) for share in (0, 0.001, 0.0049, 0.006, 0.5, 1)] == [
         "0%",
         "<1%",
         "<1%",

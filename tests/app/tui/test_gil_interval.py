@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from app.cli import tui
-from app.tui.startup.gc_scheduler import SWITCH, sharing
+from app.tui.startup.gc_scheduler import SWITCH, share_interpreter
 
 
 def test_threads_give_way_sooner_for_as_long_as_it_is_asked_for() -> None:
     before = sys.getswitchinterval()
-    with sharing():
+    with share_interpreter():
         assert sys.getswitchinterval() == pytest.approx(SWITCH)
     assert before > SWITCH
     assert sys.getswitchinterval() == before
@@ -21,7 +21,7 @@ def test_threads_give_way_sooner_for_as_long_as_it_is_asked_for() -> None:
 
 def test_an_error_leaves_the_interpreter_as_it_was() -> None:
     before = sys.getswitchinterval()
-    with pytest.raises(KeyError), sharing():
+    with pytest.raises(KeyError), share_interpreter():
         raise KeyError("no")
     assert sys.getswitchinterval() == before
 

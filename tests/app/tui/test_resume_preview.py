@@ -13,7 +13,7 @@ import pytest
 from agent.core.home import Home
 from agent.core.store.nodes import Node
 from agent.core.store.store import Store
-from app.tui.startup.resume_preview import ResumedSession, changing, resume_preview
+from app.tui.startup.resume_preview import ResumedSession, resume_preview, skip_repeats
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = """
@@ -111,7 +111,7 @@ async def test_what_is_shown_already_is_not_shown_again(tmp_path: Path) -> None:
 
     async with await Store.open(home.database) as store:
         path = await store.path(id)
-    news = changing(show)
+    news = skip_repeats(show)
     for each in (path, list(path), path[:1], path):
         news(each)
     assert shown == [2, 1, 2]

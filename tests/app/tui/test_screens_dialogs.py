@@ -17,7 +17,7 @@ from agent.model.providers import NoModelError
 from app.tui.questions.approval_dialog import DANGEROUS, ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, hanging, share_lines
+from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, TextDialog, indent_choice, share_lines
 from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.history.timeline import BRING_BACK, TimelinePick
 from app.tui.screens.models.onboarding import OnboardingScreen
@@ -158,9 +158,9 @@ async def test_the_rule_of_a_lasting_yes_is_spelled_out_and_no_stays_in_view(rul
 
 
 def test_a_choice_hangs_behind_its_number() -> None:
-    prompt = hanging(2, Content("keep the old column").wrap(10))
+    prompt = indent_choice(2, Content("keep the old column").wrap(10))
     assert prompt.plain.split("\n") == ["2  keep the", "   old column"]
-    assert hanging(10, [Content("last")]).plain == "10 last"
+    assert indent_choice(10, [Content("last")]).plain == "10 last"
 
 
 @pytest.mark.thorough

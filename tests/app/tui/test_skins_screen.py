@@ -128,7 +128,7 @@ def test_the_list_looks(snap_compare: Any, home: Path, name: str, size: tuple[in
         app.session.transcript.add_user("The totals are off by a cent. Find out why.")
         await app.appearance.wear(name)
         screen = await opened(app, pilot)
-        await until(pilot, lambda: screen.query_one(SkinList).highlighted == name)
+        await until(pilot, lambda: screen.query_one(SkinList).highlighted_name == name)
         await until(pilot, lambda: words(app, "#skins-about"), "the words")
 
     assert snap_compare(app, terminal_size=size, run_before=show)

@@ -11,7 +11,7 @@ import pytest
 from rich.color import ColorSystem
 
 from app.tui.startup import startup_theme_read
-from app.tui.startup.startup_theme_write import drawn_in, keep, kept_skin
+from app.tui.startup.startup_theme_write import frame_in_skin, keep, kept_skin
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 from themes.loader import builtin_names, load_skin
@@ -23,13 +23,13 @@ def environ_of(home: Path) -> dict[str, str]:
 
 
 def test_the_default_look_is_the_default_skin() -> None:
-    assert drawn_in(Skin(), 40, ColorSystem.TRUECOLOR) == startup_theme_read.NIGHT
+    assert frame_in_skin(Skin(), 40, ColorSystem.TRUECOLOR) == startup_theme_read.NIGHT
 
 
 @pytest.mark.parametrize("name", builtin_names())
 def test_every_skin_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     skin, environ = load_skin(name).skin, environ_of(tmp_path / "home")
-    look = drawn_in(skin, 33, ColorSystem.EIGHT_BIT)
+    look = frame_in_skin(skin, 33, ColorSystem.EIGHT_BIT)
     keep(startup_theme_read.signature([], environ), look, skin, environ)
     assert kept_skin([], environ) == skin
     assert startup_theme_read.read_look([], environ) == look
@@ -70,7 +70,7 @@ def test_the_second_start_wears_the_chosen_skin_from_its_first_byte(tmp_path: Pa
     env = environment(home)
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (80, 24)) as first:
         first.until(lambda: (home / startup_theme_read.NAME).exists())
-    ground = drawn_in(load_skin("amber").skin, 40, ColorSystem.TRUECOLOR)["ground"].encode()
+    ground = frame_in_skin(load_skin("amber").skin, 40, ColorSystem.TRUECOLOR)["ground"].encode()
     night = startup_theme_read.NIGHT["ground"].encode()
     with Terminal([*HERMES, "--model", "demo"], env, tmp_path, (80, 24)) as second:
         second.until(b"context")

@@ -86,12 +86,12 @@ def wants_a_look(plan: RestorePlan) -> bool:
     return len(plan.shown_items) > FEW or len(plan.having("change")) < len(plan.items)
 
 
-def back(item: PlanItem) -> PathChange:
+def restore_change(item: PlanItem) -> PathChange:
     """Return the change that a restore makes at a path: from the current entry to the earlier one."""
     return PathChange(item.path, item.now, item.target)
 
 
-def tally(plan: RestorePlan) -> str:
+def plan_counts(plan: RestorePlan) -> str:
     """Return the counts of a plan: `4 files · 2 in conflict · 1 stays`."""
     states = [item.state for item in plan.shown_items]
     conflicts, lost = states.count("conflict"), states.count("lost")
@@ -110,7 +110,7 @@ def merge_text(merged: Merged | None) -> str:
     return "merge · " + (plural(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
 
 
-def some_hunks(taken: int, of: int, words: PlanWords = RESTORE) -> str:
+def hunk_count_text(taken: int, of: int, words: PlanWords = RESTORE) -> str:
     """Return how many hunks of a file were chosen, in words."""
     return f"{taken:,} of {plural(of, 'hunk')} {words.taken}"
 
@@ -122,7 +122,7 @@ def listing(plan: RestorePlan, changes: Sequence[FileDifferenceRow], most: int) 
     pairs = list(zip(plan.shown_items, changes, strict=True))
     pairs.sort(key=lambda pair: pair[0].state == "change")
     shown = pairs if len(pairs) < most else pairs[: max(most - 2, 0)]
-    rows: list[Content] = [Content.assemble(("Going back: ", "$text-muted"), (tally(plan), "bold"))]
+    rows: list[Content] = [Content.assemble(("Going back: ", "$text-muted"), (plan_counts(plan), "bold"))]
     rows += [_row(item, change) for item, change in shown]
     if len(shown) < len(pairs):
         rows.append(Content.assemble((f"… {plural(len(pairs) - len(shown), 'more file')}", "$text-muted")))
@@ -169,7 +169,7 @@ class HunkScreen(FileScreen):
         self.show(await asyncio.to_thread(self._parted.hunks.diff, name), "")
 
     def title_note(self, happened: str) -> str:
-        return some_hunks(len(self._hunks.taken), len(self._parted.hunks), self._words)
+        return hunk_count_text(len(self._hunks.taken), len(self._parted.hunks), self._words)
 
     def on_hunk_rows_chosen(self, event: HunkRows.Chosen) -> None:
         event.stop()
@@ -316,7 +316,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         yield self._diff
 
     def on_mount(self) -> None:
-        self.state(tally(self._plan))
+        self.state(plan_counts(self._plan))
         self._count()
 
     def _wear_skin(self) -> None:
@@ -336,7 +336,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     @work(group="count")
     async def _count(self) -> None:
         try:
-            self._list.learn(await self._services.describe([back(item) for item in self._list.items]))
+            self._list.learn(
+                await self._services.describe([restore_change(item) for item in self._list.items])
+            )
         except HermesError as error:
             self.state(str(error))
 
@@ -366,7 +368,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         change = FileDifferenceRow(item.path)
         choice = self._list.choice(item)
         try:
-            sides = await self._services.sides(back(item))
+            sides = await self._services.sides(restore_change(item))
             if isinstance(choice, PartialRestore):
                 taken = await asyncio.to_thread(
                     (await self._load_hunks(item)).hunks.content_with, choice.hunks
@@ -407,7 +409,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         if isinstance(choice, PartialRestore):
             parted = self._list.parts.get(item.path)
             of = len(parted.hunks) if parted else len(choice.hunks)
-            some = some_hunks(len(choice.hunks), of, self.words)
+            some = hunk_count_text(len(choice.hunks), of, self.words)
             return Content.assemble((shown_path(item.path), "bold"), (f" · {some}:", "$text-muted"))
         if item.state == "change":
             does = self.words.stays if choice == "mine" else self.words.goes
@@ -476,7 +478,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         if event.rows is not self._list:
             return
         item = self._list.items[event.index]
-        change, *_ = await self._services.describe([back(item)])
+        change, *_ = await self._services.describe([restore_change(item)])
         try:
             parted = await self._load_hunks(item)
         except HermesError as error:

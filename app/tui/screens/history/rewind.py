@@ -20,7 +20,7 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from agent.workspace.checkpoints.git_words import step_apart
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.state_listings import alike
-from app.tui.screens.history.restoring import back, listing
+from app.tui.screens.history.restoring import listing, restore_change
 from app.tui.screens.history.timeline import BRING_BACK, WHATS, TimelinePick
 from app.tui.screens.history.timeline_services import FileDifferenceRow
 from app.tui.screens.page import PAUSE, PointedRows, Skinned, SplitPage, line
@@ -224,7 +224,7 @@ class RewindScreen(SplitPage[RewindTarget | None]):
         await asyncio.sleep(PAUSE)
         try:
             plan = await self._services.plan(said.step)
-            changes = await self._services.describe([back(item) for item in plan.shown_items])
+            changes = await self._services.describe([restore_change(item) for item in plan.shown_items])
         except HermesError as error:
             files.update(Content.assemble((line(str(error)), "$warning")))
             return

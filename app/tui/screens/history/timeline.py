@@ -276,13 +276,13 @@ class TimelineScreen(Page[None]):
             heads = await services.heads()
             if not self.complete:
                 near = await services.nearby(at, NEARBY)
-                self.timeline.adopt(grow(near, heads, (), {}, self.timeline.look), at)
+                self.timeline.adopt(lay_out_tree(near, heads, (), {}, self.timeline.look), at)
             rows, marks = await services.outline(), await services.marks()
             paths, labels = await services.steps(), await services.labels()
         except HermesError as error:
             self.state(str(error))
             return
-        drawing = await asyncio.to_thread(grow, rows, heads, marks, paths, self.timeline.look, labels)
+        drawing = await asyncio.to_thread(lay_out_tree, rows, heads, marks, paths, self.timeline.look, labels)
         # Do not move the cursor if the person has moved it.
         known = at is None or self.timeline.nodes.index(at) >= 0
         self.complete = True
@@ -525,7 +525,7 @@ class TimelineScreen(Page[None]):
         self._load(None)
 
 
-def grow(
+def lay_out_tree(
     rows: Sequence[NodeRow],
     heads: Sequence[BranchHead],
     marks: Sequence[NodeMark],

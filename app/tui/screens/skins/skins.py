@@ -90,10 +90,10 @@ class SkinList(RowList):
 
     def _tell(self) -> None:
         if self.is_attached and isinstance(self.screen, SkinsScreen):
-            self.screen.rest_on(self.highlighted)
+            self.screen.rest_on(self.highlighted_name)
 
     @property
-    def highlighted(self) -> str | None:
+    def highlighted_name(self) -> str | None:
         """The name under the cursor."""
         return None if self.cursor is None else self.skins[self.cursor].name
 
@@ -152,7 +152,7 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
         self.dismiss(SkinChoice(self.query_one(SkinList).skins[event.index].name))
 
     def action_edit(self) -> None:
-        if name := self.query_one(SkinList).highlighted:
+        if name := self.query_one(SkinList).highlighted_name:
             self.dismiss(SkinChoice(name, edit=True))
 
     @work(exclusive=True, group="preview")
