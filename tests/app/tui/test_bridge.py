@@ -269,7 +269,7 @@ async def test_requests_go_to_their_queue_and_ring_for_who_is_away(all_: Fixture
     all_.bridge(asked)
     assert len(all_.rung) == 1
     all_.bridge(RequestResolved(id="q", outcome="answered"))
-    assert all_.requests.calls == [("add", asked), ("add", asked), ("resolved", "q")]
+    assert all_.requests.calls == [("add", asked), ("add", asked), ("close_request", "q")]
 
 
 def test_queue_and_tasks_reach_their_panes(all_: Fixture) -> None:
