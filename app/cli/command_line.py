@@ -1,4 +1,4 @@
-"""The command line in full: every option and subcommand, help, and what is said of mistakes."""
+"""The full command line: all options and subcommands, help, and error messages."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ _MODULES = {name: f"{group}.{name}" for group, names in _GROUPS.items() for name
 
 
 def module_of(command: str) -> ModuleType:
-    """The module in `app/cli` of a subcommand."""
+    """Return the module in `app/cli` that implements a subcommand."""
     return importlib.import_module(f"app.cli.{_MODULES.get(command, command)}")
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """The whole command line; only the subcommand named in `arguments` is loaded in full."""
+    """Build the whole parser; only the subcommand named in `arguments` is loaded in full."""
     parser = _Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
     parser.set_defaults(command=None)
     parser.add_argument("--version", action="store_true", help="print the version and exit")
@@ -144,7 +144,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def _list_when_bare(parser: argparse.ArgumentParser) -> None:
-    """Let a group of actions without one mean its list, where that needs nothing said."""
+    """Make `list` the default of a group of actions, where it needs no arguments."""
     for group in parser._actions:
         if not isinstance(group, argparse._SubParsersAction) or not group.required:
             continue
@@ -161,7 +161,7 @@ def _list_when_bare(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_suggestion(message: str) -> str:
-    """What argparse says of a wrong choice, with the one that was most likely meant. Pure."""
+    """Append the closest valid choice to argparse's message about an invalid one. Pure."""
     found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)$", message, re.DOTALL)
     if found is None:
         return f"{message}."

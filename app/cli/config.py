@@ -84,7 +84,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
-    """Every setting in effect, in the schema's order; lists are one value."""
+    """Return every setting in effect, in the schema's order; a list counts as one value."""
 
     def walk(data: dict[str, Any], prefix: KeyPath) -> list[tuple[KeyPath, Any]]:
         found: list[tuple[KeyPath, Any]] = []
@@ -96,7 +96,7 @@ def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
 
 
 def _mask_secrets(path: KeyPath, value: Any) -> Any:
-    """`value` without anything secret in it."""
+    """Return `value` with its secrets masked."""
     from agent.core.config import setting_names
     from tools.text.redact import redact
 
@@ -205,7 +205,7 @@ def _trust(args: argparse.Namespace) -> None:
 
 
 def _trust_skills(home: Home, folder: Path) -> bool:
-    """Trust the skills that a project brings, and say which; False if it brings none."""
+    """Trust the skills of a project and print them; return False if it has none."""
     from agent.knowledge.skills.catalog import SkillIndex, read_project_skills, trust_skills
 
     project = read_project_skills(home, folder)
@@ -226,7 +226,7 @@ def _trust_skills(home: Home, folder: Path) -> bool:
 
 
 def _say_agents(project: ProjectSettings) -> None:
-    """The agents that a project brings, as they would work."""
+    """Print the agents of a project with their tools and settings."""
     from agent.session.subagents.definitions import parse
     from app.tui.screens.agents.agent_files import limits
 

@@ -1,4 +1,4 @@
-"""Asking a person on a plain terminal, one question at a time."""
+"""Questions to a person on a plain terminal, one at a time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Console:
-    """Puts questions and approvals on stderr and reads answers from stdin, in a thread."""
+    """Writes questions and approvals to stderr and reads answers from stdin, in a thread."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -26,7 +26,7 @@ class Console:
         """What agents are called, by id."""
 
     def hear(self, event: Event) -> bool:
-        """Ask the person what this event asks; whether it does."""
+        """Ask the person if the event is a request; return whether it is."""
         if isinstance(event, AgentStarted):
             self._names[event.agent] = event.name
         if not isinstance(event, Asked):
@@ -35,13 +35,13 @@ class Console:
         return True
 
     def answer(self, request: Asked) -> None:
-        """Ask as soon as the questions before are answered."""
+        """Ask once all earlier questions are answered."""
         task = asyncio.get_running_loop().create_task(self._ask(request))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def read(self, prompt: str) -> str | None:
-        """One line, or None at the end of input."""
+        """Read one line; return None at the end of input."""
         return await asyncio.to_thread(_line, prompt)
 
     async def _ask(self, request: Asked) -> None:

@@ -1,4 +1,4 @@
-"""`hermes doctor`: is everything in order that Hermes needs?"""
+"""`hermes doctor`: checks of everything that Hermes needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Examine, print, and return 1 if something fails."""
+    """Run the checks and print the report; return 1 if one fails."""
     from app.cli.health.check import HealthSubject, examine
 
     workspace = Path(getattr(args, "cwd", None) or ".").expanduser()
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def checks() -> dict[str, Check]:
-    """Every check by name, in the order they are shown."""
+    """Return every check by name, in display order."""
     from app.cli.health import isolation, model, senses, state, system
 
     return {
@@ -73,7 +73,7 @@ def checks() -> dict[str, Check]:
 
 
 def lines(findings: list[HealthFinding], glyphs: bool = True) -> list[str]:
-    """The report as text: a line for each finding, the mend below it, and a summary."""
+    """Return the report as text: a line for each finding with its fix below, and a summary."""
     marks = _GLYPHS if glyphs else _WORDS
     arrow = "→" if glyphs else "->"
     width = max(len(finding.name) for finding in findings)

@@ -1,7 +1,7 @@
-"""The frame of every subcommand: how it is declared, what it opens, how it prints and asks.
+"""Helpers of all subcommands: declaring options, opening stores, printing and asking.
 
-A module of a subcommand has `DESCRIPTION` and `declare(parser)`; what can be chosen has a default
-`do`, which carries it out: it takes the arguments and gives an exit code, None for `ExitCode.DONE`.
+A subcommand's module has `DESCRIPTION` and `declare(parser)`. Each action sets a default `do`, which takes
+the arguments and returns an exit code, or None for `ExitCode.DONE`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ YES = "do not ask"
 
 
 def add_actions(parser: argparse.ArgumentParser) -> Any:
-    """The place for the actions of a subcommand that must have one."""
+    """Return the subparsers of a subcommand that requires an action."""
     return parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
 
 def add_action(
     actions: Any, name: str, summary: str, do: Action | None = None, *, json: str = ONE_OBJECT
 ) -> argparse.ArgumentParser:
-    """Declare an action; with an empty `json` it has no such option."""
+    """Declare an action; with an empty `json` it has no `--json`."""
     action: argparse.ArgumentParser = actions.add_parser(
         name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}."
     )
@@ -52,7 +52,7 @@ def add_json(parser: argparse.ArgumentParser, about: str = "print JSON") -> None
 
 
 def whole_number(least: int = 0, most: int = 10**15 - 1) -> Callable[[str], int]:
-    """The type of an option that takes a whole number within bounds."""
+    """Return an argparse type for whole numbers from `least` to `most`."""
 
     def parse(text: str) -> int:
         from argparse import ArgumentTypeError
@@ -72,14 +72,14 @@ positive = whole_number(1)
 
 
 def load_settings(home: Home, folder: Path | None = None) -> LoadedSettings:
-    """The settings as they hold in a folder, the current one if none is given. Raises `ConfigError`."""
+    """Load the settings for a folder, by default the current one. Raises `ConfigError`."""
     from agent.core.config.loader import load
 
     return load(home, dict(os.environ), folder or Path.cwd())
 
 
 async def open_store(home: Home) -> Store:
-    """The sessions of a home, which know what to mask. Blocks for a moment. Raises `StoreError`."""
+    """Open the session store of a home, with the secrets to mask. Blocks briefly. Raises `StoreError`."""
     from agent.core.config.known_secrets import secrets_of_home
     from agent.core.store.store import Store
 
@@ -87,27 +87,27 @@ async def open_store(home: Home) -> Store:
 
 
 def say(text: str, file: TextIO | None = None) -> None:
-    """Print `text`. Nothing in it steers the terminal, and no character is too much for its encoding."""
+    """Print `text` without terminal control sequences; unencodable characters are replaced."""
     stream = file or sys.stdout
     encoding = stream.encoding or "utf-8"
     print(reveal(text).encode(encoding, "replace").decode(encoding), file=stream)
 
 
 def say_json(value: Any, indent: int | None = None) -> None:
-    """Print JSON; escaped throughout, as some characters beyond ASCII steer terminals."""
+    """Print JSON with all non-ASCII escaped, as some of these characters control terminals."""
     import json
 
     print(json.dumps(value, indent=indent), flush=True)
 
 
 def answer(args: argparse.Namespace, data: Any, words: str) -> None:
-    """Say what was done: as JSON where that was asked for, else in words."""
+    """Print the outcome: `data` as JSON if that was asked for, else `words`."""
     say_json(data) if args.as_json else say(words)
     sys.stdout.flush()
 
 
 def agrees(question: str) -> bool:
-    """Whether the person says yes; the end of the input is a no."""
+    """Ask a yes/no question; return False at the end of input."""
     print(f"{reveal(question)} [y/N] ", end="", file=sys.stderr, flush=True)
     try:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -116,7 +116,7 @@ def agrees(question: str) -> bool:
 
 
 def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
-    """The answer of the person, or that of `--yes`. Raises `ConfigError`: `nobody`, where nobody is there."""
+    """Return the person's answer, or True for `--yes`. Raises `ConfigError(nobody)` without a person."""
     from agent.errors import ConfigError
 
     if not args.yes and not sys.stdin.isatty():
@@ -125,14 +125,14 @@ def agreed_by(args: argparse.Namespace, question: str, nobody: str) -> bool:
 
 
 def minute_of(seconds: float) -> str:
-    """A time of this machine's zone, to the minute."""
+    """Format a time in this machine's time zone, to the minute."""
     import time
 
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
 def moment(text: str | None, *, end: bool) -> float | None:
-    """The time of an option, in seconds since the epoch. Raises `ConfigError`."""
+    """Parse a time option into seconds since the epoch. Raises `ConfigError`."""
     import time
 
     from agent.errors import ConfigError
@@ -146,7 +146,7 @@ def moment(text: str | None, *, end: bool) -> float | None:
 
 
 def supports_glyphs(file: TextIO | None = None) -> bool:
-    """Whether the stream can show `✓ ✗ ▲`."""
+    """Return whether the stream can show `✓ ✗ ▲`."""
     try:
         "✓✗▲".encode((file or sys.stdout).encoding or "utf-8")
     except (UnicodeEncodeError, LookupError):

@@ -10,7 +10,7 @@ GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "
 
 
 def call_line(event: ToolFinished) -> str:
-    """`✓ read  src/money.py 1–80 · 80 lines  0.1 s`."""
+    """Return a finished call on one line: `✓ read src/money.py 1–80 · 80 lines 0.1 s`."""
     display = event.display
     words = " · ".join(filter(None, (one_line(display.subject), one_line(display.summary))))
     return f"{GLYPHS[event.outcome]} {display.verb:<7}{words}  {event.seconds:.1f} s"

@@ -16,7 +16,9 @@ def options_of(
     surface: str,
     model: str | None = None,
 ) -> Options:
-    """The options `args` ask for. The tour works in a folder of its own, where its script may act freely."""
+    """Return the session options for `args`. The tour gets a separate folder where its script may act
+    freely.
+    """
     tour = args.demo and args.cwd is None
     return Options(
         workspace=demo_workspace() if tour else workspace(args.cwd),

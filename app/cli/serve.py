@@ -1,4 +1,4 @@
-"""`hermes serve`: sessions for browsers and other programs, and the devices that may come in."""
+"""`hermes serve`: sessions for browsers and other programs, and the devices that may connect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _SCOPE = "what it may do: look, talk (write messages), approve (say yes); talk w
 
 
 def run(args: argparse.Namespace) -> None:
-    """Host sessions until it is stopped. Raises `HermesError`."""
+    """Host sessions until stopped. Raises `HermesError`."""
     require("serve", "`hermes serve`")
     from app.service.service import ServiceOptions, run_service
 
@@ -118,7 +118,7 @@ def _pair(args: argparse.Namespace) -> None:
 
 
 def qr(text: str) -> str:
-    """A QR code in half blocks; empty where the package for it is missing."""
+    """Return a QR code in half blocks; empty if its package is missing."""
     try:
         import segno
     except ImportError:
@@ -129,7 +129,7 @@ def qr(text: str) -> str:
 
 
 def _reachable(url: str) -> str:
-    """The address with a name that other machines can use, where the service listens at all addresses."""
+    """Return the URL with a host name for other machines, where the service listens on all addresses."""
     parts = urlsplit(url)
     if parts.hostname not in ("0.0.0.0", "::"):
         return url

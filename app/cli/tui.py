@@ -79,14 +79,14 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         return client
 
     def session_to_resume(wish: SessionRequest) -> ResumedSession | None:
-        """The session that is gone on with, if it is not a new one."""
+        """Return the session to continue, or None for a new one."""
         id = wish.resume or args.resume
         return (
             ResumedSession(id, project) if not wish.fresh and (id is not None or args.resume_last) else None
         )
 
     async def wear_chosen_skin() -> bool:
-        """Follow the settings; whether the engine should work in a process of its own."""
+        """Apply the settings; return whether the engine should run in a separate process."""
         from agent.core.config.loader import load
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
@@ -130,14 +130,14 @@ def _service_runs(home: Home) -> bool:
 
 
 def _history_of(project: Path, home: Home) -> Path:
-    """The file of what was sent from the prompt in `project`."""
+    """Return the prompt history file of `project`."""
     from hashlib import sha256
 
     return home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl"
 
 
 def _farewell(app: HermesApp, home: Home, *, attached: bool) -> int:
-    """The messages to print once the terminal is as it was."""
+    """Print the messages that follow once the terminal is restored."""
     if app.failure is not None:
         raise app.failure
     session = app.host.session if app.host.spoken else ""

@@ -1,4 +1,4 @@
-"""Modes, models, effort and commands as an editor offers them. Pure."""
+"""Modes, models, efforts and commands in the protocol's form. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EFFORTS = ("default", "off", "low", "medium", "high")
 
 
 def modes(current: Mode) -> schema.SessionModeState:
-    """The modes of the gate."""
+    """Return the modes of the gate."""
     return schema.SessionModeState(
         current_mode_id=current,
         available_modes=[
@@ -31,7 +31,7 @@ def modes(current: Mode) -> schema.SessionModeState:
 def options(
     mode: Mode, model: str, effort: str, models: Sequence[ModelChoice]
 ) -> list[schema.SessionConfigOptionSelect]:
-    """Mode, model and effort, each with what is in force."""
+    """Return mode, model and effort, each with its current value."""
     usable = {each.label: each.name for each in reversed(models) if not each.problem}
     chosen = usable.pop(model, model)
     names = [(chosen, model), *((name, label) for label, name in sorted(usable.items()) if name != chosen)]
@@ -49,7 +49,7 @@ def options(
 
 
 def _other(effort: str) -> tuple[str, ...]:
-    """An effort that is not among the usual ones, such as a number of tokens."""
+    """Return an effort that is not a usual one, such as a number of tokens."""
     return (effort,) if effort and effort not in EFFORTS else ()
 
 
@@ -69,7 +69,7 @@ def _select(
 
 
 def commands(skills: Sequence[tuple[str, str]]) -> schema.AvailableCommandsUpdate:
-    """What can be typed after a slash: our own, then the skills, given by name and description."""
+    """Return the slash commands: Hermes's own, then the skills as (name, description)."""
     own = [_command(each.name, each.description, each.hint) for each in COMMANDS.values()]
     found = [_command(name, text, "what it is to work on") for name, text in skills if name not in COMMANDS]
     return schema.AvailableCommandsUpdate(

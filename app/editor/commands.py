@@ -1,4 +1,4 @@
-"""Slash commands that an editor can have carried out."""
+"""Slash commands that an editor can run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EditorCommand:
-    """One command. `act` gives what is said of it; it raises `HermesError`."""
+    """One command. `act` returns the text to show; it raises `HermesError`."""
 
     name: str
     description: str
@@ -55,7 +55,7 @@ COMMANDS = {each.name: each for each in _ALL}
 
 
 def command_of(text: str) -> tuple[EditorCommand, str] | None:
-    """The command that a message is, and what follows it; None for any other message. Pure."""
+    """Return the command in a message and its arguments; None for any other message. Pure."""
     if not text.startswith("/"):
         return None
     name, _, rest = text[1:].partition(" ")

@@ -75,11 +75,11 @@ class EditorAgent:
 
     @property
     def has_forms(self) -> bool:
-        """Whether the editor shows forms."""
+        """True if the editor shows forms."""
         return self.offer.forms
 
     def on_connect(self, conn: Any) -> None:
-        """The connection to the editor."""
+        """Store the connection to the editor."""
         self.connection = conn
 
     async def close(self) -> None:
@@ -96,7 +96,7 @@ class EditorAgent:
     async def initialize(
         self, protocol_version: int, client_capabilities: Any = None, client_info: Any = None, **_: Any
     ) -> schema.InitializeResponse:
-        """What both sides can do."""
+        """Exchange capabilities."""
         self.offer = EditorOffer(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
@@ -123,7 +123,7 @@ class EditorAgent:
         )
 
     async def authenticate(self, method_id: str, **_: Any) -> schema.AuthenticateResponse:
-        """Look whether there is a model by now."""
+        """Check whether a model is configured now."""
         if method_id != SET_UP:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no way {clean(method_id)!r} to sign in; use {SET_UP}."
@@ -136,7 +136,7 @@ class EditorAgent:
     async def new_session(
         self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.NewSessionResponse:
-        """A new session in a folder."""
+        """Open a new session in a folder."""
         session = await self._with_request_errors(self._open(cwd, servers=server_entries(mcp_servers)))
         self._fresh.add(session.id)
         return schema.NewSessionResponse(
@@ -148,7 +148,7 @@ class EditorAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
-        """A stored session, shown from its beginning; one that another program works on is looked on at."""
+        """Load a stored session and show it from its beginning; one in use elsewhere is only watched."""
         if await self._with_request_errors(self._look_on(cwd, session_id, show=True)):
             return schema.LoadSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
@@ -161,7 +161,7 @@ class EditorAgent:
     async def resume_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.ResumeSessionResponse:
-        """A stored session that the editor shows by itself."""
+        """Open a stored session whose history the editor already shows."""
         if await self._with_request_errors(self._look_on(cwd, session_id, show=False)):
             return schema.ResumeSessionResponse()
         session = await self._with_request_errors(self._reopen(cwd, session_id, server_entries(mcp_servers)))
@@ -173,7 +173,7 @@ class EditorAgent:
     async def fork_session(
         self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.ForkSessionResponse:
-        """A copy of a session, which goes on by itself."""
+        """Open an independent copy of a session."""
         session = await self._with_request_errors(self._fork(cwd, session_id, server_entries(mcp_servers)))
         self._fresh.add(session.id)
         return schema.ForkSessionResponse(
@@ -183,7 +183,7 @@ class EditorAgent:
         )
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
-        """A session that the editor is done with."""
+        """Close a session at the editor's request."""
         if (onlooker := self._onlookers.pop(session_id, None)) is not None:
             onlooker.close()
             return schema.CloseSessionResponse()
@@ -193,7 +193,7 @@ class EditorAgent:
         return schema.CloseSessionResponse()
 
     async def ext_method(self, method: str, params: Any) -> Any:
-        """What the protocol's package does not route: to delete a session permanently."""
+        """Handle a method that the protocol's package does not route: permanent deletion of a session."""
         if method != "session/delete":
             raise RequestError.method_not_found(method)
         session = params.get("sessionId") if isinstance(params, dict) else None
@@ -222,7 +222,7 @@ class EditorAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """Stored sessions, those used last first."""
+        """List stored sessions, most recently used first."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
             raise RequestError(_INVALID_PARAMS, "The cursor is none of ours; leave it out to begin anew.")
         start = int(cursor or 0)
@@ -280,7 +280,7 @@ class EditorAgent:
         return await self._open(cwd, await self._require_stored(session_id), servers)
 
     async def _look_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
-        """Look on at a session if another program works on it; whether one does. Raises `HermesError`."""
+        """Watch a session if another program works on it; return whether one does. Raises `HermesError`."""
         if session_id in self._sessions:
             return False
         workspace = await asyncio.to_thread(folder_of, cwd)
@@ -296,7 +296,7 @@ class EditorAgent:
         return True
 
     async def _take_over(self, session_id: str) -> None:
-        """Go on with a session that was looked on at, once it is free. Raises `HermesError`."""
+        """Continue a watched session once it is free. Raises `HermesError`."""
         onlooker = self._onlookers[session_id]
         if holder := await asyncio.to_thread(holder_of, session_id):
             raise ConfigError(
@@ -308,7 +308,8 @@ class EditorAgent:
         self._announce(await self._open(str(onlooker.workspace), session_id))
 
     async def _require_stored(self, session_id: str) -> str:
-        """The id, if there is such a session: its beginning or title is not enough. Raises `HermesError`."""
+        """Return the id if a session has exactly this id, not just a prefix or title. Raises `HermesError`.
+        """
         from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database) as store:
@@ -337,7 +338,7 @@ class EditorAgent:
     # Messages
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
-        """Work on a message to its end."""
+        """Run the turn of a message to its end."""
         if session_id in self._onlookers:
             await self._with_request_errors(self._take_over(session_id))
         session = self._need(session_id)
@@ -368,7 +369,7 @@ class EditorAgent:
         return schema.PromptResponse.model_validate({"stopReason": _STOPS[ended.outcome]})
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop the turn that runs."""
+        """Stop the running turn."""
         if (session := self._sessions.get(session_id)) is not None:
             session.cancel()
 
@@ -377,14 +378,14 @@ class EditorAgent:
     async def set_session_mode(
         self, session_id: str, mode_id: str, **_: Any
     ) -> schema.SetSessionModeResponse:
-        """Choose the mode of the gate."""
+        """Set the mode of the gate."""
         await self._set_mode(self._need(session_id), mode_id)
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        """Choose mode, model or effort."""
+        """Set mode, model or effort."""
         session = self._need(session_id)
         match config_id:
             case choices.MODE:
@@ -407,7 +408,7 @@ class EditorAgent:
         await self._with_request_errors(session.client.set_mode(mode))
 
     async def _set_model(self, session: EditorSession, model: str) -> None:
-        """Go on with another model: the session is opened again with it, or as it was if that fails."""
+        """Reopen the session with another model, or with the previous one if that fails."""
         before = session.client
         if before.busy:
             raise ConfigError("A turn is running; stop it before another model goes on.")
@@ -426,7 +427,7 @@ class EditorAgent:
         return choices.options(client.mode, client.model, client.effort, self._models)
 
     def tell_mode(self, session: str) -> None:
-        """Tell the editor which mode, model and effort are in force."""
+        """Send the current mode, model and effort to the editor."""
         if (known := self._sessions.get(session)) is not None:
             self._spawn(self._tell_options(known))
 
@@ -445,7 +446,7 @@ class EditorAgent:
     # What the editor is told by itself
 
     def note_result(self, result: Any) -> None:
-        """A result was sent: a session that it names is known to the editor from now on."""
+        """Announce the session that a sent result names: the editor knows it from now on."""
         name = result.get("sessionId") if isinstance(result, dict) else None
         if name in self._fresh:
             self._fresh.discard(name)
@@ -467,12 +468,12 @@ class EditorAgent:
     async def permission(
         self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> str | None:
-        """Ask for a permission; the id that was chosen, None if it was cancelled."""
+        """Ask for a permission; return the chosen option's id, None if cancelled."""
         answer = await self.connection.request_permission(session, call, options)
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """Ask with a form."""
+        """Show a form and return its answer."""
         mode = schema.ElicitationFormSessionMode(session_id=session, requested_schema=fields)
         return await self.connection.create_elicitation(message, mode)
 
@@ -496,7 +497,7 @@ class EditorAgent:
         task.add_done_callback(self._tasks.discard)
 
     async def _with_request_errors(self, work: Any) -> Any:
-        """What `work` gives. What a person can mend is an error in one sentence."""
+        """Return the result of `work`; turn `HermesError`s into protocol errors of one sentence."""
         try:
             return await work
         except NoModelError as error:

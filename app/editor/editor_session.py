@@ -1,4 +1,4 @@
-"""One session that an editor has open: its updates, its questions, its turns."""
+"""One session open in an editor: its updates, questions and turns."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ LARGEST_DIFF = 400_000
 
 
 class Editor(Protocol):
-    """What a session asks of the editor."""
+    """The editor's interface as a session uses it."""
 
     @property
     def offer(self) -> EditorOffer:
-        """What it can do beside that."""
+        """The capabilities that the editor announced."""
         ...
 
     @property
     def connection(self) -> Any:
-        """The way to it."""
+        """The connection to the editor."""
         ...
 
     @property
     def has_forms(self) -> bool:
-        """Whether it shows forms."""
+        """True if the editor shows forms."""
         ...
 
     async def update(self, session: str, update: Any) -> None:
@@ -68,20 +68,20 @@ class Editor(Protocol):
     async def permission(
         self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> str | None:
-        """The id of the option that was chosen; None if the question was cancelled."""
+        """Return the id of the chosen option; None if the question was cancelled."""
         ...
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
-        """What a form was answered with."""
+        """Show a form and return its answer."""
         ...
 
     def tell_mode(self, session: str) -> None:
-        """The mode, the model or the effort of a session has changed."""
+        """Report a changed mode, model or effort of a session."""
         ...
 
 
 class EditorSession:
-    """Hears the events of a session before it is open, so nothing is missed."""
+    """One session of the editor. It buffers events from before the session is open, so none is lost."""
 
     def __init__(self, editor: Editor) -> None:
         self._editor = editor
@@ -106,7 +106,7 @@ class EditorSession:
         )
 
     def attach(self, client: SessionClient) -> None:
-        """The session is open: what was heard so far is sent from now on."""
+        """Attach the open session and send the events buffered so far."""
         self.client, self.id = client, client.id
         self._updates = EventUpdates(client.workspace)
         if self._sender is None:
@@ -116,7 +116,7 @@ class EditorSession:
             self.hear(event)
 
     def hear(self, event: Event) -> None:
-        """An event of the session."""
+        """Handle an event of the session."""
         if self._updates is None:
             self._early.append(event)
             return
@@ -138,31 +138,31 @@ class EditorSession:
                 pass
 
     def _look(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that a turn waits for before it is over."""
+        """Start a task that must finish before the turn ends."""
         task = asyncio.create_task(work)
         self._looking.add(task)
         task.add_done_callback(self._looking.discard)
 
     def queue_update(self, update: Any) -> None:
-        """Send an update after those that wait."""
+        """Queue an update for sending."""
         if not self._closed:
             self._unsent.put_nowait(update)
 
     async def flush(self) -> None:
-        """Wait until everything that is known so far was sent."""
+        """Wait until all queued updates are sent."""
         while self._looking:
             await asyncio.wait(self._looking)
         await self._unsent.join()
 
     def cancel(self) -> None:
-        """Stop what runs, and every message that waits."""
+        """Stop the running turn and drop every waiting message."""
         self.cancels += 1
         self.client.interrupt()
 
     async def prompt(self, text: str, images: Sequence[Attachment], cancels: int) -> TurnEnded | None:
-        """Work on a message to its end; another one waits for it. Everything of it was sent then.
+        """Run a message after those before it; return once its turn ended and all its updates are sent.
 
-        None if it was cancelled before it began: after `cancels` cancels, which there were when it came.
+        Return None if it was cancelled before it began. `cancels` is the count of cancels when it arrived.
         """
         async with self._turn:
             if self._closed or self.cancels != cancels:
@@ -172,12 +172,12 @@ class EditorSession:
             return ended
 
     async def say(self, text: str) -> None:
-        """Put our own words into the conversation."""
+        """Add a message of Hermes to the conversation."""
         self.queue_update(agent_words(text))
         await self.flush()
 
     async def close(self) -> None:
-        """Stop what runs and close the session; nothing that was said is lost. Never raises."""
+        """Stop the turn and close the session after sending all updates. Never raises."""
         self.cancels += 1
         for task in [*self._asking.values(), *self._looking]:
             task.cancel()
@@ -199,7 +199,7 @@ class EditorSession:
     # Terminals
 
     def _terminal_of(self, call: str) -> Screen | None:
-        """A terminal of the editor for a call that is shown there; None for calls within scripts."""
+        """Return an editor terminal for a call; None for calls within scripts."""
         if self._updates is None or call not in self._updates.running:
             return None
         terminal = LiveTerminal(
@@ -231,7 +231,7 @@ class EditorSession:
                 self._unsent.task_done()
 
     async def _changes(self, step: StepTaken) -> None:
-        """Send what a call did to files."""
+        """Send the file changes of a call."""
         try:
             diffs = await self._diffs(step)
         except HermesError:
@@ -332,7 +332,7 @@ class EditorSession:
                 return request.cancelled
 
     def _call_of(self, request: Asked) -> str:
-        """The call that a request is about, as far as that is known."""
+        """Return the id of the call that a request concerns, if known."""
         if self._updates is not None and request.agent == "main" and isinstance(request, ApprovalAsked):
             same = [each.call for each in self._updates.running.values() if each.tool == request.tool]
             if same:

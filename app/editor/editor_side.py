@@ -1,4 +1,4 @@
-"""Buffers and terminals of an editor, as one session sees them and as far as the editor said so."""
+"""Buffers and terminals of an editor, as one session may use them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_LATE = 3
 
 
 class EditorOffer:
-    """What the editor said it can do; nothing until it has introduced itself."""
+    """The capabilities the editor announced; none before `initialize`."""
 
     def __init__(self, capabilities: Any = None) -> None:
         files = getattr(capabilities, "fs", None)
@@ -30,7 +30,7 @@ class EditorOffer:
 
 
 class SessionEditor:
-    """The editor as one session sees it, from the event loop and from threads that run its commands."""
+    """The editor as one session uses it, from the event loop and from the threads of its commands."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class SessionEditor:
         session: Callable[[], str],
         screen: Callable[[str], Screen | None],
     ) -> None:
-        """`screen` gives the terminal of a call."""
+        """`screen` returns the terminal of a call."""
         self._offer = offer
         self._connection = connection
         self._session = session
@@ -49,16 +49,16 @@ class SessionEditor:
 
     @property
     def reads(self) -> bool:
-        """Whether it tells the text of files."""
+        """True if the editor can return the text of files."""
         return self._offer.reads and self._late < MOST_LATE
 
     @property
     def writes(self) -> bool:
-        """Whether it takes text for files."""
+        """True if the editor can write text to files."""
         return self._offer.writes and self._late < MOST_LATE
 
     async def text(self, path: Path) -> str | None:
-        """The text of a file as the editor has it; None where it does not tell."""
+        """Return the text of a file in the editor; None if unavailable."""
         answer = await self._request(
             "a file", lambda it: it.read_text_file(session_id=self._session(), path=str(path))
         )
@@ -66,7 +66,7 @@ class SessionEditor:
         return content if isinstance(content, str) else None
 
     async def save(self, path: Path, text: str) -> bool:
-        """Put a text into a file. False where the editor did not."""
+        """Write text to a file in the editor; return False on failure."""
 
         async def write(it: Any) -> bool:
             await it.write_text_file(session_id=self._session(), path=str(path), content=text)
@@ -75,7 +75,7 @@ class SessionEditor:
         return bool(await self._request("text for a file", write))
 
     def screen(self, call: str) -> Screen | None:
-        """A terminal of the editor for what a call prints."""
+        """Return an editor terminal for the output of a call."""
         return self._screen(call) if self._offer.terminals else None
 
     async def _request(self, what: str, ask: Callable[[Any], Any]) -> Any:

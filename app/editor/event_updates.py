@@ -1,4 +1,4 @@
-"""Events of a session as updates of an editor."""
+"""Conversion of session events into editor updates."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TOLD = ("warning", "recovery", "compaction")
 
 
 class EventUpdates:
-    """Those of one session. What agents that it sends say and do is not its own; their results are."""
+    """The updates of one session. Subagents' words and calls are left out; their results are sent."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -59,7 +59,7 @@ class EventUpdates:
         """Terminals of the editor that show what calls print, by call."""
 
     def of(self, event: Event) -> list[Any]:
-        """What an editor is sent for an event."""
+        """Return the updates for an event."""
         if event.agent != "main":
             return []
         match event:
@@ -129,7 +129,7 @@ class EventUpdates:
         return [call_end(event.call, event.display, event.outcome, shown)]
 
     def show_terminal(self, call: str, terminal: str) -> list[Any]:
-        """What an editor is sent when a terminal of its own shows what a running call prints."""
+        """Return the updates that attach an editor terminal to a running call."""
         if call not in self.running:
             return []
         self.terminals[call] = terminal
@@ -140,7 +140,7 @@ class EventUpdates:
         ]
 
     def show_changes(self, call: str, diffs: Sequence[Any]) -> list[Any]:
-        """What an editor is sent when it is known which files a call changed."""
+        """Return the updates for the files a call changed."""
         # The changes themselves stand in for what was said of them, but not for a terminal.
         kept = [terminal_content(self.terminals[call])] if call in self.terminals else []
         shown = [*kept, *diffs]
@@ -151,22 +151,22 @@ class EventUpdates:
 
 
 def agent_words(text: str) -> schema.AgentMessageChunk:
-    """Words of the agent."""
+    """Return an update with text of the agent."""
     return schema.AgentMessageChunk(session_update="agent_message_chunk", content=_text(text))
 
 
 def agent_thought(text: str) -> schema.AgentThoughtChunk:
-    """What the agent thinks, or what is said beside the conversation."""
+    """Return an update with reasoning, or with a notice outside the conversation."""
     return schema.AgentThoughtChunk(session_update="agent_thought_chunk", content=_text(text))
 
 
 def user_words(text: str) -> schema.UserMessageChunk:
-    """Words of the person, when a session is shown again."""
+    """Return an update with the person's text, for a session shown again."""
     return schema.UserMessageChunk(session_update="user_message_chunk", content=_text(text))
 
 
 def plan(items: Sequence[Todo]) -> schema.AgentPlanUpdate:
-    """The task list. What was given up is left out."""
+    """Return the task list without cancelled tasks."""
     return schema.AgentPlanUpdate(
         session_update="plan",
         entries=[
@@ -219,17 +219,17 @@ _PATHS = ("path", "file", "file_path")
 
 
 def kind_of(tool: str) -> ToolKind:
-    """What an editor shows a tool as."""
+    """Return the protocol's kind of a tool."""
     return "fetch" if tool.startswith("web_") else KINDS.get(tool, "other")
 
 
 def title_of(display: Display) -> str:
-    """A call in one line."""
+    """Return the title of a call, on one line."""
     return brief(f"{display.verb} {display.subject}", LONGEST_TITLE)
 
 
 def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.ToolCallLocation]:
-    """The files that a call names."""
+    """Return the files that a call names."""
     found = (arguments.get(name) for name in _PATHS)
     return [
         schema.ToolCallLocation(path=str(workspace / clean(each)))
@@ -239,7 +239,7 @@ def locations(arguments: Mapping[str, Any], workspace: Path) -> list[schema.Tool
 
 
 def text(words: str) -> schema.ContentToolCallContent:
-    """Text of a call; of a long one the end, where results stand."""
+    """Return text content of a call; long text keeps its end, where results are."""
     shown = clean(words)
     if len(shown) > MOST_TEXT:
         shown = f"… {len(shown) - MOST_TEXT:,} characters before\n{shown[-MOST_TEXT:]}"
@@ -249,12 +249,12 @@ def text(words: str) -> schema.ContentToolCallContent:
 
 
 def output(words: str) -> schema.ContentToolCallContent:
-    """Output of a command, as it came."""
+    """Return a command's output, unformatted."""
     return text(_fence(words))
 
 
 def terminal_content(id: str) -> schema.TerminalToolCallContent:
-    """A terminal of the editor."""
+    """Return content that refers to an editor terminal."""
     return schema.TerminalToolCallContent(type="terminal", terminal_id=id)
 
 
@@ -266,7 +266,7 @@ def _fence(words: str, language: str = "") -> str:
 
 
 def contents(display: Display, result: str) -> list[Any]:
-    """What is shown of a call that has ended, beside changes of files."""
+    """Return the content of a finished call, without its file changes."""
     match display.detail:
         case TextDetail(text=words, language=language) if words.strip():
             return [text(_fence(words, language))]
@@ -286,17 +286,17 @@ def _error(result: str) -> str:
 
 
 def status_of(outcome: Outcome) -> Literal["completed", "failed"]:
-    """How an editor shows what happened to a call."""
+    """Return the protocol's status for an outcome."""
     return "completed" if outcome == "done" else "failed"
 
 
 def diff(path: str, before: str | None, after: str) -> schema.FileEditToolCallContent:
-    """A file before and after a call; `before` is None for one that is new."""
+    """Return the change of a file; `before` is None for a new file."""
     return schema.FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=after)
 
 
 def portable(value: Any, depth: int = 0) -> Any:
-    """Arguments of a call as every reader of JSON takes them: whole characters, numbers that are some."""
+    """Return arguments as strictly valid JSON: no lone surrogates, no NaN or infinity."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode()
@@ -401,7 +401,7 @@ def read(blocks: Sequence[Any]) -> EditorMessage:
 
 
 def store_images(store: AttachmentStore, images: Sequence[tuple[str, bytes]]) -> tuple[Attachment, ...]:
-    """Images taken into the home. Writes files; raises `AttachmentError` for what is not an image."""
+    """Store images in the home. Writes files; raises `AttachmentError` for a non-image."""
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-acp-") as folder:
         for number, (name, data) in enumerate(images):
@@ -438,7 +438,7 @@ def _is_address(uri: str) -> bool:
 
 
 def _link(uri: str, name: str) -> str:
-    """A mention that a person and a model can read: the path of a file, any other address as it is."""
+    """Return a readable mention: the path of a file, any other address unchanged."""
     shown = one_line(name) or _name_of(uri)
     where = clean(unquote(urlsplit(uri).path)) if uri.startswith("file://") else clean(uri)
     return f"[{shown}]({where})"

@@ -1,7 +1,7 @@
-"""Messages of the protocol as lines of JSON over two pipes, with the editor at the other end.
+"""Protocol messages as lines of JSON over two pipes to the editor.
 
-Only whole messages are written, one after the other. What is not a message is answered with an error
-and passed over; an editor that has gone ends the reading, whatever direction noticed it.
+Only complete messages are written, one after the other. A line that is not a message gets an error reply and
+is skipped. If either direction fails because the editor is gone, reading ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _INVALID_REQUEST = -32600
 
 
 class LineTransport:
-    """The transport of one connection, as the protocol's package asks for it."""
+    """The transport of one connection, as the protocol's package requires."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -35,7 +35,7 @@ class LineTransport:
         """Told each result that was sent."""
 
     async def send(self, message: dict[str, Any]) -> None:
-        """Write a message. Raises `ConnectionError` when nobody is there."""
+        """Write a message. Raises `ConnectionError` if the editor is gone."""
         # Escaped throughout: some characters beyond ASCII end lines elsewhere.
         line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
         async with self._turn:
@@ -51,7 +51,7 @@ class LineTransport:
             self.answered(message["result"])
 
     async def receive(self) -> dict[str, Any] | None:
-        """The next message; None when the editor has gone."""
+        """Return the next message; None when the editor is gone."""
         while True:
             line = await self._line()
             if line is None:
@@ -70,17 +70,17 @@ class LineTransport:
             await self._refuse(_INVALID_REQUEST, "A message is no object.")
 
     def leave(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         if not self._gone.done():
             self._gone.set_result(None)
 
     async def close(self) -> None:
-        """Write nothing more."""
+        """Stop writing."""
         self.leave()
         self._writer.close()
 
     async def _line(self) -> bytes | None:
-        """The next line; None at the end. One that was cut off by the end is not a message."""
+        """Return the next complete line; None at the end."""
         reading = asyncio.ensure_future(self._reader.readuntil(b"\n"))
         await asyncio.wait((reading, self._gone), return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
@@ -103,7 +103,7 @@ class LineTransport:
 
 
 async def over_pipes(incoming: int, outgoing: int) -> LineTransport:
-    """A transport over two open files that are pipes or sockets. Raises `ValueError` for other files."""
+    """Return a transport over two open pipes or sockets. Raises `ValueError` for other files."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=LONGEST)
     await loop.connect_read_pipe(

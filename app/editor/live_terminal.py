@@ -1,7 +1,7 @@
-"""A terminal of the editor that shows what a command prints while it runs.
+"""An editor terminal that shows a command's output while it runs.
 
-The command itself runs where commands of Hermes always run, behind the gate and in the sandbox. The terminal
-runs `cat` on a named pipe in a private folder, and ends with the exit code of the command.
+The command itself runs behind the gate and in the sandbox, like all commands of Hermes. The terminal runs
+`cat` on a named pipe in a private folder and ends with the command's exit code.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATIENCE = 10.0
 
 
 class LiveTerminal:
-    """One terminal. `write` may be called on any thread, everything else on the event loop."""
+    """One terminal. `write` may be called on any thread, all other methods on the event loop."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class LiveTerminal:
         workspace: Path,
         shown: Callable[[str], None],
     ) -> None:
-        """`shown` hears the id of the terminal once it is there."""
+        """`shown` is called with the terminal's id once it exists."""
         self._connection = connection
         self._session = session
         self._workspace = workspace
@@ -52,12 +52,12 @@ class LiveTerminal:
         self._task = asyncio.create_task(self._run())
 
     def write(self, text: str) -> None:
-        """The next piece of output."""
+        """Append output."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._take, text)
 
     async def end(self, code: int | None) -> None:
-        """The command has ended with `code`: the terminal ends too, and is released. Never raises."""
+        """End and release the terminal with the command's exit `code`. Never raises."""
         self._ended, self._code = True, code
         self._news.set()
         await asyncio.wait({self._task}, timeout=3 * PATIENCE)
@@ -124,7 +124,7 @@ class LiveTerminal:
 
 
 def exit_code_of(result: str) -> int | None:
-    """The exit code in the result of a command; None where there is none. Pure."""
+    """Return the exit code in a command's result; None if there is none. Pure."""
     try:
         code = json.loads(result).get("exit_code")
     except (ValueError, AttributeError, RecursionError):
@@ -133,7 +133,7 @@ def exit_code_of(result: str) -> int | None:
 
 
 async def _open_pipe(pipe: Path) -> Any:
-    """The pipe once somebody reads it. Raises `OSError`."""
+    """Open the pipe for writing once a reader has it open. Raises `OSError`."""
     for _ in range(int(PATIENCE / 0.02)):
         try:
             return os.fdopen(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), "wb", buffering=0)

@@ -23,7 +23,7 @@ from tools.text.safe_text import clean
 
 
 def folder_of(cwd: str) -> Path:
-    """The folder an editor names. Raises `ConfigError` for what is not a folder."""
+    """Return the folder an editor names. Raises `ConfigError` if it is not a folder."""
     path = Path(cwd)
     try:
         if path.is_absolute() and path.is_dir():
@@ -34,7 +34,7 @@ def folder_of(cwd: str) -> Path:
 
 
 def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
-    """Images of a message, taken into the home. Raises `AttachmentError`."""
+    """Store the images of a message in the home. Raises `AttachmentError`."""
     from agent.core.attachments import AttachmentStore
 
     home = Home.locate()
@@ -43,7 +43,7 @@ def kept_images(images: Sequence[tuple[str, bytes]]) -> Any:
 
 
 def known_models(workspace: Path) -> Sequence[ModelChoice]:
-    """The models that can be chosen there."""
+    """Return the models available in a workspace."""
     from agent.core.config.loader import load
     from agent.model.model_choices import choices as model_choices
 
@@ -53,7 +53,7 @@ def known_models(workspace: Path) -> Sequence[ModelChoice]:
 
 
 def known_skills(workspace: Path) -> list[tuple[str, str]]:
-    """Name and description of each skill there."""
+    """Return name and description of each skill in a workspace."""
     from agent.core.config.loader import load
     from agent.integrations.plugins.shelf import catalog_for
 
@@ -64,7 +64,7 @@ def known_skills(workspace: Path) -> list[tuple[str, str]]:
 
 
 def need_model(model: str | None) -> None:
-    """Look whether there is a model. Raises `NoModelError`."""
+    """Check that a model is configured. Raises `NoModelError`."""
     from agent.core.config.loader import load
     from agent.model.providers import resolve
 
@@ -73,7 +73,7 @@ def need_model(model: str | None) -> None:
 
 
 def server_entries(servers: Sequence[Any] | None) -> tuple[tuple[str, dict[str, Any]], ...]:
-    """MCP servers of an editor, as settings describe them. Pure."""
+    """Return an editor's MCP servers in the form of the settings. Pure."""
     found: list[tuple[str, dict[str, Any]]] = []
     for each in servers or ():
         match each:
@@ -95,7 +95,8 @@ EVERY = 0.5
 
 
 def holder_of(session: str) -> str:
-    """Who works on a session, in words; empty where nobody does. Raises `HermesError`."""
+    """Return a description of the program that has a session open; empty if none has. Raises `HermesError`.
+    """
     lock = SessionLock(Home.locate().run, session)
     if lock.acquire():
         lock.release()
@@ -105,7 +106,7 @@ def holder_of(session: str) -> str:
 
 
 class Onlooker:
-    """Shows what is stored of a session, then what comes to it."""
+    """Shows a stored session and everything that is added to it."""
 
     def __init__(self, session: str, workspace: Path, send: Callable[[str, Any], Awaitable[None]]) -> None:
         self.id = session
@@ -115,16 +116,16 @@ class Onlooker:
         self._task: asyncio.Task[None] | None = None
 
     async def look(self, *, show: bool) -> None:
-        """Show what there is, unless the editor shows it by itself. Raises `HermesError`."""
+        """Show the stored messages, unless the editor already does. Raises `HermesError`."""
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
             await self._news(store, show=show)
 
     def follow(self) -> None:
-        """Show from now on what comes to it."""
+        """Show new messages from now on."""
         self._task = asyncio.create_task(self._follow())
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()
 

@@ -1,4 +1,4 @@
-"""Questions of the engine as an editor asks them: choices for a permission, or a form. Pure."""
+"""Engine requests as editor questions: choices for a permission, or a form. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONGEST_NAME = 120
 
 @dataclass(frozen=True, slots=True)
 class EditorChoice:
-    """One answer that can be chosen."""
+    """One possible answer."""
 
     id: str
     name: str
@@ -54,19 +54,19 @@ class EditorQuestion:
 
     @property
     def options(self) -> list[schema.PermissionOption]:
-        """The answers as the protocol has them."""
+        """The answers in the protocol's form."""
         return [
             schema.PermissionOption(option_id=each.id, name=each.name, kind=each.kind)
             for each in self.choices
         ]
 
     def reply(self, option: str) -> Reply | None:
-        """The answer with an id; None for an id that was not offered."""
+        """Return the reply for an option id; None for an unknown id."""
         return next((each.reply for each in self.choices if each.id == option), None)
 
 
 def question_of(request: Asked) -> EditorQuestion | None:
-    """What an editor asks for a request; None for a kind it cannot ask."""
+    """Return the editor question for a request; None for a kind the editor cannot ask."""
     match request:
         case ApprovalAsked():
             return _approval(request)
@@ -147,14 +147,14 @@ ANSWER = "answer"
 
 
 def form_of(request: QuestionAsked) -> schema.ElicitationSchema:
-    """The form for a question that is answered in words."""
+    """Return the form for a question with a free-text answer."""
     hint = f"Suggested: {', '.join(map(one_line, request.choices))}" if request.choices else None
     field = schema.ElicitationStringPropertySchema(type="string", title="Answer", description=hint)
     return schema.ElicitationSchema(type="object", properties={ANSWER: field}, required=[ANSWER])
 
 
 def fields_of(request: FormAsked) -> schema.ElicitationSchema:
-    """The form of a tool server as the editor shows it: every field is a text, which is checked here."""
+    """Return a tool server's form for the editor: every field is a text and is validated here."""
     shown = {}
     for each in request.fields:
         choices = ", ".join(label for _, label in each.choices)
@@ -169,14 +169,14 @@ def fields_of(request: FormAsked) -> schema.ElicitationSchema:
 
 
 def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
-    """What such a form says; one that is not valid is not an answer."""
+    """Return the reply to a tool server's form; an invalid one is not an answer."""
     texts = {name: str(value) for name, value in (content or {}).items()}
     values, wrong = filled_form(request.fields, texts)
     return FormReply("cancelled") if wrong else FormReply("answered", values)
 
 
 def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:
-    """What a form that was sent says."""
+    """Return the answer in a submitted form."""
     said = str((content or {}).get(ANSWER) or "").strip()
     return PersonAnswer("answered", said) if said else PersonAnswer("declined")
 

@@ -1,4 +1,4 @@
-"""Stored conversations as updates, for a session that an editor opens again. Pure."""
+"""Stored conversations as editor updates, for reopened sessions. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STATUSES = frozenset({"pending", "in_progress", "completed"})
 
 
 def replay_updates(path: Sequence[Node], tools: Registry, workspace: Path) -> Iterator[Any]:
-    """The path as updates, oldest first: words, thoughts, calls with their results, the task list."""
+    """Yield the path as updates, oldest first: messages, reasoning, calls with results, the task list."""
     given: dict[str, dict[str, Any]] = {}
     todos: tuple[Todo, ...] = ()
     for node in path:

@@ -1,4 +1,4 @@
-"""Sessions that the service of this home works on: an editor attaches to them, as a terminal does."""
+"""Lookup of sessions open in this home's service; an editor attaches to those."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.running_service import running_service
 
 
 def service_of(session: str) -> Path | None:
-    """The socket of the service that works on a session; None where it does not. Blocking."""
+    """Return the socket of the service that has a session open; None if none has. Blocking."""
     home = Home.locate()
     running = running_service(home.root / "serve")
     if running is None or SessionLock(home.run, session).holder() != running.get("pid"):

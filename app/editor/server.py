@@ -1,4 +1,4 @@
-"""Serving one editor: the pipes, the signals, and the end when the editor leaves."""
+"""The server of one editor: pipes, signals, and shutdown when the editor leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 async def serve(model: str | None) -> None:
-    """Serve until the editor leaves or a signal ends it; every session is closed in order then."""
+    """Serve until the editor leaves or a signal arrives, then close every session."""
     transport = await _take_pipes()
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
@@ -38,7 +38,7 @@ async def serve(model: str | None) -> None:
 
 
 async def _take_pipes() -> LineTransport:
-    """The pipes to the editor. Whatever else prints from now on goes to stderr."""
+    """Take stdin and stdout as the editor's pipes; later prints go to stderr."""
     sys.stdout.flush()
     incoming, outgoing = os.dup(0), os.dup(1)
     os.dup2(2, 1)

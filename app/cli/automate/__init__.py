@@ -1,1 +1,1 @@
-"""Subcommands that work with nobody there."""
+"""Subcommands that run unattended."""

@@ -72,7 +72,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry the subcommand out; 0 when all tasks are done and their checks hold, 1 when not."""
+    """Run the batch; return 0 if all tasks are done and their checks hold, else 1."""
     from agent.automation.batch.results import ResultFolder
     from agent.automation.batch.run import BatchOptions, run_batch
     from agent.automation.batch.task import read_tasks
@@ -175,7 +175,7 @@ class _Lines:
 
 
 def progress_view(*, as_json: bool = False, quiet: bool = False) -> Any:
-    """What shows how a batch gets on: a live table, lines, lines of JSON, or with `quiet` nothing."""
+    """Return a view of the batch's progress: a live table, lines, lines of JSON, or nothing with `quiet`."""
     if quiet:
         return _Silent()
     if as_json or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":

@@ -13,12 +13,12 @@ _LONGEST_ID, _MOST_TOLD = 40, 90
 
 
 def state_of(result: TaskResult) -> str:
-    """How a task ended, in a word: its outcome, or `wrong` where a check does not hold."""
+    """Return the outcome of a task in one word; `wrong` where a check does not hold."""
     return result.outcome if result.outcome != "done" or result.passed else "wrong"
 
 
 def result_text(result: TaskResult) -> str:
-    """The error of a result, the check that fails, or the answer, in one line of any length."""
+    """Return the error, the first failed check or the answer of a result, on one line of any length."""
     failed = [check for check in result.checks if not check.passed]
     told = result.error or (f"{failed[0].check} {failed[0].detail}" if failed else result.text)
     return " ".join(told.split())

@@ -1,4 +1,4 @@
-"""A live table of a batch on the whole screen: what runs, what ended, what it used."""
+"""A live full-screen table of a batch: running tasks, results and usage."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ROWS = 500
 
 
 class LiveTable:
-    """Shows progress until it is closed; then the screen is as it was."""
+    """Shows progress until it is closed, then restores the screen."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._began = time.monotonic()
@@ -42,7 +42,7 @@ class LiveTable:
         self._live.stop()
 
     def hear(self, progress: BatchProgress) -> None:
-        """Note where the run stands; drawn a few times a second."""
+        """Store the progress of the run; it is drawn a few times a second."""
         self._progress = progress
         now = time.monotonic()
         self._since = {name: self._since.get(name, now) for name in progress.running}

@@ -73,7 +73,7 @@ def _declare_next(actions: Any) -> None:
 
 
 def _next(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
+    """Print the next times of a schedule. Raises `HermesError`."""
     from agent.automation.schedule.occurrences import ask
     from agent.automation.schedule.zones import machine_zone
 
@@ -120,7 +120,7 @@ def _answer_lines(usual: dict[str, Any]) -> int:
 
 
 def _skip_line(begun: bytes) -> None:
-    """Read the rest of a line from stdin and forget it."""
+    """Read and discard the rest of a line from stdin."""
     while begun and not begun.endswith(b"\n"):
         begun = sys.stdin.buffer.readline(LONGEST_LINE)
 
@@ -270,7 +270,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
 
 
 def _folder(given: str) -> str:
-    """The folder of `--cwd` in full. Raises `ConfigError` where there is none."""
+    """Return the absolute path of `--cwd`. Raises `ConfigError` if there is no such folder."""
     if not given:
         raise ConfigError("--cwd is empty; name a folder, or leave it away.")
     try:
@@ -284,7 +284,7 @@ def _folder(given: str) -> str:
 
 
 def _job_fields(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[str, Any]:
-    """What is asked for; `before` are the rules that a job has."""
+    """Return the fields of a job that the arguments set; `before` are the rules the job already has."""
     from agent.automation.schedule.job import delivery_rule
 
     names = (
@@ -336,7 +336,7 @@ async def _log(book: JobBook, args: argparse.Namespace) -> None:
 
 
 def run_line(run: JobRun) -> str:
-    """One run on one line: when it was due, why, how it ended, what it took."""
+    """Return one run on one line: when it was due, why, its outcome and its duration."""
     seconds = "" if run.started is None or run.ended is None else f"{run.ended - run.started:.1f} s"
     tokens, cost = run.receipt.get("tokens"), run.receipt.get("cost")
     took = [seconds, f"{tokens} tokens" if tokens else "", f"${cost:.4f}" if cost else ""]
@@ -349,14 +349,14 @@ def run_line(run: JobRun) -> str:
 
 
 def when(seconds: float | None) -> str:
-    """A time of this machine's zone."""
+    """Format a time in this machine's time zone."""
     if seconds is None:
         return "never"
     return datetime.fromtimestamp(seconds).astimezone().strftime("%a %Y-%m-%d %H:%M")
 
 
 def _row(job: Job, more: str = "") -> str:
-    """One job on one line; `more` stands before its title."""
+    """Return one job on one line; `more` comes before its title."""
     state = f"next {when(job.next)}" if job.standing == "active" else job.standing
     return f"{job.id}  {job.intent.schedule:<16}  {state:<26}  {more}{one_line(job.title)}"
 

@@ -1,4 +1,4 @@
-"""`hermes eval`: run a suite of tasks, compare two results, see how far a judge can be relied on."""
+"""`hermes eval`: run a suite of tasks, compare two results, and calibrate a judge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERDICTS = {"A": "A is better", "B": "B is better", "none": "No difference that
 
 
 def print_result(result: SuiteResult, report: Path) -> None:
-    """A result for a terminal; what rests on a judge that does not count is grey."""
+    """Print a result; figures from a judge that does not count are grey."""
     summary = result.summary()
     low, high = summary["interval"]
     judged, doubt = result.judged_tasks(), result.doubt()
@@ -61,7 +61,7 @@ def print_result(result: SuiteResult, report: Path) -> None:
 
 
 def calibration_lines(found: Calibration) -> tuple[str, str]:
-    """Which judge was measured with what, and how far it agrees."""
+    """Return two lines: the judge with its calibration set, and how often it agrees."""
     agreement = found.agreement
     low, high = agreement.interval
     parts = [
@@ -80,7 +80,7 @@ def _judge_lines(result: SuiteResult) -> tuple[str, ...]:
 
 
 def print_comparison(found: ResultComparison) -> None:
-    """A comparison for a terminal."""
+    """Print a comparison of two results."""
     low, high = found.interval
     _say(f"{_VERDICTS[found.better]} (p = {found.p:.3g}).", grey=bool(found.doubt))
     difference = f"B passes {found.difference:+.1%} of {found.tasks:,} tasks"
@@ -203,7 +203,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _show_calibration_progress(model: str, done: int, pairs: int) -> None:
-    """Say what is asked, and on a terminal how far it is, on one line that ends with the last pair."""
+    """Print the number of requests, and on a terminal a progress line that ends with the last pair."""
     if done == 0:
         asked = f"{pairs:,} labelled pairs: {2 * pairs:,} requests"
         say(f"Calibrating the judge {model} with {asked}.", sys.stderr)
@@ -267,7 +267,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 async def _inspect_log(result: SuiteResult, folder: Path) -> dict[str, Any]:
-    """The log, with the conversations of the sessions that are still there; secrets masked."""
+    """Return the log with the conversations of the sessions that still exist; secrets are masked."""
     from datetime import UTC, datetime
 
     from agent.automation.evaluation.report import inspect_log

@@ -1,4 +1,4 @@
-"""`hermes gateway`: messengers that talk to sessions of the service, and who may talk there."""
+"""`hermes gateway`: messengers that talk to sessions of the service, and the people allowed to use them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the enabled messengers until it is stopped. Raises `HermesError`."""
+    """Run the enabled messengers until stopped. Raises `HermesError`."""
     from agent.integrations.gateways.adapter import gateway_kinds
 
     home = Home.locate()

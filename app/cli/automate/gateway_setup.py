@@ -1,4 +1,4 @@
-"""`hermes gateway setup`: asks for what a messenger needs, tries it, keeps it, and only then enables it."""
+"""`hermes gateway setup`: ask for a messenger's settings, test and store them, then enable the messenger."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def declare(actions: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Carry it out. Raises `HermesError`; then nothing has changed."""
+    """Set up a messenger. Raises `HermesError`, and then nothing has changed."""
     from agent.core.config.edit import set_setting
     from agent.integrations.gateways.adapter import gateway_kind
 
@@ -110,13 +110,13 @@ def _report(
 
 
 def _current_settings(home: Home, kind: GatewayKind) -> tuple[Any, Mapping[str, str]]:
-    """The settings of a messenger and the variables, as they are."""
+    """Return the current settings of a messenger and the environment variables."""
     loaded = load_settings(home)
     return getattr(loaded.settings.gateways, kind.name), loaded.environ
 
 
 def _with_values(kind: GatewayKind, settings: Any, wanted: Mapping[str, str]) -> Any:
-    """The settings with what is wanted, nothing written yet. Raises `ConfigError`."""
+    """Return the settings with the values applied; nothing is written. Raises `ConfigError`."""
     from agent.core.config.edit import setting_value
 
     values = {name: setting_value(f"gateways.{kind.name}.{name}", text) for name, text in wanted.items()}
@@ -131,7 +131,7 @@ def _with_values(kind: GatewayKind, settings: Any, wanted: Mapping[str, str]) ->
 
 
 def _parse_pairs(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
-    """Settings of the command line. Raises `ConfigError`."""
+    """Parse `NAME=VALUE` settings of the command line. Raises `ConfigError`."""
     found: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -146,7 +146,8 @@ def _parse_pairs(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
 def _secret(
     kind: GatewayKind, asked: str, variable: str, environ: Mapping[str, str], *, may_type: bool
 ) -> str:
-    """A new secret, empty for the one that is there. Raises `ConfigError` where there is none."""
+    """Return a new secret, or an empty text to keep the present one. Raises `ConfigError` if there is none.
+    """
     is_there = bool(environ.get(variable, "").strip())
     if may_type:
         hint = " (empty = the one that is kept)" if is_there else ""
@@ -163,7 +164,7 @@ def _secret(
 
 
 def _field(settings: Any, name: str, asked: str) -> str:
-    """A further setting, empty for how it is."""
+    """Ask for a further setting; an empty text keeps the present value."""
     now = str(getattr(settings, name) or "")
     if sys.stdin.isatty():
         return input(f"{asked} [{now or 'none'}]: ").strip()

@@ -1,4 +1,4 @@
-"""`hermes rl`: tasks as a training environment, scored rollouts for a trainer, a trainer of prompts."""
+"""`hermes rl`: tasks as a training environment, scored rollouts for a trainer, and a trainer of prompts."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _rate(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry the subcommand out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     work = {"serve": _serve, "atropos": _atropos, "train": _train, "tinker": _tinker}[args.action]
     try:
         work(args)

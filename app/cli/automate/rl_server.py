@@ -1,7 +1,7 @@
 """The environment server: episodes over HTTP and WebSocket in the form of OpenEnv (openenv-core 0.2.3).
 
-Over HTTP an episode is named by `episode_id`, the newest one if none is named; over WebSocket each
-connection has one of its own. The engine of an episode asks for actions under `/policy`.
+Over HTTP `episode_id` names an episode; the newest one is used if none is named. Over WebSocket each
+connection has its own episode. The engine of an episode asks for actions under `/policy`.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ _STATE = {
 
 
 def application(arena: Arena, name: str, token: str) -> ASGIApp:
-    """The server's application. `token` lets a trainer in."""
+    """Return the ASGI application of the server. Trainers must present `token`."""
     server = EnvironmentServer(arena, name)
     return TrainerGuard(Starlette(routes=server.routes()), token, arena.key)
 
 
 class EnvironmentServer:
-    """Answers for one arena."""
+    """Request handlers of one arena."""
 
     def __init__(self, arena: Arena, name: str) -> None:
         self._arena = arena
@@ -169,7 +169,7 @@ class EnvironmentServer:
             await self._arena.leave(episode)
 
     async def _answer_message(self, socket: WebSocket, episode: Episode, text: str | bytes) -> bool:
-        """Answer one message; whether more may come."""
+        """Answer one message; return whether more may follow."""
         try:
             given = _parse_json(text)
         except (ValueError, RecursionError) as error:
@@ -200,9 +200,9 @@ class EnvironmentServer:
 
 
 class TrainerGuard:
-    """Lets in those who have the token: in `Authorization`, as Bearer or as the password of Basic.
+    """Admits requests with the token in `Authorization`, as Bearer or as the password of Basic.
 
-    A request under another name than that of this machine is from a page of somebody else's.
+    A request under a host name other than this machine's is refused: it comes from a foreign web page.
     """
 
     def __init__(self, app: ASGIApp, token: str, policy_key: str) -> None:
@@ -231,7 +231,7 @@ class TrainerGuard:
 
 
 def _token_of(authorization: str) -> str:
-    """The token of a header."""
+    """Return the token of an `Authorization` header."""
     scheme, _, rest = authorization.partition(" ")
     if scheme.lower() == "bearer":
         return rest.strip()
@@ -254,7 +254,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _body(request: Request) -> Mapping[str, Any]:
-    """The body as an object; empty for none. Raises `ValueError`."""
+    """Return the body as an object; empty if there is none. Raises `ValueError`."""
     content = b""
     async for piece in request.stream():
         content += piece
@@ -270,14 +270,14 @@ async def _body(request: Request) -> Mapping[str, Any]:
 
 
 def _parse_json(text: str | bytes) -> Any:
-    """What a trainer says. Raises `ValueError`, also for half of a character, and `RecursionError`."""
+    """Parse a trainer's message. Raises `ValueError`, also for a lone surrogate, and `RecursionError`."""
     given = json.loads(text)
     json.dumps(given, ensure_ascii=False).encode()
     return given
 
 
 async def _message(socket: WebSocket) -> str | bytes:
-    """The next message, of text or of bytes. Raises `WebSocketDisconnect`."""
+    """Receive the next message, text or bytes. Raises `WebSocketDisconnect`."""
     given = await socket.receive()
     if given["type"] == "websocket.disconnect":
         raise WebSocketDisconnect(given.get("code", 1000))
@@ -291,7 +291,7 @@ async def _send(socket: WebSocket, kind: str, data: Mapping[str, Any]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server; signals are ours."""
+    """uvicorn's server without its signal handling."""
 
     listens: Callable[[], None] = staticmethod(lambda: None)
 
@@ -314,7 +314,7 @@ async def serve_environment(
     approve: ModeName | None,
     ready: Callable[[str], None],
 ) -> None:
-    """Serve until a signal comes. Only this machine reaches it. Raises `HermesError`."""
+    """Serve on a loopback address until a signal arrives. Raises `HermesError`."""
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

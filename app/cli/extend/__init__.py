@@ -1,1 +1,1 @@
-"""Subcommands about what can be added: models, servers, plugins, skills, notes."""
+"""Subcommands for extensions: models, servers, plugins, skills, notes."""

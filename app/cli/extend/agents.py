@@ -1,4 +1,4 @@
-"""`hermes agents`: list, show, check and begin kinds of agents."""
+"""`hermes agents`: list, show, check and create kinds of agents."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _read() -> tuple[list[AgentKind], str]:
 
 
 def _find_kind(name: str) -> AgentKind:
-    """The kind called `name`. Raises `ConfigError` when there is none."""
+    """Return the kind called `name`. Raises `ConfigError` if there is none."""
     from themes.skin import nearest
 
     kinds = {kind.name: kind for kind in _read()[0]}

@@ -1,4 +1,4 @@
-"""`hermes extras`: list, add and remove what can be added; and the offer to add what a command needs."""
+"""`hermes extras`: list, add and remove optional packages; also the offer to add one a command needs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _remove(args: argparse.Namespace) -> None:
 
 
 def require(name: str, what: str) -> None:
-    """See that an extra is installed: offer to add it where somebody is there. Raises `ConfigError` else."""
+    """Make sure an extra is installed; offer to add it if a person is present. Raises `ConfigError`."""
     if is_installed(name):
         return
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -89,7 +89,7 @@ def _add(names: Sequence[str], *, ask: bool) -> None:
 
 
 def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, ask: bool) -> None:
-    """Run the command after it was shown and agreed to. Raises `ConfigError`, `HermesError`."""
+    """Show the command, ask for consent and run it. Raises `ConfigError`, `HermesError`."""
     from app.tui.terminal.pip_progress import ProgressLine, with_raw_progress
     from app.tui.terminal.pip_progress import run as run_pip
     from tools.kit.umask import person_umask
@@ -112,7 +112,7 @@ def _carry_out(command: Sequence[str], obstacle: str, line: str, size: int, *, a
 
 
 def _ask_yes(question: str) -> bool:
-    """A yes of the person; no where nobody is there."""
+    """Ask a yes/no question; return False without a terminal."""
     if not sys.stdin.isatty():
         return False
     print(f"{question} [Y/n] ", end="", file=sys.stderr, flush=True)

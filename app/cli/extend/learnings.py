@@ -1,4 +1,4 @@
-"""`hermes learnings`: list, search, add, confirm, remove and export what failed and what worked."""
+"""`hermes learnings`: list, search, add, confirm, remove and export learnings."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _change(args: argparse.Namespace) -> None:
 
 
 def as_json(learning: Learning) -> dict[str, Any]:
-    """One as an object: what is handed on of it, its number, its state and where it came from. Pure."""
+    """Return a learning as an object: its exported fields, number, state and origin. Pure."""
     from agent.knowledge.learnings.learning import record, standing
 
     return {

@@ -1,4 +1,4 @@
-"""`hermes mcp`: which servers there are, what they offer, and calls of their tools without a model."""
+"""`hermes mcp`: list servers and their tools, and call tools without a model."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _add_add(actions: Any) -> None:
     plainly = add.parse_known_args
 
     def with_command(given: Any = None, namespace: Any = None) -> Any:
-        """Take what follows `--` as it is: argparse loses it when options come before."""
+        """Take the arguments after `--` unchanged: argparse loses the `--` when options come before it."""
         words: list[str] = list(given or [])
         at = words.index("--") if "--" in words else len(words)
         found, more = plainly(words[:at], namespace)
@@ -89,7 +89,7 @@ def _add_connection(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     home = Home.locate()
     match args.action:
         case "serve":

@@ -16,7 +16,7 @@ KEY_VALUE = "NAME=VALUE"
 
 
 def servers_of(home: Home) -> DeclaredServers:
-    """All servers as this folder sees them."""
+    """Return all servers declared for the current folder."""
     from agent.core.config.loader import load
     from agent.integrations.mcp.server_config import declared_servers
     from agent.session.wiring.plugin_servers import with_plugin_servers
@@ -27,7 +27,7 @@ def servers_of(home: Home) -> DeclaredServers:
 
 
 def parsed_pairs(given: list[str], what: str) -> dict[str, str]:
-    """`NAME=VALUE` as a mapping. Raises `ConfigError`."""
+    """Parse `NAME=VALUE` texts into a mapping. Raises `ConfigError`."""
     found = {}
     for each in given:
         name, sign, value = each.partition("=")

@@ -1,4 +1,4 @@
-"""`hermes mcp probe|call|login`: one server by itself, without a session."""
+"""`hermes mcp probe|call|login`: one server without a session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_probe(home: Home, args: argparse.Namespace) -> None:
-    """Connect, and show what the server offers."""
+    """Connect to a server and print its tools, prompts and resources."""
     found = probe_server(home, _find_server(home, args.server), args)
     if args.as_json:
         say_json(found)
@@ -86,7 +86,7 @@ def run_login(home: Home, args: argparse.Namespace) -> None:
 
 
 def probe_server(home: Home, declared: DeclaredServer, args: argparse.Namespace) -> dict[str, Any]:
-    """What a server offers, kept for sessions where it is one of theirs. Raises `HermesError`."""
+    """Ask a server for its catalog and store it for sessions that use the server. Raises `HermesError`."""
     from agent.integrations.mcp.catalog import load_catalog, merge_listing, save_catalog
 
     async def work(server: Server) -> Any:
@@ -117,7 +117,7 @@ def probe_server(home: Home, declared: DeclaredServer, args: argparse.Namespace)
 
 
 def _find_server(home: Home, which: str) -> DeclaredServer:
-    """A server by its name, or by an address. Raises `ConfigError`."""
+    """Return a server by its name or address. Raises `ConfigError`."""
     from agent.integrations.mcp.server_config import DeclaredServer, address_config
 
     if which.startswith(("http://", "https://")):
@@ -135,7 +135,7 @@ def _with_server(
     work: Callable[[Server], Awaitable[Any]],
     renew: bool = False,
 ) -> Any:
-    """Connect to a server, do something, and disconnect."""
+    """Connect to a server, run `work` on the connection, and disconnect."""
     from agent.core.config.loader import load
     from agent.integrations.mcp.server import RefusedError, Server
     from agent.integrations.mcp.server_config import LaunchEnvironment, launch_of
@@ -179,7 +179,7 @@ def _with_server(
 
 
 def _send_to(url: str, only_print: bool) -> None:
-    """Bring a person to an address. `BROWSER` names what opens it."""
+    """Open a URL in the person's browser (`BROWSER` names the program), or only print it."""
     say(f"Sign in at:\n{reveal(url)}", sys.stderr)
     has_screen = any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY"))
     if only_print or not (has_screen or sys.platform == "darwin"):

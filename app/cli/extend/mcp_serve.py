@@ -1,7 +1,7 @@
 """`hermes mcp serve`: the sessions of this home as an MCP server on stdin and stdout.
 
-Other agents list, search and read sessions, and send messages to one. What the gate asks then goes to the
-person at the other end as a form; where the client shows none, it is a no.
+Other agents list, search and read sessions, and send messages to one. Approvals are shown to the person at
+the client as forms; a client without forms counts as a refusal.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ class AnswerForm(BaseModel):
 
 
 class ServedSessions:
-    """The tools, over the store of one home. Their errors are sentences."""
+    """The server's tools, over the store of one home. Their errors are sentences."""
 
     def __init__(self, home: Home, workspace: Path) -> None:
         self._home = home
         self._workspace = workspace
 
     def server(self) -> MCPServer:
-        """The server with all tools."""
+        """Return the server with all tools."""
         about = "Sessions of the agent Hermes on this machine: list, search, read them, and send messages."
         server = MCPServer("hermes", instructions=about)
         for tool in (self.list_sessions, self.search_sessions, self.read_session, self.prompt):
@@ -143,7 +143,7 @@ class ServedSessions:
 
 
 class _Answering:
-    """Puts what a session asks to the person at the other end."""
+    """Forwards the requests of a session to the person at the client."""
 
     def __init__(self, ctx: Context) -> None:
         self.client: SessionClient | None = None

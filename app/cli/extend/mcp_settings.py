@@ -1,4 +1,4 @@
-"""`hermes mcp list|add|remove|trust|logout`: servers in the settings, and what was agreed to."""
+"""`hermes mcp list|add|remove|trust|logout`: servers in the settings, and consent to them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_LINES = 400
 
 
 def run_list(home: Home, args: argparse.Namespace) -> None:
-    """All servers, without connecting to any."""
+    """Print all servers without connecting to any."""
     from agent.integrations.mcp.catalog import load_catalog
 
     declared = servers_of(home)
@@ -41,7 +41,7 @@ def run_list(home: Home, args: argparse.Namespace) -> None:
 
 
 def run_add(home: Home, args: argparse.Namespace) -> int:
-    """Add a server to config.yaml, and ask it once what it offers."""
+    """Add a server to config.yaml and fetch its catalog once."""
     from agent.core.config.edit import put_entry
     from agent.core.config.schema import McpServerSettings
     from agent.integrations.mcp.server_config import server_config
@@ -81,7 +81,7 @@ def run_add(home: Home, args: argparse.Namespace) -> int:
 
 
 def run_remove(home: Home, args: argparse.Namespace) -> None:
-    """Take a server out of config.yaml, and forget what is kept of it."""
+    """Remove a server from config.yaml and delete its stored data."""
     from agent.core.config.edit import drop_entry
     from agent.integrations.mcp.catalog import forget_catalog
 
@@ -100,7 +100,7 @@ def run_remove(home: Home, args: argparse.Namespace) -> None:
 
 
 def run_trust(home: Home, args: argparse.Namespace) -> int:
-    """Agree to a server of the project, or to tools of a server that wait."""
+    """Approve a server of the project, or new and changed tools of a server."""
     from agent.integrations.mcp.catalog import load_catalog, save_catalog
     from agent.integrations.mcp.server_config import ServerAgreement
 
@@ -133,7 +133,7 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
 
 
 def run_logout(home: Home, args: argparse.Namespace) -> None:
-    """Forget what signing in gave."""
+    """Delete the stored sign-in of a server."""
     forgot = _tokens(home, servers_of(home).find_server(args.name)).forget()
     text = f"Signed out of {args.name}." if forgot else f"Nobody was signed in to {args.name}."
     answer(args, {"signed_out": forgot}, text)
@@ -161,7 +161,7 @@ def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
 
 
 def _tool_lines(tool: ToolDefinition, catalog: ServerCatalog | None) -> list[str]:
-    """What changed in a tool, or all that it says. Outside text, with what cannot be seen spelled out."""
+    """Return the changes of a tool, or its full description; invisible characters are spelled out."""
     if catalog is not None and (difference := catalog.differences.get(tool.name)):
         return reveal(difference).splitlines()
     lines = reveal(tool.model_text).splitlines()

@@ -1,4 +1,4 @@
-"""`hermes memory`: list, show, add, edit and remove what is remembered between sessions."""
+"""`hermes memory`: list, show, add, edit and remove memory entries."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     from agent.session.conversation.session_prompt import memory_files
     from agent.session.wiring.plugin_memory import kept_elsewhere
 
@@ -166,7 +166,7 @@ def _write(files: MemoryFiles, scope: Scope, action: Any, text: str, args: argpa
 
 
 def _refusal_record(files: MemoryFiles, scope: Scope, sentence: str) -> dict[str, Any]:
-    """A refused write as the tool's result gives it: the sentence, the entries and how full the file is."""
+    """Return a refused write in the tool's form: the sentence, the entries and the file's usage."""
     from agent.knowledge.memory.files import usage
 
     memory = files.file(scope).read()
@@ -181,7 +181,7 @@ def _origin() -> Origin:
 
 
 def _entry_to_remove(files: MemoryFiles, scope: Scope, args: argparse.Namespace) -> str:
-    """The entry to remove. Raises `ConfigError`, with `--json` after the object that says so."""
+    """Return the entry to remove. Raises `ConfigError`; with `--json` the refusal object is printed first."""
     try:
         return _find(files.file(scope).read(), args.entry)
     except ConfigError as error:
@@ -191,7 +191,7 @@ def _entry_to_remove(files: MemoryFiles, scope: Scope, args: argparse.Namespace)
 
 
 def _find(memory: MemoryContents, wanted: str) -> str:
-    """The entry that a number or a part of its text means. Raises `ConfigError`."""
+    """Return the entry with a number or a part of its text. Raises `ConfigError`."""
     entries = memory.entries
     if wanted.isascii() and wanted.isdigit() and 0 < int(wanted) <= len(entries):
         return entries[int(wanted) - 1]

@@ -120,7 +120,7 @@ def _say(sentence: str) -> None:
 
 
 def _print_path(path: Path) -> None:
-    """The path as it is for a program that reads it, without control characters for a terminal."""
+    """Print the path: unchanged for a program, without control characters on a terminal."""
     print(clean(str(path)) if sys.stdout.isatty() else path)
 
 
@@ -129,7 +129,7 @@ def _size(size: int) -> str:
 
 
 class _Lines:
-    """Progress where no terminal shows it: one line per tenth."""
+    """Progress without a terminal: one line per tenth."""
 
     def __init__(self) -> None:
         self._last = ("", -1)

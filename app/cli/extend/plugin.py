@@ -1,4 +1,4 @@
-"""`hermes plugin`: which plugins there are, agreeing to them, installing, beginning and testing them."""
+"""`hermes plugin`: list, approve, install, create and test plugins."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None
 
 
 def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, what: str) -> None:
-    """Show what a person says yes to. Raises `ConfigError` when they do not."""
+    """Show the plugin's rights and ask for consent. Raises `ConfigError` if it is refused."""
     from agent.integrations.plugins.installing import card
     from agent.integrations.plugins.shelf import differences, lines_of
 
@@ -300,7 +300,7 @@ def _test(args: argparse.Namespace) -> int:
 
 
 def _find_plugin(home: Home, name: str) -> ShelvedPlugin:
-    """The plugin of a name. Raises `PluginError`."""
+    """Return the plugin called `name`. Raises `PluginError`."""
     from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.shelf import find
 
@@ -312,7 +312,7 @@ def _find_plugin(home: Home, name: str) -> ShelvedPlugin:
 
 
 def _unapproved_plugin(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
-    """A plugin in a folder of its own, which nobody agreed to."""
+    """Return a plugin in its own folder as one without consent."""
     from agent.integrations.plugins.files import hashes
     from agent.integrations.plugins.shelf import ShelvedPlugin
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_registered(subparsers: Any, name: str) -> None:
-    """Declare the command that an agreed plugin registered under a name, if there is one. Reads one file."""
+    """Declare the command that an approved plugin registered under `name`, if any. Reads one file."""
     from agent.integrations.plugins.consent import ConsentFile
 
     for consent in ConsentFile(Home.locate().plugin_consent).read().values():
@@ -34,7 +34,7 @@ def add_registered(subparsers: Any, name: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry it out; the exit code is that of the plugin. Raises `HermesError`."""
+    """Run the plugin's command and return its exit code. Raises `HermesError`."""
     from agent.integrations.plugins.files import PluginError
     from agent.integrations.plugins.installing import PluginEnvironment
     from agent.integrations.plugins.session_plugins import PluginRunner

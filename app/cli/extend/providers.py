@@ -1,4 +1,4 @@
-"""`hermes providers`: who answers for models, adding one, asking one, and what was learned of it."""
+"""`hermes providers`: list, add, check and remove model providers, and show what was learned about them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _load() -> tuple[Home, LoadedSettings]:
 
 
 def _rows(home: Home, loaded: LoadedSettings) -> list[dict[str, Any]]:
-    """Every provider: those of the settings first, then the built-in ones and that of the environment."""
+    """Return a row for every provider: from the settings first, then built-in ones and the environment's."""
     from agent.model.addresses import plain_address
     from agent.model.catalog import PROVIDERS
     from agent.model.dialect_book import learned_of
@@ -151,7 +151,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    """Ask a provider once, and say what came back."""
+    """Send one request to a provider and print the outcome."""
     from agent.model.addresses import plain_address
     from agent.model.catalog import PROVIDERS
     from agent.model.key_check import KeyCheck, KeyProvider, check_key
@@ -197,7 +197,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _add(args: argparse.Namespace) -> None:
-    """Put a provider into config.yaml; with the format `auto` the server is asked first."""
+    """Add a provider to config.yaml; the format `auto` is detected by asking the server."""
     from agent.core.config.edit import put_entry
     from agent.core.config.env_file import keep_key
     from agent.model.catalog import PROVIDERS
@@ -249,7 +249,7 @@ def _add(args: argparse.Namespace) -> None:
 
 
 def _typed_key() -> str:
-    """The key on stdin. Raises `ConfigError` for what no key can be; the key is never part of it."""
+    """Read a key from stdin. Raises `ConfigError` for an impossible key, without quoting it."""
     if sys.stdin.isatty():
         from getpass import getpass
 
@@ -299,7 +299,7 @@ def _forget(args: argparse.Namespace) -> None:
 
 
 def _row(home: Home, loaded: LoadedSettings, name: str) -> dict[str, Any]:
-    """The row of one provider. Raises `ConfigError` if there is none of this name."""
+    """Return the row of one provider. Raises `ConfigError` if there is none of this name."""
     for row in _rows(home, loaded):
         if row["name"] == name:
             return row
@@ -311,7 +311,7 @@ def _variable(loaded: LoadedSettings, name: str) -> str:
 
 
 def _missing(loaded: LoadedSettings, name: str, models: tuple[str, ...]) -> str:
-    """Words that the model of the settings is not on the list of its provider; none where it may be."""
+    """Return a warning if the configured model is not on its provider's list; else an empty text."""
     provider, _, model = (loaded.settings.model.name or "").partition("/")
     if provider != name or not model or not models:
         return ""

@@ -1,4 +1,4 @@
-"""Commands of `hermes skills` for what comes from elsewhere and goes there."""
+"""Commands of `hermes skills` for installing, updating and publishing skills."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FORCE = "take what the scan calls caution; never what it calls dangerous"
 
 
 def open_catalog(args: argparse.Namespace) -> SkillCatalog:
-    """The skills of the folder that is worked in."""
+    """Open the skill catalog of the working folder."""
     from agent.integrations.plugins.shelf import skill_catalog
     from app.cli.safety.folder import workspace
 
@@ -43,7 +43,7 @@ def open_catalog(args: argparse.Namespace) -> SkillCatalog:
 
 
 def open_skill_hub() -> SkillHub:
-    """The hub of this person, as the settings have it."""
+    """Open the person's skill hub with the current settings."""
     from agent.knowledge.skills.hub.service import open_hub
 
     home, here = Home.locate(), Path.cwd()
@@ -58,7 +58,7 @@ def show(lines: Iterable[str]) -> None:
 
 
 def candidate_record(candidate: Candidate, *, force: bool = False) -> dict[str, Any]:
-    """The same as JSON."""
+    """Return a candidate as a JSON object."""
     offer = candidate.fetched.offer
     return {
         "name": candidate.name,
@@ -86,7 +86,7 @@ def candidate_record(candidate: Candidate, *, force: bool = False) -> dict[str, 
 
 
 def row_record(row: LockedSkill, hub: SkillHub) -> dict[str, Any]:
-    """An installed skill as JSON."""
+    """Return an installed skill as a JSON object."""
     return {
         "name": row.name,
         "path": str(hub.installed.lock.place(row)),
@@ -101,13 +101,13 @@ def row_record(row: LockedSkill, hub: SkillHub) -> dict[str, Any]:
 
 
 def require_person(args: argparse.Namespace, doing: str) -> None:
-    """Raises `ConfigError` when a question would find nobody."""
+    """Raise `ConfigError` if nobody is present to answer a question."""
     if not args.yes and (args.as_json or not sys.stdin.isatty()):
         raise ConfigError(f"{doing} asks first, and there is nobody to answer; give --yes.")
 
 
 def confirm(args: argparse.Namespace, question: str) -> bool:
-    """The answer to a question with the safe answer as its default; `--yes` answers it."""
+    """Ask a question whose default is the safe answer; `--yes` agrees without asking."""
     return args.yes or agrees(question)
 
 
@@ -136,7 +136,7 @@ def _search(args: argparse.Namespace) -> None:
 
 
 def _identifier(offer: SkillOffer) -> str:
-    """What `install` takes."""
+    """Return the identifier that `install` accepts."""
     return clean(f"{offer.source}:{offer.item or offer.name}")
 
 
@@ -477,7 +477,7 @@ def _publish(args: argparse.Namespace) -> int:
 
 
 def _skill(args: argparse.Namespace) -> Skill:
-    """The skill that is meant. Raises `ConfigError`."""
+    """Return the skill that the arguments name. Raises `ConfigError`."""
     from agent.knowledge.skills.hub.publishing import skill_at
 
     if "/" in args.skill or args.skill.startswith("."):
@@ -490,7 +490,7 @@ def _skill(args: argparse.Namespace) -> Skill:
 
 
 def _author() -> str:
-    """Who the person is to git. Raises `ConfigError`."""
+    """Return the person's git identity. Raises `ConfigError`."""
     said = []
     for key in ("user.name", "user.email"):
         try:

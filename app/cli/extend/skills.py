@@ -1,4 +1,4 @@
-"""`hermes skills`: what there is, what is wrong with it, what comes from elsewhere and goes there."""
+"""`hermes skills`: list, show, validate and scan skills, and install or publish them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _list(args: argparse.Namespace) -> None:
 
 
 def as_data(found: SkillSet) -> dict[str, Any]:
-    """Everything that was found, as JSON."""
+    """Return all skills that were found, as a JSON object."""
     return {
         "skills": [_entry(each) for each in found.skills],
         "off": [_entry(each.skill) | {"reason": each.reason} for each in found.off],
@@ -188,7 +188,7 @@ def _scan(args: argparse.Namespace) -> None:
 
 
 def _folder(given: str) -> Path:
-    """The folder of a skill. Raises `ConfigError`."""
+    """Return the folder of a skill. Raises `ConfigError`."""
     try:
         path = Path(given).expanduser().resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""`hermes skins`: list, show, check and begin skins."""
+"""`hermes skins`: list, show, check and create skins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _find_skin(name: str) -> LoadedSkin:
-    """The skin called `name`. Raises `ConfigError` when there is none."""
+    """Load the skin called `name`. Raises `ConfigError` if there is none."""
     from themes.loader import list_skins, load_skin
     from themes.skin import nearest, quote
 
@@ -105,7 +105,7 @@ def _draw(skin: Skin) -> None:
 
 
 def _describe(skin: Skin) -> None:
-    """The skin in words."""
+    """Print a description of the skin."""
     from themes.skin import ROLES
 
     say(f"{skin.name} ({_shade(skin)})" + (f": {skin.description}" if skin.description else ""))
@@ -148,7 +148,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _file_or_named(skin: str) -> LoadedSkin:
-    """A skin file when `skin` is written like one (`./a.yaml`, `a.yml`), else the skin of this name."""
+    """Load `skin` as a file if it looks like one (`./a.yaml`, `a.yml`), else the skin of this name."""
     from themes.loader import SUFFIXES, load_file
 
     path = Path(skin)

@@ -1,4 +1,4 @@
-"""`hermes web`: search the web, read pages, crawl sites, and read many documents in one go."""
+"""`hermes web`: search the web, read pages, crawl sites, and read many documents at once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     if args.action == "extract" and bool(args.urls) == bool(args.batch):
         raise ConfigError("Give either addresses or --batch FILE.")
     return asyncio.run(_run(Home.locate(), args))
@@ -116,7 +116,7 @@ def _results(found: Mapping[str, Any]) -> str:
 
 
 class _lines:  # noqa: N801 - reads like a function where it is used
-    """The lines of a file or of standard input, as long as it is open."""
+    """The lines of a file or of standard input, readable while the context is open."""
 
     def __init__(self, name: str) -> None:
         self._name = name

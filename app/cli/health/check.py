@@ -1,4 +1,4 @@
-"""The result of one check, and several run side by side within a time limit."""
+"""The result of one check, and a runner of several checks with a time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """The outcome of one check. `mend` says what to do, empty when all is well."""
+    """The outcome of one check. `mend` is the fix; empty when nothing is wrong."""
 
     name: str
     state: State
@@ -29,7 +29,7 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True)
 class HealthSubject:
-    """What is examined. `program_time` is the longest any started program may take, in seconds."""
+    """The inputs of the checks. `program_time` is the longest time a started program may take, in seconds."""
 
     home: Home
     environ: Mapping[str, str]
@@ -72,9 +72,10 @@ def _run(name: str, check: Check, subject: HealthSubject, done: queue.SimpleQueu
 
 
 def output_of(argv: Sequence[str | Path], seconds: float) -> tuple[int, str]:
-    """Exit code and output of a program with a bare environment. Raises `OSError` if it cannot start.
+    """Return exit code and output of a program run with a bare environment. Raises `OSError` if it cannot
+    start.
 
-    A program that takes longer is killed and counts as exit code 124.
+    A program that exceeds `seconds` is killed and counts as exit code 124.
     """
     environ = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GIT_CONFIG_NOSYSTEM": "1"}
     try:

@@ -1,4 +1,4 @@
-"""Checks of the isolation that the operating system offers. Each is tried, not looked up."""
+"""Checks of the operating system's isolation. Each one is tried, not looked up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNSHARE_USER = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x100000
 
 
 def sandbox(subject: HealthSubject) -> HealthFinding:
-    """bubblewrap runs, or at least Landlock is there."""
+    """Check that bubblewrap runs, or at least that Landlock is available."""
     if not sys.platform.startswith("linux"):
         return HealthFinding(
             "sandbox", "warn", f"none is known for {sys.platform}", "Approve commands with care."
@@ -36,7 +36,7 @@ def sandbox(subject: HealthSubject) -> HealthFinding:
 
 
 def network(subject: HealthSubject) -> HealthFinding:
-    """What commands reach, and whether it can be filtered as the settings say."""
+    """Check that commands have the network access the settings ask for."""
     from agent.core.config.loader import load
     from agent.safety.sandbox.opening import probe, try_filter
 
@@ -52,7 +52,7 @@ def network(subject: HealthSubject) -> HealthFinding:
 
 
 def browser(subject: HealthSubject) -> HealthFinding:
-    """A browser is there, starts, and can be confined."""
+    """Check that a browser is installed, starts, and can be confined."""
     from agent.core.config.loader import load
     from tools.browser.host import can_confine, find_browser
 
@@ -96,7 +96,7 @@ def _bubblewrap(subject: HealthSubject) -> tuple[bool, str]:
 
 
 def landlock_abi() -> int:
-    """Version of the kernel's Landlock interface, 0 when there is none."""
+    """Return the version of the kernel's Landlock interface; 0 if there is none."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = libc.syscall(
         ctypes.c_long(_LANDLOCK_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION)

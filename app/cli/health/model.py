@@ -1,4 +1,4 @@
-"""Checks whether the configured model can be reached, without asking it anything."""
+"""Checks that the configured model can be reached, without sending it a prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = 3.0
 
 
 def model(subject: HealthSubject) -> HealthFinding:
-    """The model that would be asked first answers, or can be started."""
+    """Check that the first configured model answers, or can be started."""
     from agent.core.config.loader import load
     from agent.model.providers import NoModelError, resolve
 
@@ -56,7 +56,7 @@ def _local(subject: HealthSubject, setting: str) -> HealthFinding:
 
 
 async def _check_provider(target: Target) -> HealthFinding:
-    """Ask for the list of models: it costs nothing and shows that address and key are right."""
+    """Request the list of models: this is free and verifies address and key."""
     import httpx2
 
     from agent.model.addresses import is_loopback, list_of_models

@@ -1,4 +1,4 @@
-"""The check of the tools that see, draw, speak, hear and reach others."""
+"""The check of the tools for images, speech, listening and messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from app.cli.health.check import HealthFinding, HealthSubject
 
 
 def senses(subject: HealthSubject) -> HealthFinding:
-    """By what each works, and the mend of one that cannot; warns of what the settings ask for only."""
+    """Report the backend of each tool and the fix for a missing one; warn only about tools the settings
+    enable.
+    """
     from agent.core.config.loader import load
     from agent.integrations.senses.service import readiness
     from agent.model.providers import resolve

@@ -1,4 +1,4 @@
-"""Checks of everything Hermes keeps: settings, home folder, session store. Everything is only read."""
+"""Read-only checks of stored data: settings, home folder, session store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STORE_SECONDS = 3.0
 
 
 def config(subject: HealthSubject) -> HealthFinding:
-    """Settings are right."""
+    """Check that the settings are valid."""
     from agent.core.config.loader import load
 
     loaded = load(subject.home, subject.environ, subject.workspace, thorough=True)
@@ -30,7 +30,7 @@ def config(subject: HealthSubject) -> HealthFinding:
 
 
 def permissions(subject: HealthSubject) -> HealthFinding:
-    """The rules of what may be done are read and understood."""
+    """Check that the permission rules can be read and are valid."""
     from agent.safety.permissions.policy import Permissions
 
     problems = Permissions(subject.home, Path(os.path.realpath(subject.workspace))).current().problems
@@ -43,7 +43,7 @@ def permissions(subject: HealthSubject) -> HealthFinding:
 
 
 def meaning(subject: HealthSubject) -> HealthFinding:
-    """Searches can go by meaning: what that needs is installed, or the settings name a model for it."""
+    """Check that semantic search works: its package is installed, or the settings name a model for it."""
     from agent.core.config.loader import load
     from agent.errors import ConfigError
     from agent.knowledge.recall.embedding import INSTALL_MEANING
@@ -64,7 +64,7 @@ def meaning(subject: HealthSubject) -> HealthFinding:
 
 
 def home(subject: HealthSubject) -> HealthFinding:
-    """The home folder and the files in it are this user's alone."""
+    """Check that only this user can access the home folder and its files."""
     root = subject.home.root
     try:
         status = root.stat()
@@ -98,7 +98,7 @@ def _others_may_use(path: Path) -> bool:
 
 
 def store(subject: HealthSubject) -> HealthFinding:
-    """The session store is ours and sound."""
+    """Check that the session store belongs to Hermes and is intact."""
     from agent.core.store.connection import address, explain
     from agent.core.store.schema import APPLICATION_ID
     from agent.errors import StoreError

@@ -1,4 +1,4 @@
-"""The machine: interpreter, libraries, programs, terminal, disk."""
+"""Checks of the machine: interpreter, libraries, programs, terminal, disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FULL_DISK = 100 << 20
 
 
 def python(_subject: HealthSubject) -> HealthFinding:
-    """The interpreter is new enough."""
+    """Check that the interpreter is new enough."""
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
         return HealthFinding("python", "fail", f"{version} is too old", "Install Python 3.11 or newer.")
@@ -31,7 +31,7 @@ def python(_subject: HealthSubject) -> HealthFinding:
 
 
 def sqlite(_subject: HealthSubject) -> HealthFinding:
-    """SQLite can search: FTS5 with words and trigrams."""
+    """Check that SQLite has FTS5 with word and trigram tokenizers."""
     version = sqlite3.sqlite_version
     with sqlite3.connect(":memory:") as connection:
         try:
@@ -51,7 +51,7 @@ def sqlite(_subject: HealthSubject) -> HealthFinding:
 
 
 def ripgrep(subject: HealthSubject) -> HealthFinding:
-    """ripgrep really runs: the one installed with Hermes, else the system's."""
+    """Check that ripgrep runs: the one installed with Hermes, else the system's."""
     own = Path(sysconfig.get_path("scripts")) / "rg"
     program = own if own.exists() else shutil.which("rg")
     mend = "Reinstall Hermes, or install ripgrep; without it searching is slower."
@@ -69,7 +69,7 @@ def ripgrep(subject: HealthSubject) -> HealthFinding:
 
 
 def git(subject: HealthSubject) -> HealthFinding:
-    """git really runs."""
+    """Check that git runs."""
     program = shutil.which("git")
     mend = "Install git; without it branches and changes of a project are not shown."
     if program is None:
@@ -86,7 +86,7 @@ def git(subject: HealthSubject) -> HealthFinding:
 
 
 def language_servers(subject: HealthSubject) -> HealthFinding:
-    """Which language servers are installed; without one edits are not checked by it."""
+    """List the installed language servers; without one, edits are not checked."""
     from agent.integrations.diagnostics.server_process import LANGUAGES, find_server
 
     find = partial(shutil.which, path=subject.environ.get("PATH", ""))
@@ -99,7 +99,7 @@ def language_servers(subject: HealthSubject) -> HealthFinding:
 
 
 def terminal(subject: HealthSubject) -> HealthFinding:
-    """The terminal shows colours, more than ASCII, and is large enough."""
+    """Check that the terminal shows colours and Unicode and is large enough."""
     term = subject.environ.get("TERM", "")
     complaints: list[tuple[str, str]] = []
     if term in ("", "dumb"):
@@ -128,7 +128,7 @@ def _colours(environ: Mapping[str, str], term: str) -> str:
 
 
 def disk(subject: HealthSubject) -> HealthFinding:
-    """There is room where Hermes keeps its files."""
+    """Check that the disk has room for the files of Hermes."""
     folder = subject.home.root
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent

@@ -1,1 +1,1 @@
-"""Subcommands about what may be done."""
+"""Subcommands for permissions, hooks, trust and the audit log."""

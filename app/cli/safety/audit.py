@@ -1,4 +1,4 @@
-"""`hermes audit`: what was allowed and refused, when, by whom; and whether the log is whole."""
+"""`hermes audit`: list allowed and refused actions, and verify the log."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     if args.verify:
         from agent.safety.audit.check import verify
 
@@ -70,7 +70,9 @@ def _list(home: Home, args: argparse.Namespace) -> None:
 
 
 def line(entry: AuditEntry) -> str:
-    """`2026-03-01 14:02:11 ✓ allowed by person  terminal  make test  (runs a command)`. Pure."""
+    """Return an entry as `2026-03-01 14:02:11 ✓ allowed by person terminal make test (runs a command)`.
+    Pure.
+    """
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
     mark = MARKS.get(entry.outcome, "·")
     from agent.safety.audit.log import asker

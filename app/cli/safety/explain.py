@@ -1,4 +1,4 @@
-"""`hermes permissions explain`: what the gate says about commands, without running them."""
+"""`hermes permissions explain`: the gate's verdict on commands, without running them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def explain(args: argparse.Namespace) -> None:
 
 
 def decider(cwd: Path) -> Callable[[str], Verdict]:
-    """The decision on commands run in `cwd`, which is the workspace as well, with all rules in force."""
+    """Return a function that judges commands in `cwd` (also the workspace) by all active rules."""
     from tools.services.actions import RunCommand
 
     gate = _gate(cwd, "tui")
@@ -58,7 +58,7 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
 
 
 def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
-    """The narrowest rule that would let a call pass which was denied; empty where no single one does."""
+    """Return the narrowest rule that would allow a denied call; empty if no single rule does."""
     from tools.services.actions import Action, RunCommand, WritePath
 
     action: Action
@@ -80,7 +80,7 @@ def narrow_rule(tool: str, arguments: Mapping[str, Any], cwd: Path) -> str:
 
 
 def _command_pattern(command: str) -> str:
-    """`git push origin main` as `git push *`; empty for what is more than a program with its words. Pure."""
+    """Return `git push *` for `git push origin main`; empty for anything but a plain command. Pure."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -92,7 +92,7 @@ def _command_pattern(command: str) -> str:
 
 
 def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
-    """The gate as it stands in a folder, with further rules. Raises `ValueError` for an invalid one."""
+    """Return the gate of a folder with extra `allow` rules. Raises `ValueError` for an invalid rule."""
 
     from agent.core.config.loader import load
     from agent.core.home import Home
@@ -119,7 +119,7 @@ def _gate(cwd: Path, surface: str, allow: Sequence[str] = ()) -> Gate:
 
 
 def verdict_data(command: str, verdict: Verdict) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return the object that `--json` prints."""
     return {
         "command": command,
         "verdict": verdict.kind,
@@ -129,7 +129,7 @@ def verdict_data(command: str, verdict: Verdict) -> dict[str, Any]:
 
 
 def _lines() -> Iterator[tuple[str, str]]:
-    """Commands of stdin, each with what is wrong with its line, if anything."""
+    """Yield the commands of stdin, each with the error of its line, or an empty text."""
     for raw in sys.stdin.buffer:
         line = raw.rstrip(b"\n").removesuffix(b"\r")
         try:
@@ -150,7 +150,7 @@ def _lines() -> Iterator[tuple[str, str]]:
 
 
 def _decode_line(line: str) -> str:
-    """A line that is a JSON string stands for its text."""
+    """Return the text of a line that is a JSON string; other lines unchanged."""
     if not line.startswith('"'):
         return line
     try:

@@ -9,7 +9,7 @@ from agent.errors import ConfigError
 
 
 def workspace(path: str | None) -> Path:
-    """The folder to work in, resolved. Raises `ConfigError` if it is not a folder."""
+    """Return the resolved folder to work in. Raises `ConfigError` if it is not a folder."""
     try:
         resolved = Path(path or ".").expanduser().resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
@@ -24,5 +24,5 @@ def workspace(path: str | None) -> Path:
 
 
 def demo_workspace() -> Path:
-    """A folder of its own for the tour."""
+    """Create a separate folder for the tour."""
     return private_folder(Home.locate().tour).resolve()

@@ -1,4 +1,4 @@
-"""`hermes hooks`: which commands hear of events, and agreeing to them."""
+"""`hermes hooks`: list the commands that receive events, and approve them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def _hooks() -> tuple[list[Hook], HookConsent]:
-    """The hooks of the settings and what was agreed to; what is wrong with one is said."""
+    """Return the hooks of the settings and the consent to them; print errors."""
     from agent.integrations.hooks.session_hooks import HookConsent
 
     home = Home.locate()

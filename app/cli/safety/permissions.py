@@ -1,4 +1,4 @@
-"""`hermes permissions`: what may be done, by which rule; try rules out and add some."""
+"""`hermes permissions`: list, test, add and remove permission rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hermes trust`: everything that the person agreed to, in one list, and taking one of it back."""
+"""`hermes trust`: list everything the person approved, and revoke single entries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     entries = _entries(Home.locate())
     if args.action == "list":
         return _list(entries, args.as_json)
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _entries(home: Home) -> list[TrustEntry]:
-    """Everything agreed to; of stores that cannot be read a sentence is said."""
+    """Return everything that was approved; print a sentence for each store that cannot be read."""
     from agent.api.trust import TrustEntry, trust_entries
 
     found, problems = trust_entries(home, os.environ)
@@ -127,7 +127,7 @@ def _record(entry: TrustEntry) -> dict[str, Any]:
 
 
 def _lines(data: dict[str, Any], indent: str) -> Iterator[str]:
-    """What is known, a line for each name; what has parts of its own or several lines stands below it."""
+    """Yield the data of an entry, a line for each name; nested and multi-line values are indented below."""
     for name, value in data.items():
         if value in (None, "", [], {}):
             continue
@@ -143,7 +143,7 @@ def _lines(data: dict[str, Any], indent: str) -> Iterator[str]:
 
 
 def _clean_texts(value: Any) -> Any:
-    """The same without anything in its texts that could steer a terminal."""
+    """Return the value with terminal control sequences removed from its texts."""
     match value:
         case str():
             return clean(value)

@@ -1,1 +1,1 @@
-"""Subcommands about sessions and what they did."""
+"""Subcommands for sessions and their history."""

@@ -1,4 +1,4 @@
-"""`hermes checkpoints`: how much is kept about files, whether it is whole, and clearing it."""
+"""`hermes checkpoints`: size, integrity check and cleanup of the stored file states."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     from agent.core.config.loader import load
     from agent.safety.sandbox.caches import sweep_over
     from agent.workspace.checkpoints.store import CheckpointStore
@@ -152,7 +152,7 @@ def _collect(
 
 
 async def _living(home: Home) -> tuple[str, ...] | None:
-    """The sessions there are; None when there is no store of sessions to ask."""
+    """Return the ids of existing sessions; None if there is no session store."""
     from agent.core.store.store import Store
 
     if not home.keeps_sessions():

@@ -1,4 +1,4 @@
-"""`hermes context`: what a new session here would send before its first message, layer by layer."""
+"""`hermes context`: the content a new session would send before its first message, layer by layer."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _forbid(args: argparse.Namespace) -> None:
 
 
 def _find_hash(wanted: str, digests: Iterable[str], what: str) -> str:
-    """The one hash that begins as it was given. Raises `ConfigError`."""
+    """Return the only hash that begins with `wanted`. Raises `ConfigError`."""
     found = [each for each in digests if len(wanted) >= LEAST and each.startswith(wanted.lower())]
     if len(found) == 1:
         return found[0]
@@ -99,7 +99,7 @@ def _show(args: argparse.Namespace) -> None:
 
 
 async def _table(home: Home, model: str | None) -> ContextTable:
-    """The table of a session that is opened for it and leaves nothing behind."""
+    """Return the context table of a temporary session that stores nothing."""
     from agent.api.opening import open_session
     from agent.knowledge.canvas.documents import CanvasDocuments
     from agent.session.conversation.script_journal import discard
@@ -120,7 +120,7 @@ async def _table(home: Home, model: str | None) -> ContextTable:
 
 
 def as_json(table: ContextTable) -> Mapping[str, Any]:
-    """The table as data: tokens are estimates, `cut` says that something of a layer was left out."""
+    """Return the table as data: tokens are estimates; `cut` means that part of a layer was left out."""
     return {
         "model": table.model,
         "window": table.window,

@@ -1,4 +1,4 @@
-"""`hermes import`: take over what another agent keeps: sessions, memory, skills, servers, permissions."""
+"""`hermes import`: import another agent's sessions, memory, skills, servers and permissions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Show what there is, ask, and take it over. Raises `HermesError`."""
+    """List what can be imported, ask, and import it. Raises `HermesError`."""
     from agent.integrations.migration.taking_over import look
 
     parts = _parts(args.only)
@@ -173,5 +173,5 @@ def _record(findings: Findings, parts: list[Part]) -> dict[str, Any]:
 
 
 def _safe(server: Mapping[str, Any]) -> dict[str, Any]:
-    """A server without what it gets as variables and headers, which may be secret."""
+    """Return a server without the values of its variables and headers, which may be secret."""
     return {key: sorted(value) if key in ("env", "headers") else value for key, value in server.items()}

@@ -1,4 +1,4 @@
-"""A plain prompt loop over the same events, for a terminal without the full-screen application."""
+"""A plain prompt loop over the event stream, for terminals without the full-screen application."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
 
 
 class LoopView:
-    """Writes the stream to stdout as it comes."""
+    """Writes the stream to stdout as it arrives."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -41,7 +41,7 @@ MAX_STDIN = 4_000_000
 
 
 def run(args: FastOptions | argparse.Namespace) -> int:
-    """Run one turn; the exit code tells how it ended."""
+    """Run one turn; return an exit code for its outcome."""
     text = _message(args)
     return asyncio.run(_turn(args, text, (*_images(args.image), *_mentioned_images(text))))
 
@@ -61,7 +61,7 @@ def _message(args: FastOptions | argparse.Namespace) -> str:
 
 
 def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
-    """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is not one."""
+    """Store the images of `--image` in the home. Raises `AttachmentError` at the first non-image."""
     if not paths:
         return ()
     from agent.core.attachments import AttachmentStore
@@ -74,7 +74,7 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
 
 
 def _mentioned_images(text: str) -> tuple[Attachment, ...]:
-    """The images that a message names as `@chart.png`, kept in the home; what cannot be sent is said."""
+    """Store the images that a message mentions as `@chart.png`; print those that cannot be sent."""
     if "@" not in text:
         return ()
     from agent.core.attachments import AttachmentStore
@@ -146,7 +146,7 @@ def _print_answer(ended: TurnEnded, approve: str | None, denied: ToolStarted | N
 
 
 def _advice(denied: ToolStarted | None, workspace: Path, approve: str | None) -> str:
-    """What to do about an action that was denied."""
+    """Return a sentence about how to allow an action that was denied."""
     if approve not in ("all", "yolo") and denied is not None:
         from app.cli.safety.explain import narrow_rule
 
@@ -161,7 +161,7 @@ def _show_event(console: Console, event: Event) -> None:
 
 
 class LastDenied:
-    """Knows which call of the session's own agent was denied last."""
+    """Remembers the last denied call of the main agent."""
 
     def __init__(self) -> None:
         self.call: ToolStarted | None = None
@@ -177,7 +177,7 @@ class LastDenied:
 
 
 class JsonView:
-    """Every event as one line. When nobody can read them any more, `failure` is set and the turn stops."""
+    """Prints every event as one line. If stdout is closed, it sets `failure` and stops the turn."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out

@@ -1,4 +1,4 @@
-"""`hermes rollback`: the steps of a session, what they changed, and taking files back to one of them."""
+"""`hermes rollback`: list the steps of a session and their changes, and restore files to one of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHOICES = ("mine", "checkpoint", "merge")
 
 @dataclass(frozen=True, slots=True)
 class _Session:
-    """Whose steps are looked at."""
+    """The session whose steps are shown."""
 
     id: str
     root: Path
@@ -75,7 +75,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int | None:
-    """Carry it out. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     from agent.workspace.checkpoints.store import CheckpointStore
 
     home = Home.locate()
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int | None:
 
 
 def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
-    """The numbers of the hunks that are wanted; None stands for all."""
+    """Return the numbers of the chosen hunks; None means all."""
     from agent.workspace.checkpoints.restore.hunks import numbers
 
     if args.hunks is None:
@@ -112,7 +112,7 @@ def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
 
 
 def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
-    """Finish restores that were cut off: they come before anything else."""
+    """Finish interrupted restores; this happens before any other action."""
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
 
     finished = finish_abandoned(store)
@@ -122,7 +122,7 @@ def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
 
 
 async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
-    """The session that is meant, by its root: steps of subagents stand in the line of the root."""
+    """Return the named session's root: steps of subagents are recorded with the root session."""
     from agent.core.store.locks import SessionLock
     from agent.core.store.store import Store
     from agent.session.conversation.session_folder import renamed_session, worked_in
@@ -152,7 +152,7 @@ async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None)
 
 
 async def _names(store: Store, session: str) -> dict[str, int]:
-    """Positions by the labels of nodes, as the nodes above them tell where files stood."""
+    """Return step positions by node label, taken from the nodes above each label."""
     marks = {mark.node: mark.label for mark in await store.marks(session) if mark.label}
     if not marks:
         return {}
@@ -182,7 +182,7 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
 
 
 def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
-    """Files as the steps name them; they are meant from the current folder."""
+    """Return files as steps name them; relative paths start at the current folder."""
     from agent.workspace.checkpoints.restore.plan import inside
 
     try:
@@ -346,7 +346,7 @@ def _back(
 def _parts(
     plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
 ) -> dict[str, Choice]:
-    """The choice of some hunks of the one file of a plan. A conflict stays unless that was overruled."""
+    """Return the choice of hunks in a plan with one file. A conflict is left alone unless overruled."""
     from agent.workspace.checkpoints.restore.hunk_restore import part_of
 
     item = plan.items[0]
@@ -361,7 +361,7 @@ def _parts(
 def _preview(
     plan: RestorePlan, store: CheckpointStore, choices: Mapping[str, Choice], session: _Session
 ) -> None:
-    """What would happen to each path, before anybody says yes; hunks that were chosen are shown."""
+    """Print the planned change of each path before asking; chosen hunks are shown."""
     from agent.session.export.patch import patch_between
     from agent.workspace.checkpoints.entries import PathChange
     from agent.workspace.checkpoints.restore.hunk_restore import part_entry
@@ -395,7 +395,7 @@ def _plan_record(session: _Session, plan: RestorePlan) -> dict[str, Any]:
 
 
 def _what_happens(item: PlanItem, choice: Choice) -> str:
-    """What would happen to one path."""
+    """Return a description of the planned change of one path."""
     if item.state == "lost":
         return f"stays: {one_line(item.reason)}"
     what = "changes back" if item.now is not None else "comes back"
@@ -410,12 +410,12 @@ def _what_happens(item: PlanItem, choice: Choice) -> str:
 
 
 def _change_of_git(item: PlanItem) -> str:
-    """What going back does to a repository; empty for any other item."""
+    """Return the planned change of a git repository; empty for other items."""
     return one_line(item.now.reason) if item.is_repository and item.now is not None else ""
 
 
 def _outcome(restored: Restored) -> str:
-    """What was done, for a person."""
+    """Return a sentence about the restore."""
     lines = []
     if restored.step is not None:
         number = restored.step.number
@@ -434,7 +434,7 @@ def _outcome(restored: Restored) -> str:
 
 
 def _step_record(step: Step) -> dict[str, Any]:
-    """A step for programs."""
+    """Return a step as a JSON object."""
     return {
         "step": step.number,
         "kind": step.kind,
@@ -447,7 +447,7 @@ def _step_record(step: Step) -> dict[str, Any]:
 
 
 def _outcome_record(restored: Restored, plan: RestorePlan) -> dict[str, Any]:
-    """What was done, for programs."""
+    """Return the restore's outcome as a JSON object."""
     changes = restored.step.changes if restored.step else ()
     whole = plan.whole and not plan.having("lost")
     return {

@@ -1,4 +1,4 @@
-"""`hermes sessions export`: sessions as lines of JSON or trajectories, one as a page to read or a patch."""
+"""`hermes sessions export`: sessions as JSON lines or trajectories, a single one also as HTML or a patch."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def declare(export: argparse.ArgumentParser) -> None:
 
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
-    """Write it. Raises `HermesError`."""
+    """Write the export. Raises `HermesError`."""
     from agent.session.export.trajectories import ExportFilter
 
     if args.max_tokens is not None and (args.max_tokens < 1 or args.layout not in TRAJECTORIES):
@@ -109,7 +109,7 @@ def _print_pieces(pieces: Iterable[bytes]) -> None:
 
 
 def _filter(args: argparse.Namespace) -> ExportFilter:
-    """What the options ask for. Blocking. Raises `ConfigError`."""
+    """Return the filter that the options describe. Blocking. Raises `ConfigError`."""
     from agent.session.export.trajectories import ExportFilter
 
     if args.min_calls < 0:
@@ -127,7 +127,7 @@ def _filter(args: argparse.Namespace) -> ExportFilter:
 
 
 def _passed_sessions(folder: Path) -> frozenset[str]:
-    """The sessions of tasks that were done and whose checks hold. Raises `ConfigError`."""
+    """Return the sessions of completed tasks whose checks hold. Raises `ConfigError`."""
     from agent.automation.batch.results import ResultFolder
 
     results = ResultFolder(folder)
@@ -138,7 +138,7 @@ def _passed_sessions(folder: Path) -> frozenset[str]:
 
 
 async def _write_all(store: Store, args: argparse.Namespace, chosen: ExportFilter) -> None:
-    """Write every session that passes, one at a time. Raises `StoreError` where none does."""
+    """Write every session that matches the filter, one at a time. Raises `StoreError` if none does."""
     to_file = args.output is not None
     looked, written = 0, 0
 
@@ -170,7 +170,7 @@ async def _write_all(store: Store, args: argparse.Namespace, chosen: ExportFilte
 
 
 async def _sessions(store: Store) -> list[Session]:
-    """All sessions, those of agents and archived ones too, oldest first."""
+    """Return all sessions, including subagents' and archived ones, oldest first."""
     found: dict[str, Session] = {}
     place = 0
     while page := await store.list_sessions(_PAGE, place, children=True, archived=True):
@@ -204,7 +204,7 @@ async def _lines(
 
 
 def _branch(known: Mapping[int, Node], end: int) -> list[Node]:
-    """The nodes that lead to one, oldest first."""
+    """Return the nodes from the root to `end`, oldest first."""
     found: list[Node] = []
     at: int | None = end
     while at is not None and at in known:
@@ -238,7 +238,7 @@ def _trajectory(session: Session, nodes: Sequence[Node], layout: str) -> dict[st
 
 
 async def masked_nodes(store: Store, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes as they may leave the store."""
+    """Return the nodes with secrets masked, ready to leave the store."""
     from agent.core.store.export import mask_node
 
     return await asyncio.to_thread(lambda: [mask_node(node, store.secrets) for node in nodes])
@@ -256,7 +256,7 @@ async def _page(store: Store, session: Session, branch: str) -> bytes:
 
 
 async def _patch(store: Store, home: Home, session: Session, branch: str) -> bytes:
-    """What the branch did to files, from its first message on."""
+    """Return the file changes of the branch as a patch, from its first message on."""
     nodes = await store.path(session.id, branch)
     positions = [step for node in nodes if isinstance(step := node.data.get("step"), int)]
     if not positions or not home.checkpoints.exists():
@@ -293,14 +293,14 @@ def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
 
 
 def _write_private(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
-    """Write a new file at once. Raises `ConfigError`."""
+    """Write a new file atomically. Raises `ConfigError`."""
     with _private_file(path, force=force) as stream:
         stream.writelines(pieces)
 
 
 @contextmanager
 def _private_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A new file that only its owner can read; it appears when it is complete. Raises `ConfigError`."""
+    """Open a new owner-only file; it appears once it is complete. Raises `ConfigError`."""
     if path.exists() and not force:
         raise ConfigError(f"{path} exists; choose another name or give --force.")
     if path.exists() and not path.is_file():  # such as a device, which a file would take the place of

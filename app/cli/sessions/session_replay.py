@@ -1,4 +1,4 @@
-"""`hermes sessions replay`: a session fed with its recorded answers, or gone on with live from a step."""
+"""`hermes sessions replay`: replay a session with its recorded answers, or continue it live from a step."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def declare(replay: argparse.ArgumentParser) -> None:
 
 
 async def run(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
-    """Replay, and go on if that was asked for. Raises `HermesError`."""
+    """Replay a session, and continue it live if asked. Raises `HermesError`."""
     from agent.core.attachments import AttachmentStore
     from agent.session.replay.replaying import check_step, replay
 
@@ -82,7 +82,7 @@ def _tell(report: ReplayReport, args: argparse.Namespace, nodes: int) -> None:
 
 
 def _missing_images(report: ReplayReport) -> str:
-    """A sentence about images that are gone, which requests then cannot show; empty where none is."""
+    """Return a sentence about deleted images, which requests cannot include; empty if there are none."""
     if not report.images_gone:
         return ""
     names = ", ".join(clean(name) for name in report.images_gone[:5])

@@ -140,7 +140,7 @@ def _word(text: str) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Carry out the action. Raises `HermesError`."""
+    """Run the chosen action. Raises `HermesError`."""
     home = Home.locate()
     if args.action == "recover":
         _recover(home, args)
@@ -194,7 +194,7 @@ async def _list(store: Store, args: argparse.Namespace) -> None:
 
 
 def _resolve_folder(folder: str | None) -> str | None:
-    """A folder as sessions remember it; one that is gone can still be asked for."""
+    """Return a folder in the form sessions store it; it need not exist any more."""
     try:
         return None if folder is None else str(Path(folder).expanduser().resolve())
     except (OSError, RuntimeError, ValueError):
@@ -288,7 +288,7 @@ def _text(node: Node) -> str:
 
 
 async def _search(store: Store, home: Home, args: argparse.Namespace) -> None:
-    """Print what was found. Raises `HermesError`."""
+    """Search and print the hits. Raises `HermesError`."""
     from agent.core.store.search import Filters
     from agent.session.wiring.recall import open_recall
 
@@ -346,7 +346,7 @@ def _sources(recall: Recall, named: list[str] | None) -> list[str] | None:
 
 
 async def _index(recall: Recall, *, by_meaning: bool) -> None:
-    """Index what is new, and say so where it takes a while."""
+    """Index new messages; print a notice if this takes long."""
     try:
         if (
             by_meaning
@@ -367,7 +367,7 @@ async def _index(recall: Recall, *, by_meaning: bool) -> None:
 
 
 def _place(hit: SearchHit) -> str:
-    """Where a hit stands: a session, or the source of notes."""
+    """Return the place of a hit: its session, or the source of its notes."""
     return hit.session if hit.source == "messages" else hit.source
 
 
@@ -379,7 +379,7 @@ def _hit_row(hit: SearchHit, width: int) -> str:
 
 
 async def _import(store: Store, home: Home, args: argparse.Namespace) -> None:
-    """Import it. Raises `HermesError`, and then nothing was imported."""
+    """Import sessions. Raises `HermesError`, and then nothing was imported."""
     from agent.core.store.importing import parse_sessions
     from agent.session.wiring.recall import open_recall
 

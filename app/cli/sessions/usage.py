@@ -1,4 +1,4 @@
-"""`hermes usage`: what requests to models took, by day, model, project or agent."""
+"""`hermes usage`: tokens, time and cost of model requests, by day, model, project or agent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _days(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Carry it out. Raises `HermesError`."""
+    """Print the report. Raises `HermesError`."""
     home = Home.locate()
     kept = home.keeps_sessions()
     found = asyncio.run(_report(home, args.by, args.days or None)) if kept else None
@@ -84,7 +84,7 @@ def _explain() -> None:
 
 
 def as_json(found: UsageReport | None, by: str) -> dict[str, Any]:
-    """The report as one object. Pure."""
+    """Return the report as one object. Pure."""
     if found is None:
         return {"by": by, "since": "", "lines": [], "total": None}
     lines = [line.to_json() for line in found.lines]
@@ -92,7 +92,7 @@ def as_json(found: UsageReport | None, by: str) -> dict[str, Any]:
 
 
 def table_of(found: UsageReport) -> list[str]:
-    """The report as lines of text. Pure."""
+    """Return the report as lines of text. Pure."""
     from agent.session.spending.report import title
 
     names = [_line(title(found.by, line.key)) for line in found.lines]
@@ -108,7 +108,7 @@ def _row(name: str, line: UsageLine, width: int) -> str:
 
 
 def cost(line: UsageLine) -> str:
-    """`$0.42`, `$0.42+` where some price is missing, `unknown` where all are. Pure."""
+    """Return `$0.42`; `$0.42+` if some price is missing, `unknown` if all are. Pure."""
     if line.unpriced and line.unpriced == line.requests:
         return "unknown"
     shown = f"${line.cost:,.4f}" if 0 < line.cost < 1 else f"${line.cost:,.2f}"
@@ -132,6 +132,6 @@ def _notes(total: UsageLine) -> list[str]:
 
 
 def _line(text: str) -> str:
-    """Outside text on one line that is not too long."""
+    """Return outside text on one line of limited length."""
     words = one_line(text)
     return words if len(words) <= NAME_CELLS else f"{words[:10]}…{words[11 - NAME_CELLS :]}"
