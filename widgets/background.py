@@ -1,7 +1,7 @@
-"""Containers that lie below other widgets, drawn for next to nothing.
+"""Containers below other widgets, cheap to draw.
 
-Textual draws every widget that a frame touches, also those that others cover, and each row of each
-through its cache of styles: below the conversation lie five of them.
+Textual draws every widget that a frame touches, including covered ones, and sends each row through its style
+cache. Five such containers lie below the conversation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from widgets.painting.filtered_rows import FilteredRows
 
 
 class Background:
-    """The rows of a widget that shows nothing but its background, without a border: all are one row."""
+    """The rows of a borderless widget that shows only its background; all rows are one object."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
@@ -27,7 +27,7 @@ class Background:
         self._row = Strip([])
 
     def rows(self, crop: Region) -> list[Strip]:
-        """As many rows as `crop` is high, each as wide."""
+        """Return the rows of `crop`, all of its width."""
         background = self._widget.background_colors[1]
         look = (crop.width, background, list(self._widget.app.get_line_filters()))
         if look != self._look:
@@ -38,7 +38,7 @@ class Background:
 
 
 class Backdrop(Container):
-    """A container that shows its background where none of its children is."""
+    """A container that shows its background where no child covers it."""
 
     def __init__(self, *children: Widget, id: str | None = None) -> None:
         super().__init__(*children, id=id)
@@ -49,7 +49,7 @@ class Backdrop(Container):
 
 
 class BlankContainer(Container):
-    """A container that its children cover to the last cell: it draws nothing itself."""
+    """A container fully covered by its children; it draws nothing itself."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return []

@@ -1,4 +1,4 @@
-"""Long work on the event loop in slices, so that keys and frames come in between."""
+"""Slicing of long work on the event loop, so that keys and frames are handled in between."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REST = 0.003
 async def run_in_slices(
     steps: Iterable[object], seconds: float = SLICE, rest: float = REST
 ) -> AsyncIterator[None]:
-    """Run through `steps`, each a small piece of work; yields behind every slice, the last one too."""
+    """Run through `steps`, each a small piece of work; yield after every slice, including the last."""
     end = perf_counter() + seconds
     for _ in steps:
         if perf_counter() >= end:

@@ -1,4 +1,4 @@
-"""Finds the lines of a text that are lines of a unified diff, to draw them in its colours."""
+"""Detection of unified diff lines within a text, to draw them in diff colours."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _HEAD, _OLD, _NEW = "dim", "--- ", "+++ "
 
 
 def diff_tones(lines: Iterable[str]) -> dict[int, str]:
-    """The roles of lines by their numbers from 0: `added`, `removed`, or `dim` for heads of files and hunks.
+    """Return the roles of lines by number from 0: `added`, `removed`, or `dim` for file and hunk headers.
 
-    A hunk is as long as its head says and no longer, so that lists with dashes stay as they are,
-    also behind a diff. Lines that are left out have the colour of the text. Pure.
+    A hunk has exactly the length its header states, so lists with dashes are not coloured, even after a diff.
+    Lines without a role have the colour of the text. Pure.
     """
     tones: dict[int, str] = {}
     old = new = 0
@@ -38,7 +38,7 @@ def diff_tones(lines: Iterable[str]) -> dict[int, str]:
 
 
 def _fits(sign: str, old: int, new: int) -> bool:
-    """Whether a hunk that lacks so many old and new lines can go on with such a line."""
+    """Return whether a hunk that lacks `old` and `new` lines can continue with a line of this sign."""
     if sign in _ROLES:
         return bool(old if sign == "-" else new)
     return sign in (" ", "") and bool(old and new)

@@ -1,4 +1,4 @@
-"""The names of keys: as a person writes them, as Textual calls them, as they are shown."""
+"""Key names in three forms: as typed by people, as in Textual, and as displayed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMED = frozenset(
 
 
 def read_key(text: str) -> str:
-    """`^L`, `Ctrl+l` or `?` as Textual names that key. Raises `ValueError` with half a sentence: why not."""
+    """Return Textual's name for `^L`, `Ctrl+l` or `?`. Raises `ValueError` with the reason."""
     given = text.strip()
     if len(given) == 2 and given[0] == "^" and given[1].isprintable():
         given = f"ctrl+{given[1].lower()}"
@@ -72,7 +72,7 @@ def read_key(text: str) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Modifiers and key; the key itself may be a plus."""
+    """Split a key into modifiers and key; the key may be a plus."""
     if text.endswith("++"):
         return text[:-2], "+"
     ahead, _, name = text.rpartition("+")
@@ -93,7 +93,7 @@ def _base(name: str) -> str:
 
 
 def types_text(key: str) -> bool:
-    """Whether the key types a character into a text."""
+    """Return whether the key types a character."""
     return "+" not in key and (key == "space" or key in _CHARACTERS or key not in _NAMED)
 
 
@@ -103,7 +103,7 @@ def _character_of(name: str) -> str | None:
 
 
 def shown_key(key: str) -> str:
-    """`ctrl+p` as `^P`, `alt+1` as `alt+1`, `escape` as `esc`, `question_mark` as `?`."""
+    """Return the displayed form of a key: `ctrl+p` as `^P`, `escape` as `esc`, `question_mark` as `?`."""
     ahead, plus, name = key.rpartition("+")
     if key == "ctrl+@":
         return "ctrl+space"

@@ -1,8 +1,7 @@
-"""A skin as styles that can be drawn.
+"""A skin as drawable styles.
 
-A role whose colour is `ansi_default` has no colour of its own: it is told apart by
-bold, dim, underline or reverse instead. So the skins for terminals without colours, and
-any skin brought down by `themes.colors.adapt_skin`, keep every state distinguishable.
+A role with the colour `ansi_default` is distinguished by bold, dim, underline or reverse instead. So skins
+for terminals without colours, and skins reduced by `themes.colors.adapt_skin`, keep every state distinct.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _MARKS: Mapping[str, frozenset[str]] = {
 
 
 class Palette(NamedTuple):
-    """Styles by role. A style of a role colours the foreground on the conversation's background."""
+    """Styles by role. A role's style is its foreground on the conversation's background."""
 
     skin: Skin
 
@@ -60,7 +59,9 @@ class Palette(NamedTuple):
         underline: bool = False,
         strike: bool = False,
     ) -> Style:
-        """The style of text in `role` on the background of another role. Raises `KeyError` for no role."""
+        """Return the style of a role's text on another role's background. Raises `KeyError` for an unknown
+        role.
+        """
         colors = self.skin.colors
         extra = (bold, italic, underline, strike)
         return _style(role, colors[role], background, colors[background], extra)
@@ -89,7 +90,7 @@ def _style(role: str, ink: str, ground: str, paper: str, extra: tuple[bool, bool
 
 @lru_cache(maxsize=512)
 def color_of(color: str) -> Color:
-    """A colour of a skin as rich draws it; `ansi_bright_red` and the like are those of the terminal."""
+    """Return a skin's colour for rich; names such as `ansi_bright_red` use the terminal's palette."""
     return Color.parse(color.removeprefix("ansi_"))
 
 
@@ -126,7 +127,7 @@ def textual_theme(skin: Skin) -> Theme:
 
 
 def css_variables(skin: Skin) -> dict[str, str]:
-    """Variables of style sheets by name, without their `$`."""
+    """Return the style sheet variables by name, without `$`."""
     colors = skin.colors
     roles = {role.replace("_", "-"): color for role, color in colors.items() if role != "text"}
     # Textual's own widgets do not reverse what is marked; black on white is there in every palette.

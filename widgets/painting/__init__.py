@@ -1,1 +1,1 @@
-"""Painting rows: how often, and straight to the terminal."""
+"""Painting of rows: rate limits and direct output to the terminal."""

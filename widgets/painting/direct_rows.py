@@ -22,7 +22,7 @@ _RESET = "\x1b[0m"
 
 
 class _Look(NamedTuple):
-    """A style as a terminal is told of it."""
+    """A style as the terminal's escape code and background."""
 
     style: Style | None
     """Held, so that its identity stays its own."""
@@ -36,7 +36,7 @@ _PLAIN = _Look(None, _RESET, _RESET)
 
 
 class RowEncoder:
-    """Rows as bytes, kept as long as they are likely to be wanted again. Each leaves no style behind."""
+    """Encodes rows as terminal text and caches them. Each row resets its style at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -47,7 +47,7 @@ class RowEncoder:
         """Styles by their identity."""
 
     def encode(self, row: Strip) -> str:
-        """The bytes of a row."""
+        """Return the terminal text of a row."""
         known = self._rows.get(id(row))
         if known is None:
             if len(self._rows) >= ROWS:
@@ -98,7 +98,7 @@ class RowEncoder:
 
 
 def _shows_blanks(style: Style) -> bool:
-    """Whether a blank in this style shows more than its background."""
+    """Return whether a blank in this style shows more than its background."""
     lines = style.underline or style.underline2 or style.strike or style.overline
     return bool(lines or style.reverse or style.frame or style.encircle)
 
@@ -108,7 +108,7 @@ BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 
 
 class DirectRows:
-    """The way to the terminal for the rows of one widget, open while the widget is in sight and uncovered."""
+    """Writes one widget's rows directly to the terminal while the widget is visible and uncovered."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
@@ -120,7 +120,7 @@ class DirectRows:
         self._ink: RowEncoder | None = None
 
     def write_rows(self, rows: Iterable[tuple[int, Strip]]) -> bool:
-        """Put whole rows of the widget on the terminal, each by its number; False if only a frame can."""
+        """Write whole rows of the widget, each with its number; return False if a full frame is needed."""
         widget, write = self._widget, self.write
         if write is None or not widget.screen.is_active:
             return False
@@ -145,14 +145,14 @@ class DirectRows:
         return self._place
 
     def _laid_out(self, _screen: object) -> None:
-        """Where things are has changed: look again when it matters."""
+        """Forget the cached region after a layout change."""
         self._known = False
 
 
 def uncovered_region(widget: Widget) -> Region | None:
-    """Where on its screen a widget without children is; None unless all of it is in sight, with nothing else.
+    """Return the screen region of a widget without children; None unless it is fully visible and alone there.
 
-    What lies below it counts as something else too, unless it is one of its ancestors.
+    A widget below it also counts as another one, unless it is an ancestor.
     """
     screen = widget.screen
     try:

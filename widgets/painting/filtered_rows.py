@@ -1,7 +1,7 @@
-"""Rows that reach the screen past Textual's cache of styles.
+"""Rows that bypass Textual's style cache.
 
-That cache copies every row of a widget whenever one has changed, which is most of what a
-frame costs. A widget that draws whole rows by itself, without border or padding, needs none of it.
+The cache copies every row of a widget whenever one row changes, which is most of the cost of a frame. A
+widget that draws whole rows without border or padding does not need it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ STYLES = 2_048
 
 
 class FilteredRows:
-    """The rows of one widget behind the application's filters; a row that stays is filtered once."""
+    """Applies the application's filters to a widget's rows; an unchanged row is filtered once."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
@@ -37,7 +37,7 @@ class FilteredRows:
         """Styles by their identity, and whether `ANSIToTruecolor` leaves them as they are."""
 
     def filter(self, rows: Sequence[Strip], start: int, end: int) -> list[Strip]:
-        """`rows`, cut to the columns from `start` to `end`."""
+        """Return the filtered rows, cropped to the columns from `start` to `end`."""
         look = (list(self._widget.app.get_line_filters()), self._widget.background_colors[1])
         if look != self._look:
             self._look = look
@@ -63,7 +63,7 @@ class FilteredRows:
         return row if runs is before else Strip(runs, row.cell_length)
 
     def _are_true(self, runs: list[Segment], line_filter: ANSIToTruecolor) -> bool:
-        """Whether the filter would leave all runs as they are."""
+        """Return whether the filter would leave all runs unchanged."""
         for _, style, control in runs:
             if control is not None:
                 return False
@@ -81,9 +81,9 @@ class FilteredRows:
 
 
 class KeptRow(Widget):
-    """A widget whose rows stay as they are from one refresh to the next, and are made only then.
+    """A widget that caches its rows between refreshes.
 
-    Textual asks for all rows of a widget in each frame that touches something beside it.
+    Textual requests all rows of a widget in each frame that touches anything next to it.
     """
 
     _rows_shown: tuple[Region, Sequence[LineFilter], list[Strip]] | None = None
@@ -96,7 +96,7 @@ class KeptRow(Widget):
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def forget_rows(self) -> None:
-        """The rows are others now; the caller brings them to the screen."""
+        """Drop the cached rows; the caller refreshes the screen."""
         self._rows_shown = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -106,7 +106,7 @@ class KeptRow(Widget):
         return self._rows_shown[2]
 
     def shown_rows(self, crop: Region) -> list[Strip]:
-        """The rows of a part of the widget as they reach the screen: behind the filters."""
+        """Return the filtered rows of a part of the widget."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Limits how often something is painted: at once after a pause, and not again before a while has passed."""
+"""A limit on the paint rate: immediate after a pause, then at most one paint per interval."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 
 class FrameLimiter:
-    """Calls `paint` soon after it is asked to, however often it is asked until then.
+    """Calls `paint` soon after a request, once for any number of requests.
 
-    The first picture after a pause is painted in the same turn of the event loop, the next one begins
-    `rest` seconds after it began; `paint` returns how long that is. What it raises goes to `fail`.
-    Cheaper than a timer of Textual's, which is a task and several messages for each picture.
+    The first paint after a pause runs in the same turn of the event loop. The next one starts `rest` seconds
+    after it; `paint` returns that number. Errors of `paint` go to `fail`. This is cheaper than a Textual
+    timer, which needs a task and several messages for each paint.
     """
 
     def __init__(self, paint: Callable[[], float], fail: Callable[[Exception], object]) -> None:
@@ -22,17 +22,17 @@ class FrameLimiter:
 
     @property
     def waiting(self) -> bool:
-        """Whether `paint` was asked for and has not been called yet."""
+        """True if `paint` was requested and has not run yet."""
         return self._waiting is not None
 
     def soon(self) -> None:
-        """Paint as soon as it may be."""
+        """Request a paint at the earliest allowed time."""
         if self._waiting is None:
             loop = asyncio.get_running_loop()
             self._waiting = loop.call_at(max(self._due, loop.time()), self._run)
 
     def stop(self) -> None:
-        """Forget what was asked for."""
+        """Cancel the pending request."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

@@ -36,7 +36,7 @@ class Painted(Protocol):
 
 
 class RowPainter:
-    """Collects what changed in a list and refreshes only the lines that look different."""
+    """Collects changed rows of a list and refreshes only the lines that look different."""
 
     def __init__(self, rows: Painted, view: RowView) -> None:
         self._rows = rows
@@ -50,13 +50,13 @@ class RowPainter:
         self._timer: Timer | None = None
 
     def mark(self, *rows: int) -> None:
-        """These rows look different; so may the cursor, the scroll position and the heading."""
+        """Mark rows as changed; cursor, scroll position and heading are checked too."""
         if self._stale is not None:
             self._stale.update(rows)
         self._schedule()
 
     def mark_all(self) -> None:
-        """Everything looks different."""
+        """Mark everything as changed."""
         self._stale = None
         self._schedule()
 
@@ -88,7 +88,7 @@ class RowPainter:
 
 
 def dirty_lines(before: list[tuple[int, int]], now: list[tuple[int, int]], stale: set[int]) -> list[int]:
-    """The lines where `now` differs from `before` or shows a row that is stale."""
+    """Return the lines where `now` differs from `before` or shows a stale row."""
     return [
         y
         for y in range(max(len(before), len(now)))

@@ -1,4 +1,4 @@
-"""The pane of agents: rows, header, and how busy each is."""
+"""The agents pane: rows, header, and activity bars."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ _POOR_TERMINALS = frozenset({"linux", "dumb", "vt52", "vt100", "vt102", "vt220"}
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """How much had been counted when, oldest first: seconds of a clock, and the sum until then."""
+    """Token counts over time, oldest first: pairs of clock seconds and running total."""
 
     counts: tuple[tuple[float, int], ...] = ()
 
     def with_count(self, now: float, total: int) -> Pulse:
-        """The same with one more count. A sum that did not grow says nothing new."""
+        """Return the pulse with one more count. A total that did not grow changes nothing."""
         if self.counts and total <= self.counts[-1][1]:
             return self
         return Pulse((*self.counts, (now, total))[-KEPT:])
 
     def rates(self, now: float) -> tuple[float, ...]:
-        """Units per second in each of the last windows, oldest first; empty before anything is known.
+        """Return units per second in each of the last windows, oldest first; empty without counts.
 
-        What came between two counts is spread evenly over the time between them.
+        The difference between two counts is spread evenly over the time between them.
         """
         if len(self.counts) < 2:
             return ()
@@ -59,7 +59,7 @@ class Pulse:
         return tuple(self._within(end - WINDOW, end) / WINDOW for end in ends if end > began)
 
     def _within(self, start: float, end: float) -> float:
-        """How much came between two moments."""
+        """Return the units counted between two times."""
         came = 0.0
         for (since, before), (until, after) in zip(self.counts, self.counts[1:], strict=False):
             shared = min(end, until) - max(start, since)
@@ -71,7 +71,7 @@ class Pulse:
 
 
 def bars(rates: Sequence[float], *, ascii_only: bool = False) -> str:
-    """`rates` as `BARS` cells, the highest in full height and the newest at the right end. Pure."""
+    """Return `rates` as `BARS` cells, scaled to the highest, newest at the right. Pure."""
     steps = ASCII if ascii_only else BLOCKS
     top = max(rates, default=0.0)
     drawn = "".join(steps[0 if top <= 0 else round(rate / top * (len(steps) - 1))] for rate in rates)
@@ -79,12 +79,12 @@ def bars(rates: Sequence[float], *, ascii_only: bool = False) -> str:
 
 
 def pace(rates: Sequence[float]) -> float:
-    """Units per second over all of `rates`. Pure."""
+    """Return units per second over all of `rates`. Pure."""
     return sum(rates) / len(rates) if rates else 0.0
 
 
 def draws_ascii_only(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal is one whose font has no blocks of different heights. Pure."""
+    """Return whether the terminal's font lacks blocks of different heights. Pure."""
     return environ.get("TERM", "") in _POOR_TERMINALS
 
 
@@ -135,7 +135,7 @@ Ink = Callable[..., Style]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentRow:
-    """One agent as it stands. None means unknown."""
+    """The current state of one agent. None means unknown."""
 
     agent: str
     """Its id, as in events."""
@@ -162,13 +162,13 @@ class AgentRow:
     """How its tokens were counted, on the clock of the pane."""
 
     def work_seconds(self, now: float) -> float | None:
-        """Seconds it has worked."""
+        """Return the seconds the agent has worked."""
         return self.seconds if self.since is None else now - self.since
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRowStyle:
-    """What decides how rows are drawn, beside the rows. `now` is the clock of the pane."""
+    """The options for drawing rows. `now` is the time of the pane's clock."""
 
     ink: Ink
     now: float
@@ -178,12 +178,12 @@ class AgentRowStyle:
 
 
 def height(row: AgentRow) -> int:
-    """Lines of a row."""
+    """Return the number of lines of a row."""
     return 1 if row.state not in LIVE else 3 if row.goal else 2
 
 
 def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
-    """The lines of a row: what it is for, what it does, what it took; one line where it does nothing."""
+    """Return the lines of a row: goal, current action, usage; one line for an inactive agent."""
     glyph, role = LOOKS[row.state]
     live = row.state in LIVE
     ink = look.ink
@@ -219,12 +219,12 @@ def row_lines(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
 
 
 def doing(row: AgentRow) -> str:
-    """What it does now, in a few words."""
+    """Return the agent's current action in a few words."""
     return WORDS[row.state] if row.state != "running" else one_line(row.action) or WORDS["running"]
 
 
 def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
-    """How fast it uses tokens: bars, or where nothing may move, words; empty while that is not known."""
+    """Return the token rate as bars, or as words without motion; empty while unknown."""
     rates = row.pulse.rates(look.now)
     if not any(rates):
         return ""
@@ -234,7 +234,9 @@ def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
 
 
 def usage_line(row: AgentRow, width: int, now: float) -> str:
-    """Time, calls, tokens, budget and money. Short of room, the gauge goes first, then the calls."""
+    """Return time, calls, tokens, budget and cost. If space is short, the gauge is dropped first, then the
+    calls.
+    """
     calls = plural(row.calls, "call")
     gauge = "" if row.budget is None else status.gauge(row.budget, 4)
     cost = "" if row.cost is None else status.money(row.cost)
@@ -250,19 +252,19 @@ def usage_line(row: AgentRow, width: int, now: float) -> str:
 
 
 def unmerged_mark(row: AgentRow) -> str:
-    """The mark of one that is over and whose changes wait to be merged: how many paths."""
+    """Return the number of unmerged paths of a finished agent, as a mark."""
     return f"±{row.unmerged:,}" if row.unmerged and row.state not in LIVE else ""
 
 
 def _idle_words(row: AgentRow) -> str:
-    """The words in the row of one that does nothing now."""
+    """Return the words in the row of an inactive agent."""
     if row.state == "pending":
         return one_line(row.goal) or WORDS["pending"]
     return " · ".join(filter(None, (WORDS[row.state], one_line(row.action))))
 
 
 def _usage_text(row: AgentRow, width: int, ink: Ink) -> Text:
-    """What one that is over took, where there is room for it."""
+    """Return the usage of a finished agent, if there is room."""
     if width < ROOMY or row.state == "pending" or row.seconds is None:
         return Text(" ")
     cost = f" · {status.money(row.cost)}" if row.cost is not None else ""
@@ -280,7 +282,7 @@ LINES_OF_ENDED = 6
 
 
 class AgentsPane(Pane):
-    """Who else is at work, on what, and what it takes. Out of sight while there is nobody."""
+    """The list of subagents with their work and usage. Hidden while there are none."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "ask('kill')", "Stop the agent for good", id="agents.kill"),
@@ -292,14 +294,14 @@ class AgentsPane(Pane):
     KEYS: ClassVar[str] = "⏎ open · k kill · p pause · mM merge one, all · x clear ended · "
 
     class Opened(Message):
-        """The person wants to see the conversation of an agent."""
+        """Request to open an agent's conversation."""
 
         def __init__(self, agent: str) -> None:
             super().__init__()
             self.agent = agent
 
     class Asked(Message):
-        """The person wants something done with an agent; what `clear` and `merge_all` do is about all."""
+        """Request for an action on an agent; `clear` and `merge_all` concern all agents."""
 
         def __init__(self, what: Order, agent: str) -> None:
             super().__init__()
@@ -309,7 +311,7 @@ class AgentsPane(Pane):
     def __init__(
         self, *, clock: Callable[[], float] = time.monotonic, ascii_only: bool | None = None
     ) -> None:
-        """`ascii_only` None: as the terminal says."""
+        """With `ascii_only` None, the terminal decides."""
         super().__init__(
             "agents",
             self._row,
@@ -337,7 +339,7 @@ class AgentsPane(Pane):
         return self.agents[row] if row is not None and row < len(self.agents) else None
 
     def soon(self, rows: Callable[[], Sequence[AgentRow]]) -> None:
-        """With the next picture, show what `rows` gives then."""
+        """Call `rows` and show the result with the next paint."""
         self._rows = rows
         if not self.is_running:
             self._show_rows()
@@ -349,7 +351,7 @@ class AgentsPane(Pane):
         self.show(self._rows())
 
     def show(self, rows: Sequence[AgentRow]) -> None:
-        """Show these agents, in this order. Unchanged rows are not drawn again; the cursor stays put."""
+        """Show these agents in this order. Unchanged rows are not redrawn; the cursor keeps its row."""
         pointed = self.selected_agent
         before, self.agents = self.agents, tuple(rows)
         ids = [row.agent for row in self.agents]
@@ -366,7 +368,7 @@ class AgentsPane(Pane):
         self._tick()
 
     def move(self, motion: bool) -> None:
-        """Whether anything moves."""
+        """Enable or disable motion."""
         if motion != self.motion:
             self.motion = motion
             self.repaint()
@@ -428,9 +430,9 @@ class AgentsPane(Pane):
 
 
 class AgentHeader(DrawnRow):
-    """`▶ callers  works · agent-1      0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, below it goal and action.
+    """`▶ callers works · agent-1 0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, with goal and action below.
 
-    Of one that is over, what it changed and nobody has merged stands in place of the action.
+    For a finished agent, its unmerged changes replace the action.
     """
 
     ALLOW_SELECT = False
@@ -439,7 +441,7 @@ class AgentHeader(DrawnRow):
     def __init__(
         self, row: Callable[[], AgentRow | None], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`row` gives the agent as it stands; `clock` seconds, as in its row."""
+        """`row` returns the agent's current state; `clock` returns seconds, as in the row."""
         super().__init__()
         self.palette = Palette(Skin())
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
@@ -454,12 +456,12 @@ class AgentHeader(DrawnRow):
         self.refresh()
 
     def move(self, motion: bool) -> None:
-        """Whether anything moves."""
+        """Enable or disable motion."""
         self.motion = motion
         self.refresh()
 
     def tell(self) -> None:
-        """Something about the agent is new."""
+        """Redraw after a change of the agent."""
         if self._ticker is not None:
             row = self._row()
             works = row is not None and row.since is not None

@@ -1,4 +1,4 @@
-"""Shares out the room beside the conversation. Pure arithmetic, in terminal cells."""
+"""Layout arithmetic for conversation and panes, in terminal cells. Pure."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ FLEXIBLE_LEAST = 6
 
 
 def mode_for(width: int) -> Mode:
-    """How panes are shown on a screen of `width` cells."""
+    """Return how panes are shown on a screen of `width` cells."""
     if width >= COLUMN_FROM:
         return "wide"
     return "bar" if width >= BAR_FROM else "bare"
 
 
 def side_width(wished: int, width: int) -> int:
-    """Cells of the side column on a screen of `width`, as near to what is wished as can be."""
+    """Return the side column's cells on a screen of `width`, as close to `wished` as possible."""
     return max(min(wished, width - MAIN_LEAST - 1), SIDE_LEAST)
 
 
 class Arrangement(NamedTuple):
-    """What the person arranged by hand."""
+    """The person's layout choices."""
 
     width: int = WIDTH
     """Cells of the side column that are wished for."""
@@ -48,7 +48,9 @@ class Arrangement(NamedTuple):
     """Labels of the panes that show only their title."""
 
     def with_state(self, state: Mapping[str, Any]) -> Arrangement:
-        """As `state` has it. What makes no sense in that, as from an edited file, is passed over."""
+        """Return the arrangement with the values of `state`. Invalid values, as in an edited file, are
+        ignored.
+        """
         width, folded = state.get("width"), state.get("folded")
         if not isinstance(width, int) or isinstance(width, bool) or width <= 0:
             width = self.width
@@ -58,7 +60,7 @@ class Arrangement(NamedTuple):
 
 
 class PaneWant(NamedTuple):
-    """What one pane wants: lines of content, and whether it takes what others leave."""
+    """The space one pane wants: lines of content, and whether it takes the remaining lines."""
 
     lines: int
     flexible: bool = False
@@ -66,10 +68,10 @@ class PaneWant(NamedTuple):
 
 
 def share(height: int, wants: Sequence[PaneWant]) -> list[int]:
-    """Lines for each pane, its title row included, one rule between each two that are shown.
+    """Return the lines of each pane, including its title row, with one rule between shown panes.
 
-    Panes grow evenly up to what they want; flexible ones take the rest. When even
-    titles do not fit, panes from the end get nothing.
+    Panes grow evenly up to the lines they want; flexible panes take the rest. If even the titles do not fit,
+    panes from the end get nothing.
     """
     heights = [0] * len(wants)
     room = height
@@ -88,7 +90,7 @@ def share(height: int, wants: Sequence[PaneWant]) -> list[int]:
 
 
 def _grow(heights: list[int], limits: dict[int, int], room: int) -> int:
-    """Give each index a line in turn until its limit; what is left."""
+    """Give each index one line in turn up to its limit; return the remaining lines."""
     growing = list(limits)
     while room > 0 and growing:
         growing = [index for index in growing if heights[index] < limits[index]]
@@ -99,7 +101,7 @@ def _grow(heights: list[int], limits: dict[int, int], room: int) -> int:
 
 
 def jump_keys(names: Sequence[str]) -> dict[str, str]:
-    """A letter for each name: its first that is still free, else any other."""
+    """Return a letter for each name: its first free letter, else any free one."""
     keys: dict[str, str] = {}
     taken: set[str] = set()
     for name in names:
@@ -114,7 +116,7 @@ def jump_keys(names: Sequence[str]) -> dict[str, str]:
 
 
 class EmptyBench(KeptRow):
-    """Looks like a workbench that holds nothing; takes no keys."""
+    """An empty workbench without keys, shown during startup."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "EmptyBench { height: 1fr; }"
@@ -137,7 +139,7 @@ class EmptyBench(KeptRow):
         return self._filtered.filter(self._rows()[crop.y : crop.bottom], crop.x, crop.right)
 
     def _rows(self) -> list[Strip]:
-        """All rows; those that look alike are one and the same."""
+        """Return all rows; equal rows are one object."""
         (width, height), style = self.size, self.palette.style
         rule, ground = style("rule"), style("text")
         mode = mode_for(width)

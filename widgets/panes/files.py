@@ -1,4 +1,4 @@
-"""The files that changed during this session, by its own calls and by others."""
+"""The pane of files changed during this session, by its calls or by other programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS: Mapping[str, str] = {"added": "new", "modified": "changed", "removed": "r
 
 @dataclass(frozen=True, slots=True)
 class PaneFileChange:
-    """What was done to one file by the session, or by others; all changes together."""
+    """All changes of one file, made by the session or by other programs."""
 
     path: str
     added: int
@@ -39,10 +39,10 @@ class PaneFileChange:
 
 
 class FilesPane(Pane):
-    """One row a file with the lines added and removed; the file changed last stands last.
+    """One row per file with its added and removed lines; the most recently changed file is last.
 
-    A file that others changed has a row of its own, with the mark of notices before it. Files that git
-    ignores are left out until they are asked for; then they stand above the others.
+    A file changed by other programs has a separate row with a notice mark. Files ignored by git are hidden
+    until requested, then listed at the top.
     """
 
     KEYS: ClassVar[str] = "⏎ diff · . ignored files · "
@@ -51,14 +51,14 @@ class FilesPane(Pane):
     ]
 
     class Opened(Message):
-        """The person wants to see what changed in a file."""
+        """Request to show the changes of a file."""
 
         def __init__(self, change: PaneFileChange) -> None:
             super().__init__()
             self.change = change
 
     class IgnoredAsked(Message):
-        """The person wants to see which ignored files changed; answer with `show_ignored`."""
+        """Request for changed ignored files; answer with `show_ignored`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -82,11 +82,11 @@ class FilesPane(Pane):
 
     @property
     def changes(self) -> tuple[PaneFileChange, ...]:
-        """Every changed file, the newest change last; ignored ones are left out."""
+        """Every changed file, newest change last, without ignored files."""
         return tuple(self._changes.values())
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
-        """These changes were made, by others if `outside`; lines add up over the session."""
+        """Add changes, by other programs if `outside`; line counts add up over the session."""
         for change in changes:
             before = self._changes.pop((change.path, outside), None)
             self._changes[change.path, outside] = PaneFileChange(
@@ -104,14 +104,14 @@ class FilesPane(Pane):
         self._arrange()
 
     def show_ignored(self, changes: Iterable[PaneFileChange]) -> int:
-        """Show these above the others, except for those that are listed already; how many that are."""
+        """List these changes at the top, without files already listed; return how many were added."""
         listed = {path for path, _ in self._changes}
         self._ignored = tuple(change for change in changes if change.path not in listed)
         self._arrange()
         return len(self._ignored)
 
     def action_ignored(self) -> None:
-        """Ask for the ignored files, or leave them out again."""
+        """Request the ignored files, or hide them again."""
         if self._ignored:
             self.show_ignored(())
         else:
@@ -123,7 +123,7 @@ class FilesPane(Pane):
         self.reshaped()
 
     def count_unnamed(self, count: int) -> None:
-        """So many files were changed that the list cannot name."""
+        """Set the number of changed files that the list cannot name."""
         self._unnamed += count
         self.reshaped()
 
@@ -149,7 +149,7 @@ class FilesPane(Pane):
         return Summary(self.title, self._total())
 
     def _total(self) -> str:
-        """How many files changed, and how many of them are listed where that is not all."""
+        """Return the number of changed files, and of listed ones if that differs."""
         named = len(self._changes)
         if self._unnamed:
             return f"{named:,} of {named + self._unnamed:,}"
@@ -166,7 +166,7 @@ class FilesPane(Pane):
         return [spread(mark.append_text(self._path(one_line(change.path, 4096), room)), end, width)]
 
     def _lines(self, change: PaneFileChange) -> Text:
-        """Lines added and removed; a word where none were counted."""
+        """Return the added and removed lines; a word if they were not counted."""
         if not change.added and not change.removed:
             return Text(WORDS[change.kind], self.ink("dim"))
         return Text.assemble(
@@ -174,7 +174,7 @@ class FilesPane(Pane):
         )
 
     def _path(self, path: str, room: int) -> Text:
-        """The path with its folders dim; too long, it loses its start, as the name matters most."""
+        """Return the path with dim folders; a long path is cut at its start to keep the name."""
         text = Text()
         if cell_len(path) > room:
             path = path[-room:]

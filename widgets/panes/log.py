@@ -1,4 +1,4 @@
-"""The tool log: every call of every agent, calls of scripts under their script."""
+"""The tool log: every call of every agent; calls of scripts are listed under their script."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOOKS: Mapping[Outcome | None, tuple[str, str]] = {
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """One call. `key` orders the log: number of the top-level call, then number below it."""
+    """One call. `key` orders the log: number of the top-level call, then number within it."""
 
     key: tuple[int, int]
     call: str
@@ -67,10 +67,10 @@ class _Entry:
 
 
 class LogPane(Pane):
-    """Every call with its time, subject, outcome and duration, the newest in view.
+    """Every call with time, subject, outcome and duration; the newest stays in view.
 
-    Its other view is the sandbox log: scripts that called tools, and these calls.
-    It keeps the newest `kept` calls and says above them, and in its title, how many went.
+    The sandbox log is a second view: scripts that called tools, and these calls. The pane keeps the newest
+    `kept` calls; its first row and its title state how many were dropped.
     """
 
     FLEXIBLE = True
@@ -80,7 +80,7 @@ class LogPane(Pane):
     ]
 
     class Opened(Message):
-        """The person wants to see a call in full."""
+        """Request to show a call in full."""
 
         def __init__(self, call_id: str) -> None:
             super().__init__()
@@ -127,9 +127,10 @@ class LogPane(Pane):
         agent: str = "main",
         at: datetime | None = None,
     ) -> None:
-        """A call starts, now or `at` another time; `parent` is the call whose script makes it.
+        """Add a call that starts now or started `at` another time; `parent` is the call whose script makes
+        it.
 
-        A known id gets another row.
+        A known id gets a second row.
         """
         above = self._root(parent) if parent else None
         if above is None:
@@ -145,7 +146,7 @@ class LogPane(Pane):
         self._add(entry)
 
     def progress(self, call_id: str, text: str) -> None:
-        """A running call wrote `text`; its last line stands in for the summary."""
+        """Add output of a running call; its last line replaces the summary."""
         entry = self._calls.get(call_id)
         if entry is None or entry.outcome is not None:
             return
@@ -156,7 +157,7 @@ class LogPane(Pane):
             self._redraw(entry)
 
     def finish(self, call_id: str, outcome: Outcome, seconds: float | None, display: Display) -> None:
-        """A call ended after `seconds`. Calls whose row is gone already are ignored."""
+        """Mark a call as ended after `seconds`. Calls without a row are ignored."""
         entry = self._calls.get(call_id)
         if entry is None:
             return
@@ -179,7 +180,7 @@ class LogPane(Pane):
         self.reshaped()
 
     def show_sandbox(self, on: bool) -> None:
-        """Show only scripts that called tools, with these calls, or all calls again."""
+        """Show only scripts that called tools, with these calls; or all calls again."""
         if on == self.sandbox:
             return
         self.sandbox = on
@@ -197,7 +198,7 @@ class LogPane(Pane):
         return not self.sandbox or entry.nested or entry.children > 0
 
     def _root(self, parent: str) -> _Entry | None:
-        """The top-level call of a script."""
+        """Return the top-level call of a script."""
         entry = self._calls.get(parent)
         if entry is None or not entry.nested:
             return entry
@@ -333,13 +334,13 @@ class LogPane(Pane):
         return Text(text + " ", self.ink("accent" if entry.outcome is None else "dim"))
 
     def _closes(self, entry: _Entry) -> bool:
-        """Whether no further call of the same script follows: the script is over and this was its last."""
+        """Return whether this was the last call of its script, which is over."""
         above = _find(self._all, (entry.key[0], 0))
         return above is not None and above.outcome is not None and entry.key[1] == above.children
 
 
 def _place(entries: Sequence[_Entry], key: tuple[int, int]) -> int:
-    """Where an entry with this key stands or would stand."""
+    """Return the index of the entry with this key, or its insertion point."""
     return bisect_left(entries, key, key=lambda entry: entry.key)
 
 

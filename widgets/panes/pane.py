@@ -22,7 +22,7 @@ from widgets.rows.row_text import fit, one_line, spread, to_strip
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A pane in a few words: `TODO 3/5 ▶ Use Decimal…`."""
+    """A short summary of a pane: `TODO 3/5 ▶ Use Decimal…`."""
 
     title: str
     figure: str
@@ -45,7 +45,7 @@ class Pane(RowList):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "fold", "Fold", id="pane.fold")]
 
     class Reshaped(Message):
-        """The pane wants another height, hides or appears, or its summary changed."""
+        """The pane wants another height, was hidden or shown, or its summary changed."""
 
         def __init__(self, pane: Pane) -> None:
             super().__init__()
@@ -96,19 +96,19 @@ class Pane(RowList):
 
     @property
     def vacant(self) -> bool:
-        """Whether there is nothing to show and no room is wanted."""
+        """True if there is nothing to show and no room is needed."""
         return False
 
     def wanted_lines(self, width: int) -> int:
-        """Lines of content it would fill at `width` cells; an empty pane wants its hint only."""
+        """Return the lines of content at `width` cells; an empty pane wants only its hint."""
         return max(self.count, 1)
 
     def figure(self) -> str:
-        """The number at the right end of the title row."""
+        """Return the figure at the right end of the title row."""
         return str(self.count) if self.count else ""
 
     def summary(self) -> Summary:
-        """The pane in a few words."""
+        """Return a short summary of the pane."""
         return Summary(self.title, self.figure())
 
     def heading(self, width: int) -> Text:
@@ -122,7 +122,7 @@ class Pane(RowList):
         return spread(left, self.title_end().append(" "), width)
 
     def title_end(self) -> Text:
-        """What stands at the right end of the title row."""
+        """Return the text at the right end of the title row."""
         if self.over:
             return Text(f"{self.figure()}  esc back", self.ink("dim"))
         if self.needle:
@@ -130,7 +130,7 @@ class Pane(RowList):
         return Text(self.figure(), self.ink("dim"))
 
     def reshaped(self) -> None:
-        """Tell the workbench that height or summary may have changed."""
+        """Notify the workbench that height or summary may have changed."""
         if self.is_running:
             self.post_message(self.Reshaped(self))
 
@@ -151,7 +151,7 @@ NOTE_CELLS = 6
 
 
 class BarPart(NamedTuple):
-    """One pane in the bar. `name` comes back when it is chosen; `key` is its letter in jump mode."""
+    """One pane in the bar. `name` is reported when it is chosen; `key` is its letter in jump mode."""
 
     name: str
     summary: Summary
@@ -170,7 +170,7 @@ class PaneBar(DrawnRow, can_focus=True):
     ]
 
     class Chosen(Message):
-        """The person wants to see the pane `name`."""
+        """Request to open the pane `name`."""
 
         def __init__(self, name: str) -> None:
             super().__init__()
@@ -225,7 +225,9 @@ class PaneBar(DrawnRow, can_focus=True):
         return to_strip(line, self.size.width, base, self.app.console)
 
     def _place_parts(self) -> list[tuple[BarPart, int, Text]]:
-        """Parts with their first cell. Notes share what the rest leaves; parts without room go."""
+        """Return the parts with their first cells. Notes share the remaining space; parts without room are
+        dropped.
+        """
         texts = [self._text(index) for index in range(len(self.parts))]
         notes = [Text(one_line(part.summary.note, 200), self.palette.style("dim")) for part in self.parts]
         spare = self.size.width - 2 - sum(text.cell_len for text in texts) - GAP * (len(texts) - 1)
@@ -244,7 +246,7 @@ class PaneBar(DrawnRow, can_focus=True):
         return placed
 
     def _split(self, part: BarPart, text: Text) -> tuple[Text, Text]:
-        """The text before its `◆` badge, and the badge."""
+        """Split the text into the part before its `◆` badge, and the badge."""
         at = len(text.plain) - len(_badge(part.summary))
         return text[:at], text[at:]
 
@@ -268,7 +270,7 @@ def _badge(summary: Summary) -> str:
 
 
 class RegionRule(DrawnRow):
-    """A line across. `joint` is the column where the line between the regions meets it, or None."""
+    """A horizontal line. `joint` is the column where the divider meets it, or None."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "RegionRule { height: 1; }"
@@ -290,13 +292,13 @@ class RegionRule(DrawnRow):
         self.refresh()
 
     def join(self, joint: int | None) -> None:
-        """Meet another line at this column."""
+        """Set the column where the divider meets the line."""
         if joint != self.joint:
             self.joint = joint
             self.refresh()
 
     def say(self, hint: Text) -> None:
-        """Put words on the line; an empty text takes them off."""
+        """Show words on the line; an empty text removes them."""
         self.hint = hint
         self.refresh()
 
@@ -314,13 +316,13 @@ class RegionRule(DrawnRow):
 
 
 class Divider(DrawnRow):
-    """The line down between conversation and panes; dragging it moves it."""
+    """The vertical line between conversation and panes; it can be dragged."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "Divider { width: 1; height: 1fr; }"
 
     class Dragged(Message):
-        """The mouse holds the line at `screen_x`; `done` when it lets go."""
+        """The divider was dragged to `screen_x`; `done` once the mouse button is released."""
 
         def __init__(self, screen_x: int, done: bool) -> None:
             super().__init__()
@@ -339,7 +341,7 @@ class Divider(DrawnRow):
         self.refresh()
 
     def join(self, joints: Collection[int]) -> None:
-        """Meet lines to the right at these rows."""
+        """Set the rows where horizontal lines meet the divider from the right."""
         if (new := frozenset(joints)) != self._joints:
             self._joints = new
             self.refresh()

@@ -1,4 +1,4 @@
-"""The top line: where we are, what the model costs, what is going on."""
+"""The status line: session, model, cost and activity."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CLICKABLE = frozenset({"questions", "waits", "model", "gauge", "context"})
 
 
 class StatusFigures(NamedTuple):
-    """What the status bar tells. None means unknown and is shown as `–`; empty texts are left out."""
+    """The values of the status bar. None means unknown and is shown as `–`; empty texts are left out."""
 
     title: str = ""
     folder: str = ""
@@ -97,7 +97,7 @@ class StatusBar(DrawnRow):
     DEFAULT_CSS = "StatusBar { height: 1; }"
 
     class Chosen(Message):
-        """The person clicked a part; `part` is its name, one of `CLICKABLE`."""
+        """A part was clicked; `part` is its name, one of `CLICKABLE`."""
 
         def __init__(self, part: str) -> None:
             super().__init__()
@@ -119,14 +119,14 @@ class StatusBar(DrawnRow):
         self.refresh()
 
     def move(self, motion: bool) -> None:
-        """Whether a spinner turns while the agent works; without one, words say what goes on."""
+        """Enable or disable the spinner; without it, words describe the activity."""
         if motion != self.motion:
             self.motion = motion
             self._run_timer()
             self.refresh()
 
     def show(self, status: StatusFigures) -> None:
-        """Tell this from now on."""
+        """Show these values."""
         if status == self.status:
             return
         before, self.status = self.status, status
@@ -164,7 +164,7 @@ class StatusBar(DrawnRow):
         return to_strip(line, width, base, self.app.console)
 
     def ink(self, role: str, *, bold: bool = False) -> Style:
-        """The style of text in `role`."""
+        """Return the style of text in `role`."""
         return self.palette.style(role, bold=bold)
 
     def _places(self) -> list[tuple[str, int, int]]:
@@ -215,7 +215,9 @@ class StatusBar(DrawnRow):
         ]
 
     def _face(self, seconds: float) -> list[StatusPart]:
-        """The skin's face of the moment, all of them equally wide: what follows must not shift."""
+        """Return the current face of the skin; all faces have one width, so the following parts do not
+        shift.
+        """
         faces = [one_line(face, 16) for face in self.palette.skin.faces]
         if not faces:
             return []
@@ -269,9 +271,9 @@ class StatusBar(DrawnRow):
 
 
 def pace(status: StatusFigures) -> float | None:
-    """Seconds between two pictures of what goes on; None when nothing does.
+    """Return the seconds between two paints of the activity; None if there is none.
 
-    While the person is asked nothing turns: drawing what is behind a dialog draws everything.
+    While a question is open, nothing moves: drawing behind a dialog redraws everything.
     """
     if status.busy_since is None:
         return None
@@ -281,9 +283,9 @@ def pace(status: StatusFigures) -> float | None:
 def place(
     left: Sequence[StatusPart], right: Sequence[StatusPart], width: int
 ) -> list[tuple[StatusPart, int]]:
-    """Where the parts go in `width` cells: `left` from the start, `right` to the end.
+    """Return the positions of the parts in `width` cells: `left` from the start, `right` to the end.
 
-    Short of room, titles shrink to `TITLE_CELLS`, then whole parts go in the order of `LEFT_OUT`.
+    If room is short, titles shrink to `TITLE_CELLS`, then parts are dropped in the order of `LEFT_OUT`.
     """
     left, right = list(left), list(right)
     spare = width - _needed(left, right)
@@ -323,7 +325,7 @@ def _gap(parts: Sequence[StatusPart], index: int) -> int:
 
 
 def _needed(left: Sequence[StatusPart], right: Sequence[StatusPart]) -> int:
-    """Cells that `left` and `right` take, titles at their shortest, a blank at each end."""
+    """Return the cells that `left` and `right` take with the shortest titles and a blank at each end."""
     saved = sum(max(part.text.cell_len - TITLE_CELLS, 0) for part in left if part.name == "title")
     between = 2 if left and right else 0
     return 2 + _length(left) - saved + between + _length(right)
@@ -333,7 +335,7 @@ UNKNOWN = "–"
 
 
 def elapsed(seconds: float | None) -> str:
-    """A duration that still grows: `0:42`, `12:05`, `3:20:11`."""
+    """Format a running duration: `0:42`, `12:05`, `3:20:11`."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     whole = max(int(seconds), 0)
@@ -343,7 +345,7 @@ def elapsed(seconds: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """How long something took: `0.0 s`, `41 s`, `2:05`."""
+    """Format a duration: `0.0 s`, `41 s`, `2:05`."""
     if seconds is None or not math.isfinite(seconds):
         return UNKNOWN
     seconds = max(seconds, 0.0)
@@ -353,7 +355,7 @@ def duration(seconds: float | None) -> str:
 
 
 def tokens(count: int | None) -> str:
-    """An amount of tokens: `812`, `8.1k`, `1.2M`."""
+    """Format a number of tokens: `812`, `8.1k`, `1.2M`."""
     if count is None:
         return UNKNOWN
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M")):
@@ -368,7 +370,7 @@ def _short(value: float) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """US dollars: `$0.42`, unknown `$–`; what is more than nothing never looks like nothing."""
+    """Format US dollars: `$0.42`, `$–` if unknown; a positive amount is never shown as zero."""
     if dollars is None or not math.isfinite(dollars):
         return f"${UNKNOWN}"
     if 0 < dollars < 0.01:
@@ -377,16 +379,16 @@ def money(dollars: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one, such as 0.61, as `61%`."""
+    """Format a share such as 0.61 as `61%`."""
     if share is None or not math.isfinite(share):
         return UNKNOWN
     return f"{round(max(share, 0.0) * 100)}%"
 
 
 def gauge(share: float, cells: int) -> str:
-    """A bar of `cells` cells between two marks: `▕███░░▏`.
+    """Return a bar of `cells` cells between two marks: `▕███░░▏`.
 
-    Anything above nothing fills one cell, and only what is full fills all.
+    Any share above 0 fills at least one cell; only 1 fills all.
     """
     share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
     full = round(share * cells)

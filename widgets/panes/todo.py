@@ -1,4 +1,4 @@
-"""The live task list, with those of the agents that were sent."""
+"""The live task list, with the lists of subagents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from widgets.rows.row_text import fit, one_line, spread
 
 @dataclass(frozen=True, slots=True)
 class TasksBelow:
-    """The task list of an agent and the task of its sender below which it stands."""
+    """A subagent's task list and the parent's task it belongs to."""
 
     agent: str
     name: str
@@ -26,13 +26,13 @@ class TasksBelow:
     items: tuple[Todo, ...] = ()
 
     def having(self, items: tuple[Todo, ...]) -> TasksBelow:
-        """The same with these tasks."""
+        """Return a copy with these tasks."""
         return replace(self, items=items)
 
 
 @dataclass(frozen=True, slots=True)
 class TodoRow:
-    """A task, or the head of the list of an agent."""
+    """A task, or the header of a subagent's list."""
 
     depth: int
     todo: Todo | None = None
@@ -43,9 +43,9 @@ class TodoRow:
 def rows_of(
     items: Sequence[Todo], below: Sequence[TasksBelow] = (), opened: Collection[str] = (), owner: str = "main"
 ) -> tuple[TodoRow, ...]:
-    """The rows of the list of `owner`. `opened` are the agents whose lists are unfolded. Pure.
+    """Return the rows of the list of `owner`. `opened` are the agents whose lists are unfolded. Pure.
 
-    A list whose task is gone, or that never had one, stands at the end of that of its sender.
+    A list whose task does not exist comes at the end of its parent's list.
     """
     senders: dict[str, list[TasksBelow]] = {}
     for each in below:
@@ -54,13 +54,13 @@ def rows_of(
 
 
 def count_done(items: Sequence[Todo]) -> tuple[int, int]:
-    """How many tasks are completed, of how many that were not cancelled. Pure."""
+    """Return the number of completed tasks and of all tasks not cancelled. Pure."""
     wanted = [item for item in items if item.status != "cancelled"]
     return sum(item.status == "completed" for item in wanted), len(wanted)
 
 
 def current(items: Sequence[Todo]) -> Todo | None:
-    """The task in progress. Pure."""
+    """Return the task in progress. Pure."""
     return next((item for item in items if item.status == "in_progress"), None)
 
 
@@ -108,13 +108,13 @@ DEEPEST = 4
 
 
 class TodoPane(Pane):
-    """What the agent has set out to do, one task a row, and how far it is.
+    """The agent's tasks, one per row, with its progress.
 
-    The list of an agent it sent is folded into one row below the task for which it was sent.
+    A subagent's list is folded into one row below the task it was started for.
     """
 
     def __init__(self, owner: str = "main", *, shy: bool = False) -> None:
-        """`owner` is the agent whose tasks these are; `shy`: out of sight while there are none."""
+        """`owner` is the agent whose tasks these are; a `shy` pane is hidden while there are none."""
         super().__init__(
             "todo",
             self._row,
@@ -134,7 +134,7 @@ class TodoPane(Pane):
         return self._shy and not self._rows
 
     def show(self, items: tuple[Todo, ...], below: tuple[TasksBelow, ...] = ()) -> None:
-        """Show the whole list as it is now, and those of agents; the task in progress comes into view."""
+        """Show the current list and those of subagents; scroll to the task in progress."""
         if (items, below) == (self.items, self._below):
             return
         moved = items != self.items
@@ -166,7 +166,7 @@ class TodoPane(Pane):
         return max(sum(len(self._row(index, width)) for index in range(self.count)), 1)
 
     def figure(self) -> str:
-        """`3/5`: completed of all that were not cancelled."""
+        """Return `3/5`: completed tasks of all that were not cancelled."""
         return "{}/{}".format(*count_done(self.items)) if self.items else ""
 
     def summary(self) -> Summary:
@@ -175,7 +175,7 @@ class TodoPane(Pane):
         return Summary(self.title, self.figure(), note)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
-        """Unfold or fold the list of an agent; on a task, those that hang below it."""
+        """Unfold or fold a subagent's list; on a task, the lists below it."""
         event.stop()
         agents = self._agents_at(event.index)
         if not agents:
@@ -213,7 +213,7 @@ class TodoPane(Pane):
         return [self._head(row, indent, width)] if row.todo is None else self._item(row.todo, indent, width)
 
     def _head(self, row: TodoRow, indent: str, width: int) -> Text:
-        """The list of an agent in one line: whose it is, how far it is, what it is at."""
+        """Return a subagent's list as one line: agent, progress, current task."""
         assert row.below is not None
         at = None if row.opened else current(row.below.items)
         left = Text.assemble(

@@ -1,4 +1,4 @@
-"""The conversation with its side panes: beside it, over it, or in one line below it."""
+"""The layout of the conversation and its side panes."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MAIN = "conversation"
 
 
 class Workbench(BlankContainer):
-    """`main` to the left, filling its place, `panes` in a column to the right of it, rules around; no boxes.
+    """`main` at the left, `panes` in a column at its right, rules between them; no boxes.
 
-    Under 100 columns the column goes and `bar` stands in for it, under 60 only
-    the conversation is left; a pane that is opened then lies over it until esc.
+    Below 100 columns `bar` replaces the column; below 60 only the conversation is shown. A pane opened then
+    covers the conversation until esc.
     """
 
     DEFAULT_CSS = """
@@ -50,7 +50,7 @@ class Workbench(BlankContainer):
     ]
 
     class StateChanged(Message):
-        """Width or folding changed by hand; `state` is worth remembering."""
+        """Width or folding was changed by hand; `state` should be stored."""
 
         def __init__(self, state: dict[str, Any]) -> None:
             super().__init__()
@@ -59,7 +59,7 @@ class Workbench(BlankContainer):
     def __init__(
         self, main: Widget, panes: Sequence[Pane], bar: PaneBar, *, room: Size | None = None
     ) -> None:
-        """`room` is the size it will have, for a first layout that is right; else that of the terminal."""
+        """`room` is the expected size for a correct first layout; by default the terminal's size."""
         super().__init__()
         self.palette = Palette(Skin())
         self.panes = tuple(panes)
@@ -107,11 +107,11 @@ class Workbench(BlankContainer):
         self._tell_keys()
 
     def state(self) -> dict[str, Any]:
-        """What the person arranged, as data for `restore`."""
+        """Return the person's layout as data for `restore`."""
         return {"width": self._wished, "folded": [pane.label for pane in self.panes if pane.folded]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Arrange as remembered. What makes no sense, as from an edited file, is passed over."""
+        """Restore a stored layout. Invalid values, as in an edited file, are ignored."""
         folded = frozenset(pane.label for pane in self.panes if pane.folded)
         self._wished, folded = Arrangement(self._wished, folded).with_state(state)
         for pane in self.panes:
@@ -119,21 +119,21 @@ class Workbench(BlankContainer):
         self._arrange()
 
     def set_hidden(self, hidden: bool) -> None:
-        """Show the ground of the column in place of its panes, until they should be seen."""
+        """Hide the panes of the column and show its background, or show them again."""
         self._veiled = hidden
         self._arrange()
 
     @property
     def vacant(self) -> bool:
-        """Whether no pane has anything to show."""
+        """True if no pane has anything to show."""
         return bool(self.panes) and all(pane.vacant for pane in self.panes)
 
     def add_jump_target(self, label: str, widget: Widget) -> None:
-        """Let jump mode also lead to a widget outside, such as the prompt."""
+        """Add an outside widget, such as the prompt, as a jump target."""
         self._targets[label] = widget
 
     def open(self, label: str) -> None:
-        """Bring the pane `label` into sight and give it the keys."""
+        """Show the pane `label` and focus it."""
         pane = next((pane for pane in self.panes if pane.label == label), None)
         if pane is None:
             return
@@ -154,22 +154,22 @@ class Workbench(BlankContainer):
 
     @property
     def mode(self) -> Mode:
-        """How panes are shown at the present width."""
+        """The way panes are shown at the present width."""
         return mode_for(self._room.width)
 
     @property
     def _room(self) -> Size:
-        """Its own size; before the first layout what is expected, so that the first picture is right."""
+        """Return the widget's size, or the expected one before the first layout."""
         return self.size or self._expected or self.app.size
 
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc belongs to the workbench only while a pane lies over the conversation, or has the keys."""
+        """Accept esc only while a pane covers the conversation or has the focus."""
         return self.opened is not None or self._side.has_focus_within if action == "close_pane" else True
 
     def action_close_pane(self) -> None:
-        """Back to where the person came from; from a pane at the side to the first jump target."""
+        """Return to the previous focus; from a side pane to the first jump target."""
         if self.opened is None and self._came_from is None:
             self._came_from = next(iter(self._targets.values()), None)
         self.opened = None
@@ -181,7 +181,7 @@ class Workbench(BlankContainer):
             self._set_width(side_width(self._wished, self.size.width) + direction * STEP, remember=True)
 
     def action_jump(self) -> None:
-        """Put a letter on every pane and wait for one."""
+        """Show a letter on every pane and wait for one."""
         if self._jump is not None:
             return
         shown = [pane for pane in self.panes if not pane.vacant]
@@ -204,7 +204,7 @@ class Workbench(BlankContainer):
         self.focus()
 
     def _mark_key(self, name: str, key: str) -> Text:
-        """The name with its key marked in it, or before it where the key is not one of its letters."""
+        """Return the name with its key marked, or with the key in front if it is not a letter of the name."""
         mark, rest = self.palette.style("background", "accent", bold=True), self.palette.style("text")
         at = name.find(key)
         if at < 0:
@@ -226,7 +226,7 @@ class Workbench(BlankContainer):
         (go or self._focus_back)()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """In jump mode only the letters on the panes mean something."""
+        """In jump mode, accept only the letters shown on the panes."""
         return self._jump is not None and key in self._jump
 
     def on_blur(self) -> None:
@@ -240,11 +240,11 @@ class Workbench(BlankContainer):
         self._tell_keys()
 
     def keys_shown(self) -> frozenset[str]:
-        """The characters that are said to be commands where the focus is."""
+        """Return the characters shown as commands for the focused widget."""
         return letters(self._keys())
 
     def _keys(self) -> str:
-        """What the keys of the part that has them do, as far as there is room."""
+        """Return the key hints of the focused part, as far as they fit."""
         part = self.screen.focused if self.is_attached else None
         if self._jump is not None or part is None or self not in part.ancestors_with_self:
             return ""
@@ -254,7 +254,7 @@ class Workbench(BlankContainer):
         return fit_keys(own, self._room.width - 2 * MARGIN) if own else ""
 
     def _tell_keys(self) -> None:
-        """Say below the panes what the keys of the part that has them do."""
+        """Show the key hints of the focused part below the panes."""
         keys = self._keys()
         if self._jump is None and (keys or self._bottom.hint):
             self._bottom.say(Text(f" {keys} ", self.palette.style("dim")) if keys else Text())
@@ -323,7 +323,7 @@ class Workbench(BlankContainer):
     # Arranging
 
     def _arrange(self) -> None:
-        """Give every part its place. Sets only what changes, so it costs nothing when nothing does."""
+        """Lay out every pane. Only changed values are set, so an unchanged layout costs nothing."""
         if not self.is_attached:
             return
         vacant = self.vacant
@@ -346,7 +346,7 @@ class Workbench(BlankContainer):
         self._tell_bar()
 
     def _stack(self, width: int) -> None:
-        """Heights of the panes in the column, and the rules between those that are shown."""
+        """Set the heights of the panes in the column, and the rules between them."""
         height = max(self._room.height - 2 - (self.mode == "bar"), 0)
         if self._veiled:
             heights = [0] * len(self.panes)
@@ -389,7 +389,7 @@ class Workbench(BlankContainer):
 
 
 def _set(widget: Widget, dimension: str, value: int | str) -> None:
-    """Set width or height, unless it has that value: a layout is costly."""
+    """Set width or height only if it differs: a layout is expensive."""
     wanted = value if isinstance(value, str) else str(value)
     if str(getattr(widget.styles, dimension)) != wanted:
         setattr(widget.styles, dimension, value)

@@ -1,1 +1,1 @@
-"""Pictures in a terminal: as graphics where it has them, else as half blocks."""
+"""Pictures in a terminal: as graphics if supported, else as half blocks."""

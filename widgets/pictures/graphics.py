@@ -1,4 +1,4 @@
-"""The way in which a terminal can show pictures."""
+"""The ways a terminal can show pictures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Graphics(Enum):
-    """How pictures are shown."""
+    """The ways to show pictures."""
 
     OFF = "off"
     BLOCKS = "blocks"
@@ -24,7 +24,7 @@ _BETWEEN = ("TMUX", "STY", "ZELLIJ")
 
 
 def graphics_of(wanted: str, environ: Mapping[str, str], colours: str | None) -> Graphics:
-    """How pictures are shown, by the setting, the environment and the colour system of the console. Pure."""
+    """Return the way to show pictures, from setting, environment and the console's colour system. Pure."""
     if wanted != "auto":
         return Graphics(wanted)
     if environ.get("NO_COLOR") or colours not in ("256", "truecolor"):

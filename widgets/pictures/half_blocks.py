@@ -1,4 +1,4 @@
-"""Pictures as half blocks: each cell shows two pixels, the upper in the colour of its sign."""
+"""Pictures as half blocks: each cell shows two pixels, the upper one in its text colour."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ UPPER = "▀"
 
 
 def half_blocks(data: bytes, columns: int) -> list[Strip]:
-    """Rows of a picture of three bytes a pixel, `columns` wide. Takes some milliseconds.
+    """Return the rows of a picture with three bytes per pixel, `columns` wide. Takes some milliseconds.
 
-    The sequences of the colours are made here too, as making them is most of what drawing a row costs.
+    The colour sequences are built here too, as they are most of the cost of drawing a row.
     """
     ink = _Inks()
     stride = columns * 3
@@ -28,7 +28,7 @@ def half_blocks(data: bytes, columns: int) -> list[Strip]:
 
 
 class _Inks:
-    """Styles of cells. Colours that people hardly tell apart count as one, so that there are fewer."""
+    """Styles of cells. Nearly equal colours share one style, to keep their number small."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Style] = {}

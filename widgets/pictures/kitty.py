@@ -1,7 +1,7 @@
-"""Kitty's graphics protocol: a picture is sent once, and signs among the text say which part shows where.
+"""Kitty's graphics protocol: a picture is sent once; placeholder characters in the text show its parts.
 
-A sign is U+10EEEE with two marks above it, for row and column; the number of the picture is its colour. So
-the picture moves, is cut and covered like any other text, also where nobody knows that it is one.
+A placeholder is U+10EEEE with two marks for row and column; its colour is the picture's number. So a picture
+moves and is clipped and covered like other text, without special handling.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARKS = (
 
 
 def send_sequences(number: int, png: bytes, columns: int, rows: int) -> Iterator[str]:
-    """The sequences that give a picture to the terminal, to be shown in so many cells where signs stand."""
+    """Yield the sequences that send a picture, for display in `columns` by `rows` cells."""
     data = base64.standard_b64encode(png).decode("ascii")
     pieces = [data[at : at + PIECE] for at in range(0, len(data), PIECE)] or [""]
     order = f"a=T,U=1,q=2,f=100,i={number},c={columns},r={rows},"
@@ -38,12 +38,12 @@ def send_sequences(number: int, png: bytes, columns: int, rows: int) -> Iterator
 
 
 def delete_sequence(number: int) -> str:
-    """The sequence after which the terminal no longer holds a picture."""
+    """Return the sequence that deletes a picture from the terminal."""
     return f"\x1b_Ga=d,d=I,i={number},q=2\x1b\\"
 
 
 def signs(number: int, columns: int, rows: int) -> list[Strip]:
-    """The rows that show a picture."""
+    """Return the rows of placeholders that show a picture."""
     ink = Style(color=Color.from_rgb(number >> 16 & 0xFF, number >> 8 & 0xFF, number & 0xFF))
     return [
         Strip([Segment("".join(f"{SIGN}{MARKS[row]}{mark}" for mark in MARKS[:columns]), ink)], columns)

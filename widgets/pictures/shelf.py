@@ -1,4 +1,4 @@
-"""The pictures of a conversation that are in sight: read when they come into it, let go when they leave."""
+"""The conversation's visible pictures: loaded when they scroll into view, released later."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FORMS: dict[Graphics, Form] = {Graphics.KITTY: "png", Graphics.SIXEL: "sixel"}
 
 @dataclass(frozen=True, slots=True)
 class HeldPicture:
-    """A picture as it is drawn in so many columns of room."""
+    """A picture drawn for a certain number of columns."""
 
     room: int
     rows: list[Strip]
@@ -56,14 +56,14 @@ class HeldPicture:
 
 
 class PictureShelf:
-    """Draws pictures that are here and reads the others, one at a time and never on the event loop."""
+    """Draws loaded pictures and loads others, one at a time, outside the event loop."""
 
     def __init__(
         self,
         arrived: Callable[[PicturePart], None],
         go_on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
     ) -> None:
-        """`arrived` is told what must be drawn again; `go_on` runs something beside everything else."""
+        """`arrived` is called with each part to redraw; `go_on` runs background work."""
         self.graphics = Graphics.OFF
         self.load: Load | None = None
         self.write: Callable[[str], None] | None = None
@@ -86,11 +86,11 @@ class PictureShelf:
 
     @property
     def picture_count(self) -> int:
-        """How many pictures are in memory."""
+        """The number of pictures in memory."""
         return len(self._held)
 
     def draw(self, part: Part, width: int, palette: Palette, wide: WideRows) -> list[Strip]:
-        """`widgets.transcript.drawing.draw`, for pictures as well."""
+        """Draw a part like `widgets.transcript.drawing.draw`, including pictures."""
         if not isinstance(part, PicturePart):
             return draw(part, width, palette, wide)
         if self.graphics is Graphics.OFF or self.load is None:
@@ -104,7 +104,7 @@ class PictureShelf:
         return _pad_rows([Strip([], 0)] * rows, width, palette) if room == self._room else []
 
     def look(self, parts: Iterable[PicturePart]) -> None:
-        """Read what is in sight and not here yet; let go of what has been out of sight for longest."""
+        """Load visible pictures that are missing; release those hidden for longest."""
         if not self.used or self.graphics is Graphics.OFF or self.load is None:
             return
         in_sight = list(dict.fromkeys(parts))
@@ -123,13 +123,13 @@ class PictureShelf:
             self._go_on(self._read)
 
     def renew(self) -> None:
-        """Forget all pictures: they are read again where they are in sight, as the terminal holds none."""
+        """Drop all pictures, so visible ones are loaded again: the terminal has lost them."""
         for part in list(self._held):
             self._let_go(part)
         self._sizes.clear()
 
     async def ready(self) -> tuple[Form, tuple[int, int]]:
-        """What pictures must be made into, with pixels of a cell; the terminal is asked the first time."""
+        """Return the required picture form and a cell's pixels; the terminal is asked the first time."""
         if self.probe is not None:
             probe, self.probe = self.probe, None
             if (cell := await probe()) is not None:
@@ -146,7 +146,7 @@ class PictureShelf:
             self._reads = False
 
     async def _take(self, part: PicturePart, room: int) -> None:
-        """Read one picture and have it drawn."""
+        """Load one picture and have it drawn."""
         try:
             form, cell = await self.ready()
             small = await self.load(part.source, room, ROWS, form, cell) if self.load else None
@@ -164,7 +164,7 @@ class PictureShelf:
             self._arrived(part)
 
     async def hold(self, small: Thumbnail, room: int = 0) -> HeldPicture:
-        """Give a picture to the terminal, with the rows that show it; `release` it later."""
+        """Send a picture to the terminal and return it with its rows; `release` it later."""
         write = self.write
         if small.form == "sixel":
             slot = self.sixels.add(await asyncio.to_thread(sixel.cut, small.data, small.columns, small.rows))
@@ -185,7 +185,7 @@ class PictureShelf:
         self._arrived(part)
 
     def release(self, held: HeldPicture) -> None:
-        """Let go of a picture."""
+        """Release a picture."""
         if held.number and self.write is not None:
             self.write(kitty.delete_sequence(held.number))
         if held.slot >= 0:
@@ -193,7 +193,7 @@ class PictureShelf:
 
 
 def _pad_rows(rows: Iterable[Strip], width: int, palette: Palette) -> list[Strip]:
-    """Rows of a picture between gutter and blanks: there is no text in them to be looked at."""
+    """Add gutter and blanks to the rows of a picture, which contain no text."""
     base = palette.style("text")
     gutter = Segment(" " * GUTTER, base)
     return [

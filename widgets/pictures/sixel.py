@@ -1,8 +1,7 @@
-"""Sixel graphics: signs among the text say which part of a picture shows where, as for Kitty's protocol.
+"""Sixel graphics: placeholder characters in the text show the parts of a picture, as in Kitty's protocol.
 
-A terminal with sixel knows no such signs: before text goes to it, each row of signs is replaced with the
-strip of the picture that belongs there. So the picture moves and is covered like any other text. Of a row
-that is covered in part the rest is shown as half blocks.
+A sixel terminal has no placeholders. Before output, each row of them is replaced with the matching strip of
+the picture, so it moves and is covered like text. A partly covered row is shown as half blocks.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ def cut(data: bytes, columns: int, rows: int) -> SixelPicture:
 
 
 class SixelPictures:
-    """The pictures that are in sight, by slot, and their way to the terminal."""
+    """The visible pictures by slot, and their output to the terminal."""
 
     def __init__(self) -> None:
         self._held: dict[int, SixelPicture] = {}
 
     def add(self, picture: SixelPicture) -> int:
-        """Hold a picture; its slot. Raises `ValueError` when all are taken."""
+        """Add a picture and return its slot. Raises `ValueError` if all slots are taken."""
         for slot in range(MOST):
             if slot not in self._held:
                 self._held[slot] = picture
@@ -60,11 +59,11 @@ class SixelPictures:
         raise ValueError("too many pictures are in sight")
 
     def drop(self, slot: int) -> None:
-        """Let go of a picture."""
+        """Release a picture."""
         self._held.pop(slot, None)
 
     def with_graphics(self, text: str) -> str:
-        """What goes to the terminal, with graphics in place of signs."""
+        """Return the terminal output with graphics in place of placeholders."""
         return _RUN.sub(self._graphics_for, text) if SIGN in text else text
 
     def _graphics_for(self, run: re.Match[str]) -> str:
@@ -83,7 +82,7 @@ class SixelPictures:
 
 
 def signs(slot: int, columns: int, rows: int) -> list[Strip]:
-    """The rows that show a picture."""
+    """Return the rows of placeholders that show a picture."""
     return [
         Strip(
             [Segment("".join(f"{SIGN}{MARKS[row]}{mark}{MARKS[slot]}" for mark in MARKS[:columns]))], columns

@@ -46,7 +46,7 @@ def test_all_that_came_within_sight_is_in_the_bars(steps: list[tuple[float, int]
     now, total, made = 0.0, 0, Pulse().with_count(0.0, 0)
     for seconds, tokens in steps:
         now, total = now + seconds, total + tokens
-        made = made.counted(now, total)
+        made = made.with_count(now, total)
     rates = made.rates(now)
     assert all(rate >= 0 for rate in rates) and len(rates) <= BARS
     if now <= SPAN:
