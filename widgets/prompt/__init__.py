@@ -1,1 +1,1 @@
-"""The prompt: an editor of its own, completion, history and the queue."""
+"""The prompt: its editor, completion, history and message queue."""

@@ -1,7 +1,7 @@
-"""The text being written: cursor, selection, undo, and the editing of a shell's line editor.
+"""The edited text: cursor, selection, undo, and the editing commands of a shell.
 
-Pure: no keys, no screen. The cursor is an offset in code points that always
-stands between two characters as a person sees them, inside the text.
+Pure: no keys, no screen. The cursor is an offset in code points, always inside the text and between two
+grapheme clusters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EditKind = Literal["type", "delete", "kill", "other"]
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """One replacement, with what is needed to take it back."""
+    """One replacement, with the data to undo it."""
 
     start: int
     removed: str
@@ -40,9 +40,8 @@ class _Edit:
 class Buffer:
     """A text with a cursor.
 
-    Edits of one kind that follow each other are undone together: a typed word
-    with the blank before it, a run of deletions. What was killed last can be
-    yanked; kills that follow each other join.
+    Consecutive edits of one kind are undone together: a typed word with the blank before it, a run of
+    deletions. The last killed text can be yanked; consecutive kills are joined.
     """
 
     def __init__(self, text: str = "") -> None:
@@ -69,7 +68,7 @@ class Buffer:
 
     @property
     def selection(self) -> Span | None:
-        """The selected stretch in order, or None when nothing is selected."""
+        """The selected span in text order, or None."""
         if self._anchor is None or self._anchor == self._cursor:
             return None
         return min(self._anchor, self._cursor), max(self._anchor, self._cursor)
@@ -98,7 +97,7 @@ class Buffer:
     # Moving
 
     def move(self, to: int, *, select: bool = False) -> None:
-        """Put the cursor at an offset; `select` keeps the other end of the selection where it is."""
+        """Move the cursor to an offset; with `select`, the other end of the selection stays."""
         if not select:
             self._anchor = None
         elif self._anchor is None:
@@ -115,10 +114,10 @@ class Buffer:
         *,
         select: bool = False,
     ) -> bool:
-        """Move the cursor `count` rows down (up when negative) and keep its column where it can.
+        """Move the cursor `count` rows down (up if negative), keeping its column if possible.
 
-        `rows` are the rows as shown; without them, the lines of the text. Returns
-        False, and moves nothing, when there is no such row.
+        `rows` are the displayed rows, by default the lines of the text. Return False, without moving, if
+        there is no such row.
         """
         rows = rows or self.lines()
         here = next(at for at in range(len(rows) - 1, -1, -1) if rows[at][0] <= self._cursor)
@@ -149,7 +148,7 @@ class Buffer:
         return grapheme_cells.before(self._text, self._cursor)
 
     def next_word(self) -> int:
-        """The offset behind the word at or after the cursor."""
+        """Return the end of the word at or after the cursor."""
         at = self._cursor
         while at < len(self._text) and not (_is_word(self._text[at]) or is_token(self._text[at])):
             at += 1
@@ -160,7 +159,7 @@ class Buffer:
         return at
 
     def previous_word(self) -> int:
-        """The offset of the word at or before the cursor."""
+        """Return the start of the word at or before the cursor."""
         at = self._cursor
         while at > 0 and not (_is_word(self._text[at - 1]) or is_token(self._text[at - 1])):
             at -= 1
@@ -171,7 +170,7 @@ class Buffer:
         return at
 
     def previous_blank(self) -> int:
-        """The offset of the stretch without blanks at or before the cursor."""
+        """Return the start of the run without blanks at or before the cursor."""
         at = self._cursor
         while at > 0 and self._text[at - 1].isspace():
             at -= 1
@@ -182,12 +181,12 @@ class Buffer:
     # Editing
 
     def insert(self, text: str) -> None:
-        """Type `text` at the cursor, over the selection if there is one."""
+        """Insert `text` at the cursor, replacing the selection if there is one."""
         start, end = self.selection or (self._cursor, self._cursor)
         self.replace(start, end, text, "type" if len(text) == 1 and start == end else "other")
 
     def replace(self, start: int, end: int, text: str, kind: EditKind = "other") -> None:
-        """Put `text` in place of a stretch; the cursor stands behind it."""
+        """Replace a span with `text` and put the cursor behind it."""
         removed = self._text[start:end]
         if removed == text == "":
             return
@@ -205,12 +204,12 @@ class Buffer:
         self._last = kind
 
     def delete(self, to: int) -> None:
-        """Delete the selection, or what lies between the cursor and `to`."""
+        """Delete the selection, or the text between the cursor and `to`."""
         start, end = self.selection or (min(self._cursor, to), max(self._cursor, to))
         self.replace(start, end, "", "delete")
 
     def kill(self, to: int) -> None:
-        """Like `delete`, kept for `yank`; joined with the kill just before it."""
+        """Delete and keep the text for `yank`; joined with a directly preceding kill."""
         start, end = self.selection or (min(self._cursor, to), max(self._cursor, to))
         text = self._text[start:end]
         if not text:
@@ -223,22 +222,22 @@ class Buffer:
         self.replace(start, end, "", "kill")
 
     def kill_to_line_end(self) -> None:
-        """Kill the rest of the line, or the line feed when nothing is left on it."""
+        """Kill the rest of the line, or its line feed if the cursor is at its end."""
         end = self.line_end()
         self.kill(end if end > self._cursor else self.next_character())
 
     def kill_to_line_start(self) -> None:
-        """Kill the line up to the cursor, or the line feed before it at the start of a line."""
+        """Kill the line up to the cursor, or the line feed before it if the cursor is at its start."""
         start = self.line_start()
         self.kill(start if start < self._cursor else self.previous_character())
 
     def yank(self) -> None:
-        """Insert what was killed last."""
+        """Insert the last killed text."""
         start, end = self.selection or (self._cursor, self._cursor)
         self.replace(start, end, self.killed)
 
     def undo(self) -> bool:
-        """Take back the last group of edits. False when there is none."""
+        """Undo the last group of edits; return False if there is none."""
         if not self._done:
             return False
         group = self._done.pop()
@@ -251,7 +250,7 @@ class Buffer:
         return True
 
     def redo(self) -> bool:
-        """Do again what `undo` took back. False when there is nothing."""
+        """Redo the last undone group; return False if there is none."""
         if not self._undone:
             return False
         group = self._undone.pop()
@@ -275,12 +274,12 @@ class Buffer:
 
 
 def is_token(character: str) -> bool:
-    """Whether a code point stands for a folded paste."""
+    """Return whether a code point represents a folded paste."""
     return ord(character) in TOKENS
 
 
 def without_tokens(text: str) -> str:
-    """`text` from outside, whose code points reserved for pastes become the replacement character."""
+    """Return outside text with code points reserved for pastes replaced by the replacement character."""
     if text.isascii() or not any(is_token(character) for character in set(text)):
         return text
     return "".join("\ufffd" if is_token(character) else character for character in text)

@@ -1,4 +1,4 @@
-"""Completion in the prompt: commands, files, agents and references, and the menu that offers them."""
+"""Completion in the prompt: commands, files, agents and references, with their menu."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _COMMON_LAST = {letter: place for place, letter in enumerate("zqxjkvwybfgphudmlc
 
 
 class CommandChoice(NamedTuple):
-    """A command of the `/` menu. `hint` shows its arguments, such as `<name>`; empty means none."""
+    """A command of the `/` menu. `hint` shows its arguments, such as `<name>`; empty for none."""
 
     name: str
     description: str = ""
@@ -45,7 +45,7 @@ class CommandChoice(NamedTuple):
 
 
 class CompletionChoice(NamedTuple):
-    """One row of the menu. `text` replaces the mention when it is taken."""
+    """One row of the menu. `text` replaces the mention if the row is chosen."""
 
     text: str
     label: str
@@ -58,7 +58,7 @@ class CompletionChoice(NamedTuple):
 
 
 def rank_commands(commands: Iterable[CommandChoice], query: str) -> list[CompletionChoice]:
-    """The commands that fit, best first; all of them in their own order for an empty query."""
+    """Return the matching commands, best first; for an empty query all in their given order."""
     wanted = query.lower()
     ranked: list[tuple[int, int, CommandChoice]] = []
     for place, command in enumerate(commands):
@@ -80,14 +80,14 @@ def rank_commands(commands: Iterable[CommandChoice], query: str) -> list[Complet
 
 
 def file_choices(paths: Iterable[str], query: str) -> list[CompletionChoice]:
-    """Menu rows for ranked paths."""
+    """Return menu rows for ranked paths."""
     return [CompletionChoice(mention_of(path) + " ", path, hits=hits(path, query)) for path in paths]
 
 
 def agent_choices(
     agents: Iterable[CommandChoice], query: str
 ) -> tuple[list[CompletionChoice], list[CompletionChoice]]:
-    """Menu rows for kinds of agents: those whose names begin with a query, and others that fit it."""
+    """Return menu rows for agents: those whose names start with the query, and other matches."""
     begun: list[CompletionChoice] = []
     others: list[CompletionChoice] = []
     wanted = query.lower()
@@ -106,18 +106,18 @@ def agent_choices(
 
 
 def mention_of(path: str) -> str:
-    """A path as it is written in a message: `@src/money.py`, quoted when it holds blanks."""
+    """Return a path as a mention: `@src/money.py`, quoted if it contains blanks."""
     return f'@"{path}"' if any(character.isspace() for character in path) else f"@{path}"
 
 
 def _can_be_mentioned(path: str) -> bool:
-    """Whether a path can stand in a draft as it is, with nothing hidden in it."""
+    """Return whether a path can be written in a draft without invisible characters."""
     seen = path.isascii() or clean(path) == path
     return bool(path) and seen and path.isprintable() and '"' not in path
 
 
 class PathIndex:
-    """Paths prepared for ranking: shallow and short ones first."""
+    """Paths prepared for ranking, shallow and short ones first."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         # Buckets instead of one sort: a long sort would keep the interpreter from the event loop.
@@ -132,7 +132,7 @@ class PathIndex:
         self._starts = list(accumulate((len(path) + 1 for path in self._lowered), initial=0))
 
     def folders(self) -> PathIndex:
-        """The folders of the paths, made when they are first asked for."""
+        """The folders of the paths, built on first use."""
         if self._folders is None:
             self._folders = PathIndex(folders_of(self._paths))
         return self._folders
@@ -141,10 +141,10 @@ class PathIndex:
         return path in self._paths
 
     def rank(self, query: str, limit: int = LIMIT) -> list[str]:
-        """The paths that fit `query`, best first, upper and lower case alike.
+        """Return the paths that match `query`, best first, ignoring case.
 
-        Those that contain it come before those that only have its characters in order;
-        of very many the shallow and short ones are considered.
+        Paths that contain the query come before those that only have its characters in order. Of very many
+        paths, only the shallow and short ones are considered.
         """
         wanted = query.lower().strip()
         if not wanted:
@@ -164,7 +164,7 @@ class PathIndex:
         return [self._paths[at] for _, at in ranked[:limit]]
 
     def _containing(self, wanted: str) -> list[int]:
-        """The first paths that contain `wanted`, found in one text of all paths."""
+        """Return the first paths that contain `wanted`, found in one joined text."""
         found: list[int] = []
         at = self._all.find(wanted)
         while at >= 0 and len(found) < _CONSIDERED:
@@ -174,7 +174,7 @@ class PathIndex:
         return found
 
     def _find_scattered(self, wanted: str) -> list[int]:
-        """The first paths that have all characters in order; the rare characters are asked first."""
+        """Return the first paths that have all characters in order; rare characters are tested first."""
         rare_first = sorted(set(wanted), key=lambda letter: _COMMON_LAST.get(letter, -1))
         fits = _in_order(wanted).search
         found: list[int] = []
@@ -191,7 +191,7 @@ class PathIndex:
 
 
 def folders_of(paths: Iterable[str]) -> list[str]:
-    """The folders that hold the files, each once, with a stroke at its end."""
+    """Return the folders of the files, each once, with a slash at its end."""
     found: dict[str, None] = {}
     for path in paths:
         at = path.rfind("/")
@@ -203,7 +203,7 @@ def folders_of(paths: Iterable[str]) -> list[str]:
 
 
 def hits(label: str, query: str, start: int = 0) -> tuple[int, ...]:
-    """The offsets of `label` that `query` matches: one stretch, near the end, when there is one."""
+    """Return the offsets in `label` that `query` matches; one run, near the end, if possible."""
     lowered, wanted = label.lower(), query.lower().strip()
     if len(lowered) != len(label) or not wanted:
         return ()
@@ -226,7 +226,7 @@ def hits(label: str, query: str, start: int = 0) -> tuple[int, ...]:
 
 
 def _fit(whole: str, name: str, wanted: str) -> int | None:
-    """How well a name fits, 0 best, None not at all. `name` is the last part of `whole`."""
+    """Return how well a name matches, 0 best; None if it does not. `name` is the last part of `whole`."""
     if not wanted or name == wanted:
         return 0
     if name.startswith(wanted):
@@ -256,7 +256,7 @@ Form = Literal["", "file", "folder"]
 
 
 class ReferenceForm(NamedTuple):
-    """One row. `text` takes the place of the mention; what ends with a colon goes on with a path."""
+    """One row. `text` replaces the mention; a text that ends with a colon is followed by a path."""
 
     name: str
     text: str
@@ -277,7 +277,7 @@ _LINES = re.compile(r"[^:]:\d*-?\d*\Z")
 
 
 def form_choices(query: str) -> list[CompletionChoice]:
-    """The forms whose names begin with a query; all of them for an empty one."""
+    """Return the forms whose names start with the query; all for an empty query."""
     wanted = query.lower()
     return [
         CompletionChoice(each.text, each.name, each.hint, each.detail, hits(each.name, query))
@@ -287,7 +287,7 @@ def form_choices(query: str) -> list[CompletionChoice]:
 
 
 def form_of(word: str) -> tuple[Form, str]:
-    """What a mention begins with, and the path behind it, as far as it is written."""
+    """Split a mention into its form and the path typed so far."""
     kinds: tuple[Form, ...] = ("file", "folder")
     for form in kinds:
         if word.startswith(f"{form}:"):
@@ -296,12 +296,12 @@ def form_of(word: str) -> tuple[Form, str]:
 
 
 def names_lines(form: Form, query: str) -> bool:
-    """Whether the path is written and the lines of the file follow, so that nothing is left to complete."""
+    """Return whether the path is complete and line numbers follow, so there is nothing to complete."""
     return form == "file" and _LINES.search(query) is not None
 
 
 def path_choices(form: Form, paths: Iterable[str], query: str) -> list[CompletionChoice]:
-    """Menu rows for ranked paths behind a form. Behind a file its lines may follow, so no blank does."""
+    """Return menu rows for ranked paths after a form. No blank follows a file, as line numbers may."""
     end = " " if form == "folder" else ""
     return [CompletionChoice(f"@{form}:{_quote(path)}{end}", path, hits=hits(path, query)) for path in paths]
 
@@ -315,7 +315,8 @@ SHOWN = 8
 
 
 class CompletionMenu(Widget, can_focus=False):
-    """Choices, one selected. Drawn over what lies above its parent, whose layout it leaves alone."""
+    """A list of choices with one selected, drawn over the content above its parent without changing layout.
+    """
 
     DEFAULT_CSS = """
     CompletionMenu { overlay: screen; display: none; width: 100%; height: 1; }
@@ -346,7 +347,7 @@ class CompletionMenu(Widget, can_focus=False):
         self.refresh()
 
     def show(self, choices: Sequence[CompletionChoice]) -> None:
-        """Show these choices with the first one selected; none closes the menu."""
+        """Show these choices and select the first; an empty list closes the menu."""
         if choices == self.choices:
             return
         shown = min(len(choices), SHOWN)
@@ -392,7 +393,8 @@ class CompletionMenu(Widget, can_focus=False):
 def paint_choice(
     choice: CompletionChoice, chosen: bool, width: int, labels: int, count: str, palette: Palette
 ) -> Strip:
-    """One row: the label with what matched in the accent, its hint, its description, a count at the right."""
+    """Return one row: the label with its match in the accent colour, hint, description, count at the right.
+    """
     background = "selection" if chosen else "surface"
     dim = palette.style("dim", background)
     plain = palette.style("text", background)
@@ -429,7 +431,7 @@ _FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@((?:file:|folder:)?"[^"\n]*|[^\s"]*)
 
 
 class Mention(NamedTuple):
-    """The unfinished word at the cursor: what the menu completes, and where it stands in the text."""
+    """The unfinished word at the cursor that the menu completes, and its position in the text."""
 
     kind: Literal["command", "file"]
     start: int
@@ -440,10 +442,10 @@ class Mention(NamedTuple):
 
 
 class Completer:
-    """Keeps a menu in step with the word at the cursor.
+    """Updates a menu for the word at the cursor.
 
-    Files are listed once for each mention and ranked in threads; a ranking that
-    comes in after the word has changed is dropped.
+    Files are listed once per mention and ranked in threads; a ranking that arrives after the word changed is
+    discarded.
     """
 
     def __init__(
@@ -461,7 +463,7 @@ class Completer:
         self._index: tuple[int, asyncio.Future[tuple[PathIndex, Sequence[CommandChoice]]]] | None = None
 
     def follow(self, text: str, cursor: int) -> Mention | None:
-        """Follow the text. Returns a mention of a file that `rank` must be called with."""
+        """Update the menu for the text. Return a file mention that must be passed to `rank`, or None."""
         mention = mention_at(text, cursor)
         if mention == self._mention:
             return None
@@ -479,7 +481,7 @@ class Completer:
         return mention if self.files_provider else None
 
     async def rank(self, mention: Mention) -> None:
-        """Rank files and agents for a mention and show them, unless the person went on meanwhile."""
+        """Rank files and agents for a mention and show them, unless the mention has changed."""
         provider = self.files_provider
         if provider is None:
             return
@@ -495,7 +497,7 @@ class Completer:
             self.menu.show(_choices(mention, paths, agents))
 
     def close(self) -> bool:
-        """Close the menu until another word is begun. False when it was not open."""
+        """Close the menu until another word starts; return False if it was not open."""
         if not self.menu.is_open:
             return False
         if self._mention is not None:
@@ -504,19 +506,19 @@ class Completer:
         return True
 
     def fail(self) -> None:
-        """The files cannot be listed: leave this mention alone, try again at the next one."""
+        """Give up on this mention because the files cannot be listed; the next mention tries again."""
         if self._mention is not None:
             self._closed = self._mention.kind, self._mention.start
         self._index = None
         self.menu.show(())
 
     def forget(self) -> None:
-        """The text is another one altogether."""
+        """Reset after the whole text was replaced."""
         self._mention = self._closed = self._index = None
         self.menu.show(())
 
     def is_exact(self) -> bool:
-        """Whether the word is already what the selected choice says."""
+        """Return whether the word already equals the selected choice."""
         chosen = self._selected_choice()
         return (
             self._mention is not None
@@ -525,7 +527,7 @@ class Completer:
         )
 
     def take(self, buffer: Buffer) -> CompletionChoice | None:
-        """Put the selected choice into the text and close the menu. None when it was not open."""
+        """Insert the selected choice and close the menu; return None if it was not open."""
         mention, chosen = self._mention, self._selected_choice()
         if mention is None or chosen is None:
             return None
@@ -544,7 +546,7 @@ class Completer:
 
 
 def mention_at(text: str, cursor: int) -> Mention | None:
-    """The command at the start of the text or the `@file` before the cursor, if the cursor ends one."""
+    """Return the command at the start of the text, or the `@file` that ends at the cursor."""
     if (match := _COMMAND.match(text)) and 1 <= cursor <= match.end() and text[match.end() :][:1] != "/":
         return Mention("command", 0, match.end(), text[1:cursor])
     line = text.rfind("\n", 0, cursor) + 1
@@ -561,7 +563,7 @@ def _is_written(mention: Mention) -> bool:
 def _choices(
     mention: Mention, paths: Sequence[str], agents: Iterable[CommandChoice]
 ) -> list[CompletionChoice]:
-    """What the menu offers for a mention: behind a form only paths, else whatever can be named."""
+    """Return the menu rows for a mention: after a form only paths, else everything that can be mentioned."""
     if mention.form:
         return path_choices(mention.form, paths, mention.query)
     meant, others = agent_choices(agents, mention.query)
@@ -571,35 +573,35 @@ def _choices(
 def _list_files_and_agents(
     files: Callable[[], Iterable[str]], agents: Callable[[], Iterable[CommandChoice]] | None
 ) -> tuple[PathIndex, Sequence[CommandChoice]]:
-    """The files, and the kinds of agents that have no file's name."""
+    """Return the files, and the agents whose names are not file names."""
     index = PathIndex(files())
     return index, [each for each in agents() if each.name not in index] if agents else []
 
 
 class FileMentionsHost(Protocol):
-    """What is asked of the prompt."""
+    """The methods of the prompt that `FileMentions` uses."""
 
     def insert(self, text: str) -> None:
-        """Put a text in at the cursor."""
+        """Insert text at the cursor."""
 
     def draft_changed(self, *, typed: bool = True) -> None:
-        """The text is another one; `typed` False: no menu belongs over it."""
+        """Handle a changed text; with `typed` False no menu is opened."""
 
     def files_settled(self) -> None:
-        """All pastes of paths are looked at."""
+        """Handle that all pasted paths have been checked."""
 
     def say(self, sentence: str) -> None:
-        """Tell the person."""
+        """Show a sentence to the person."""
 
     def look_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a look at files beside everything else."""
+        """Run a file check in the background."""
 
 
 class FileMentions:
-    """Takes files into a draft, after a look at each on the disk.
+    """Adds files to a draft after checking each on disk.
 
-    Until it is known what a paste of paths is, one token stands for it; where the look fails, the paste
-    is the text it was.
+    While pasted paths are being checked, one token represents them; if the check fails, the paste becomes
+    text.
     """
 
     def __init__(self, draft: Draft, host: FileMentionsHost) -> None:
@@ -610,13 +612,13 @@ class FileMentions:
         Called in a thread; without it a paste of paths is a paste like any other."""
 
     def insert(self, files: Sequence[FoundFile]) -> None:
-        """Put files into the text at the cursor: images as their tokens, others as mentions."""
+        """Insert files at the cursor: images as tokens, others as mentions."""
         self._host.insert(self._pieces(files) + " ")
 
     def take_paste(self, text: str) -> bool:
-        """Take a paste of paths as one token, and look what they are. False when it is not such a paste.
+        """Insert pasted paths as one token and check them; return False if the paste is something else.
 
-        Paths are files for the message neither in a command, nor where they are a command themselves.
+        Paths are not attached within a command, nor if they are a command themselves.
         """
         if self.look is None or self._draft.buffer.text.startswith(("!", "/")):
             return False
@@ -631,7 +633,7 @@ class FileMentions:
         return True
 
     def take_choice(self, choice: CompletionChoice) -> None:
-        """A mention was taken from the menu: if it is an image, it becomes its token."""
+        """Replace a mention chosen from the menu with a token if it is an image."""
         if self.look and choice.label.lower().endswith(SUFFIXES):
             self._host.look_in_background(partial(self._attach, choice))
 

@@ -1,4 +1,4 @@
-"""The draft: what is written, pasted and dropped into it."""
+"""The draft: typed, pasted and dropped content."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TRAILING = ".,;:!?)]}'"
 
 
 class MentionedFile(NamedTuple):
-    """An image a message speaks of: the words that do, and the path they mean."""
+    """An image mentioned in a message: the words of the mention, and the path."""
 
     mention: str
     path: str
 
 
 class FoundFile(NamedTuple):
-    """A file that is there. `label` is what is drawn for an image, empty for another file.
+    """An existing file. `label` is the displayed name of an image, empty for other files.
 
     `problem` is a sentence about an image that cannot be attached.
     """
@@ -41,7 +41,7 @@ class FoundFile(NamedTuple):
 
 
 def readings(text: str) -> list[list[str]]:
-    """The ways to read a whole text as full paths, likeliest first; none when it cannot be that."""
+    """Return the ways to read a text as a list of full paths, likeliest first; none if it is not one."""
     import shlex
 
     text = text.strip()
@@ -61,7 +61,7 @@ def readings(text: str) -> list[list[str]]:
 
 
 def images_mentioned(text: str) -> list[MentionedFile]:
-    """The images a text mentions as `@path` or `@"path"`, each once, in order."""
+    """Return the images mentioned as `@path` or `@"path"`, each once, in order."""
     found = dict.fromkeys(_mentions(text))
     return list(found)
 
@@ -76,7 +76,7 @@ def _mentions(text: str) -> Iterator[MentionedFile]:
 
 
 def _path(word: str) -> str:
-    """A word as a full path; empty when it is not one."""
+    """Return a word as a full path; empty if it is not one."""
     if not word.startswith(_ROOTED):
         return ""
     if not word.startswith("file://"):
@@ -91,7 +91,7 @@ def _path(word: str) -> str:
 
 
 def names(paths: Sequence[str]) -> str:
-    """What stands for paths that are still looked at: the last part of the first, and how many follow."""
+    """Return a label for paths being checked: the name of the first and the number of the rest."""
     first = paths[0].rstrip("/").rpartition("/")[2][:40]
     return f"[file: {first}]" if len(paths) == 1 else f"[file: {first} +{len(paths) - 1}]"
 
@@ -105,20 +105,20 @@ LARGEST_OPEN = 50_000
 
 
 def tidy(text: str) -> str:
-    """Text from outside as the prompt keeps it: line feeds for any line end, no control characters."""
+    """Return outside text with line feeds as line ends and without control characters."""
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def is_long(text: str) -> bool:
-    """Whether a paste is folded."""
+    """Return whether a paste is long enough to be folded."""
     return len(text) > CHARACTERS or len(text.rstrip("\n").split("\n", LINES + 1)) > LINES
 
 
 class Pastes:
-    """The pastes and images of one prompt by the code point that stands for each.
+    """The pastes and images of a prompt, by the code point that represents each.
 
-    An image stands for its mention. While a paste of paths is looked at on the
-    disk it is pending, and stands for what was pasted.
+    An image represents its mention. Pasted paths are pending while they are checked on disk, and then
+    represent the pasted text.
     """
 
     def __init__(self) -> None:
@@ -131,20 +131,20 @@ class Pastes:
         self._pending: set[str] = set()
 
     def fold(self, text: str, *, is_tidy: bool = True) -> str:
-        """Keep a text; returns the one character that stands for it. An untidy one is tidied later."""
+        """Store a text and return its token. Text that is not tidy is tidied later."""
         token = self._token(text, f"[paste #{len(self._texts) + 1} · {_size(text)}]")
         if not is_tidy:
             self._untidy.add(token)
         return token
 
     def hold(self, text: str, label: str) -> str:
-        """Keep a paste of paths until it is known what they are; returns its token."""
+        """Store pasted paths until they are checked; return their token."""
         token = self._token(text, label)
         self._pending.add(token)
         return token
 
     def settle(self, token: str, text: str) -> bool:
-        """A paste of paths was looked at. False when the prompt has forgotten it meanwhile."""
+        """Replace the text of a checked paste; return False if its token no longer exists."""
         if token not in self._pending or self._texts[token] != text:
             return False
         self._pending.discard(token)
@@ -152,11 +152,11 @@ class Pastes:
 
     @property
     def is_pending(self) -> bool:
-        """Whether a paste is still looked at."""
+        """Return whether a paste is still being checked."""
         return bool(self._pending)
 
     def add_image(self, image: MentionedFile, label: str, token: str = "") -> str:
-        """Keep an image, under a new token or in place of what `token` stood for; returns the token."""
+        """Store an image under a new token, or under `token`; return the token."""
         token = token or self._token("", "")
         self._texts[token] = image.mention
         self._labels[token] = label
@@ -164,9 +164,9 @@ class Pastes:
         return token
 
     def images(self, text: str) -> tuple[MentionedFile, ...]:
-        """The images of a text, each once: its tokens, and those mentioned in what can be seen of it.
+        """Return the images of a text, each once: its tokens, and those mentioned in its visible part.
 
-        What a folded paste says attaches nothing: nobody has read it.
+        A mention inside a folded paste attaches nothing, as nobody has read it.
         """
         seen = "".join(" " if is_token(character) else character for character in text)
         tokens = (self._images[character] for character in text if character in self._images)
@@ -180,11 +180,11 @@ class Pastes:
         return token
 
     def take(self, text: str) -> str:
-        """A paste as it goes into the buffer: itself when short, else a token for it."""
+        """Return a paste for the buffer: a short one unchanged, else a token."""
         return self.fold(text) if is_long(text) else without_tokens(text)
 
     def content(self, token: str) -> str:
-        """What a token stands for, tidy; empty when it is not one of these."""
+        """Return the tidy text of a token; empty if it is unknown."""
         text = self._texts.get(token, "")
         if token in self._untidy:
             text = self._texts[token] = tidy(text)
@@ -192,7 +192,7 @@ class Pastes:
         return text
 
     def unfold(self, text: str) -> str:
-        """`text` with every token replaced by what it stands for."""
+        """Return `text` with every token replaced by its content."""
         if text.isascii():
             return text
         pieces: list[str] = []
@@ -223,7 +223,7 @@ FOLDED_WHEN_SET = 20_000
 
 
 class Draft:
-    """A text with its folded pastes. It knows nothing of a screen."""
+    """A text with its folded pastes, independent of a screen."""
 
     def __init__(self, *, vi: bool = False) -> None:
         self.pastes = Pastes()
@@ -234,27 +234,27 @@ class Draft:
 
     @property
     def text(self) -> str:
-        """The text as it would be sent, pastes unfolded."""
+        """The text to send, with pastes unfolded."""
         return self.pastes.unfold(self.buffer.text)
 
     @property
     def selected(self) -> str:
-        """What is selected, pastes unfolded; empty without a selection."""
+        """The selected text with pastes unfolded; empty without a selection."""
         return self.pastes.unfold(self.buffer.selected)
 
     def use_vi(self, wanted: bool) -> None:
-        """Take the keys of vi, in insert mode, or those of readline."""
+        """Use vi keys, starting in insert mode, or readline keys."""
         self.vi = Vi(self.buffer) if wanted else None
 
     def replace(self, text: str) -> None:
-        """Put another text in place of the whole; undo brings that back. A very long one is folded."""
+        """Replace the whole text; undo restores it. A very long text is folded."""
         text = self.pastes.fold(text) if len(text) > FOLDED_WHEN_SET else without_tokens(text)
         self.buffer.replace(0, len(self.buffer.text), text)
 
     def exchange(self, old: str, new: str) -> bool:
-        """Put `new` in place of the last `old` before the cursor, which stays where it is in the text.
+        """Replace the last `old` before the cursor with `new`; the cursor keeps its place in the text.
 
-        False when `old` is not there any more.
+        Return False if `old` does not occur.
         """
         buffer = self.buffer
         cursor = buffer.cursor
@@ -270,7 +270,7 @@ class Draft:
         return True
 
     def clear(self) -> None:
-        """Empty it; undo does not reach behind this. What was cut can still be yanked."""
+        """Empty the draft and its undo history. Killed text can still be yanked."""
         killed, self.buffer = self.buffer.killed, Buffer()
         self.buffer.killed = killed
         self.use_vi(self.vi is not None)
@@ -278,7 +278,7 @@ class Draft:
             self.pastes.clear()
 
     def token_at_cursor(self) -> str:
-        """The folded paste the cursor touches, empty when there is none."""
+        """Return the folded paste next to the cursor; empty if there is none."""
         text, at = self.buffer.text, self.buffer.cursor
         for character in text[at : at + 1] + text[max(at - 1, 0) : at]:
             if not character.isascii() and is_token(character):
@@ -286,7 +286,7 @@ class Draft:
         return ""
 
     def unfold(self, token: str) -> bool:
-        """Put the text of a paste the cursor touches in its place. False when it is too long for that."""
+        """Replace a paste next to the cursor with its text; return False if the text is too long."""
         text = self.pastes.content(token)
         if len(text) > LARGEST_OPEN:
             return False

@@ -1,7 +1,7 @@
-"""Text as a terminal shows it: clusters of code points and the cells they take.
+"""Grapheme clusters of a text and their width in terminal cells.
 
-A cluster is what a person calls a character: a letter with its accents, an emoji
-with its joiners, a pair of flag letters. Offsets are code points, widths are cells.
+A cluster is what people call a character: a letter with its accents, an emoji with its joiners, a pair of
+flag letters. Offsets are code points, widths are cells.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_LABELS: Mapping[str, str] = {}
 
 
 class Cluster(NamedTuple):
-    """One character of a line: where it starts and ends, its width in cells, what is drawn for it."""
+    """One character of a line: its start, end, width in cells, and displayed text."""
 
     start: int
     end: int
@@ -29,7 +29,8 @@ class Cluster(NamedTuple):
 
 
 def clusters(line: str, labels: Mapping[str, str] = _NO_LABELS) -> list[Cluster]:
-    """The characters of a line without line feeds. `labels` gives what is drawn for single code points."""
+    """Return the characters of a line without line feeds. `labels` gives the displayed text of code points.
+    """
     if line.isascii() and "\t" not in line:
         return [Cluster(at, at + 1, 1, character) for at, character in enumerate(line)]
     found: list[Cluster] = []
@@ -49,12 +50,12 @@ def clusters(line: str, labels: Mapping[str, str] = _NO_LABELS) -> list[Cluster]
 
 
 def width(line: str, labels: Mapping[str, str] = _NO_LABELS) -> int:
-    """The cells a line takes."""
+    """Return the cells of a line."""
     return sum(cluster.cells for cluster in clusters(line, labels))
 
 
 def after(text: str, at: int) -> int:
-    """The offset behind the character at `at`; the end of the text stays where it is."""
+    """Return the offset after the character at `at`; at most the end of the text."""
     if at >= len(text):
         return len(text)
     piece = text[at : at + _WINDOW]
@@ -64,7 +65,7 @@ def after(text: str, at: int) -> int:
 
 
 def before(text: str, at: int) -> int:
-    """The offset of the character that ends at `at`; the start of the text stays where it is."""
+    """Return the offset of the character that ends at `at`; at least 0."""
     if at <= 0:
         return 0
     if text[max(at - 1, 0) : at + 1].isascii():
@@ -76,7 +77,7 @@ def before(text: str, at: int) -> int:
 
 
 def settle(text: str, at: int) -> int:
-    """`at` brought into the text and to the start of the character it falls into."""
+    """Clamp `at` to the text and to the start of its character."""
     at = min(max(at, 0), len(text))
     if at in (0, len(text)) or text[at - 1 : at + 1].isascii() or "\n" in text[at - 1 : at + 1]:
         return at

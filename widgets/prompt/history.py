@@ -1,7 +1,6 @@
-"""The history of the prompt: one JSON line each in a file of the project.
+"""The prompt history: JSON lines in a file of the project.
 
-Several processes may append to one file; the file is kept at the newest
-`KEPT` entries, and read without failing on lines that are damaged.
+Several processes may append to the file. It is cut to the newest `KEPT` entries; damaged lines are skipped.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ LARGEST = 200_000
 
 
 class History:
-    """The entries of one project, oldest first, and a walk through them.
+    """The entries of one project, oldest first, and a position in them.
 
-    `path` None keeps them for this session only; a function tells it when it is first needed.
-    `load` and `store` touch the disk and belong into a thread; everything else is memory.
+    With `path` None the entries last only for this session; a function is called for the path on first use.
+    `load` and `store` access the disk and belong in a thread; other methods use only memory.
     """
 
     def __init__(self, path: Path | Callable[[], Path] | None = None) -> None:
@@ -45,7 +44,8 @@ class History:
         return self._entries
 
     def load(self) -> None:
-        """Read the file; entries added meanwhile stay the newest. A missing file is an empty history."""
+        """Read the file; entries added during the read stay the newest. A missing file is an empty history.
+        """
         if self._path is None:
             return
         entries = _distinct([*_read(self._path), *self._entries])
@@ -55,7 +55,7 @@ class History:
         self._entries = entries
 
     def add(self, text: str) -> bool:
-        """Make `text` the newest entry and end the walk. False when it is blank or too large to keep."""
+        """Make `text` the newest entry and reset the position; return False if it is blank or too large."""
         self.leave()
         if not text.strip() or len(text) > LARGEST:
             return False
@@ -63,7 +63,7 @@ class History:
         return True
 
     def store(self, text: str) -> None:
-        """Append an entry to the file. Raises OSError when that is impossible."""
+        """Append an entry to the file. Raises `OSError`."""
         if self._path is None:
             return
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class History:
     # Walking
 
     def older(self, draft: str) -> str | None:
-        """The entry before the one shown; the first step keeps `draft`. None at the oldest."""
+        """Return the previous entry, None at the oldest; the first step saves `draft`."""
         at = len(self._entries) if self._at is None else self._at
         if at == 0:
             return None
@@ -88,7 +88,7 @@ class History:
         return self._entries[self._at]
 
     def newer(self) -> str | None:
-        """The entry after the one shown, at last the draft. None when nothing is being walked."""
+        """Return the next entry, at last the draft; None if no entry is shown."""
         if self._at is None:
             return None
         self._at += 1
@@ -99,14 +99,14 @@ class History:
         return draft
 
     def leave(self) -> None:
-        """End the walk: what is shown is a text of its own now."""
+        """Reset the position: the shown entry becomes an independent text."""
         self._at = None
         self._draft = ""
         self.is_walking = False
 
 
 class HistorySearch:
-    """An incremental search through entries, newest first. Case matters only when the query has capitals."""
+    """An incremental search through entries, newest first. Case matters only if the query has capitals."""
 
     def __init__(self, entries: Sequence[str]) -> None:
         self._entries = list(reversed(entries))
@@ -117,24 +117,24 @@ class HistorySearch:
 
     @property
     def match(self) -> str | None:
-        """The entry that is shown, or None when nothing matches."""
+        """The current match, or None."""
         return self._entries[self._found[self._at]] if self._found and self.query else None
 
     @property
     def place(self) -> tuple[int, int]:
-        """Which match is shown, from 1, and how many there are; (0, 0) without one."""
+        """Return the number of the current match, from 1, and of all matches; (0, 0) without a match."""
         return (self._at + 1, len(self._found)) if self.match is not None else (0, 0)
 
     @property
     def span(self) -> tuple[int, int]:
-        """Where the query stands in the match."""
+        """Return the position of the query in the match."""
         if self.match is None:
             return 0, 0
         start = self._within(self._found[self._at]).find(self.query)
         return start, start + len(self.query)
 
     def look_for(self, query: str) -> None:
-        """Change the query. The entry shown stays while it matches, else the next older one is shown."""
+        """Change the query. The current entry stays if it matches, else the next older match is shown."""
         shown = self._found[self._at] if self._found and self.query else 0
         self.query = query
         self._found = [index for index in range(len(self._entries)) if query in self._within(index)]
@@ -142,7 +142,7 @@ class HistorySearch:
         self._at = next(older, 0)
 
     def step(self, count: int) -> None:
-        """Go `count` matches further back (forward when negative); the ends hold."""
+        """Move `count` matches back (forward if negative), at most to the ends."""
         self._at = min(max(self._at + count, 0), max(len(self._found) - 1, 0))
 
     def _within(self, index: int) -> str:
@@ -154,7 +154,7 @@ class HistorySearch:
 
 
 def _distinct(entries: Sequence[str]) -> list[str]:
-    """The newest `KEPT` entries, each only where it was last used."""
+    """Return the newest `KEPT` entries, each only at its last use."""
     newest: dict[str, None] = {}
     for entry in reversed(entries):
         if len(newest) == KEPT:
@@ -181,7 +181,7 @@ def _read(path: Path) -> list[str]:
 
 
 def _append(path: Path, line: bytes) -> int:
-    """Add a whole line, also behind one that a crash left unfinished. Returns the new size in bytes."""
+    """Append a complete line, also after a line cut off by a crash. Return the new size in bytes."""
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
         os.fchmod(file.fileno(), 0o600)
@@ -195,7 +195,7 @@ def _append(path: Path, line: bytes) -> int:
 
 
 def _shorten(path: Path) -> None:
-    """Rewrite the file with what is kept, once it holds half as much again."""
+    """Rewrite the file with the kept entries once it holds 50 % more."""
     if path.read_bytes().count(b"\n") <= KEPT * 3 // 2:
         return
     entries = _distinct(_read(path))
@@ -204,5 +204,6 @@ def _shorten(path: Path) -> None:
 
 
 def _lock(path: Path) -> AbstractContextManager[int]:
-    """Lock the file against all other processes. The lock has a file of its own, as that one is replaced."""
+    """Lock the history against other processes, with a separate lock file, as the history file is replaced.
+    """
     return file_lock(path.with_name(path.name + ".lock"))

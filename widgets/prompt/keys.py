@@ -1,4 +1,4 @@
-"""Keys of the prompt: what they do, how they are mapped, and the hints below it."""
+"""Keys of the prompt: commands, mapping, and the hints below it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from widgets.prompt.queue_view import QueueView
 
 
 class PromptState(NamedTuple):
-    """What decides which keys are worth a word."""
+    """The state that decides which key hints are shown."""
 
     text: str
     busy: bool = False
@@ -34,7 +34,7 @@ class PromptState(NamedTuple):
 
 
 class KeyHints:
-    """The commands by key, and the first key of each as it is shown."""
+    """The commands by key, and the displayed key of each command."""
 
     def __init__(self) -> None:
         self.commands: Mapping[str, str] = {}
@@ -45,14 +45,14 @@ class KeyHints:
         self.bind({})
 
     def bind(self, changes: Mapping[str, str]) -> None:
-        """Give commands (ids of `KEYS`) other keys, as `{"prompt.steer": "f2"}`."""
+        """Assign other keys to commands (ids of `KEYS`), as in `{"prompt.steer": "f2"}`."""
         self.commands = key_table(changes)
         self._shown = {}
         for key, command in self.commands.items():
             self._shown.setdefault(command, shown_key(key))
 
     def words(self, state: PromptState) -> list[str]:
-        """What the keys do now, most important last."""
+        """Return the current key hints, most important last."""
         if state.chosen:
             return ["x delete", "⏎ take back", "esc back"]
         hints: list[str] = []
@@ -77,45 +77,45 @@ class KeyHints:
         return [*hints, f"{self.stop_key} stop"] if state.busy and self.stop_key else hints
 
     def _hint(self, command: str, word: str) -> list[str]:
-        """The first key of a command and what it does; nothing for a command without a key."""
+        """Return the hint of a command, none for a command without a key."""
         key = self._shown.get(command)
         return [] if key is None else [f"{key} {word}"]
 
 
 class PromptKeysHost(Protocol):
-    """What is asked of the prompt."""
+    """The methods of the prompt that `PromptKeys` uses."""
 
     def insert(self, text: str) -> None:
-        """Put a text in at the cursor."""
+        """Insert text at the cursor."""
 
     def draft_changed(self, *, typed: bool = True) -> None:
-        """The text or the cursor is another one."""
+        """Handle a changed text or cursor."""
 
     def draw(self) -> None:
-        """Bring the screen up to date."""
+        """Update the screen."""
 
     def leave(self, *, steer: bool) -> bool:
-        """Send the text where it goes. True: the key has done its work."""
+        """Send the text; return True if the key is handled."""
         ...
 
     def edit_elsewhere(self) -> None:
-        """The person wants to go on in an editor of their own."""
+        """Request to edit the text in an external editor."""
 
     def post_recall(self, index: int, text: str) -> None:
-        """A queued message was taken back into the prompt."""
+        """Report that a queued message was taken back into the prompt."""
 
     def post_removal(self, index: int, text: str) -> None:
-        """A queued message should be dropped."""
+        """Request to drop a queued message."""
 
     def take_choice(self, choice: CompletionChoice) -> None:
-        """A choice of the menu was put into the text."""
+        """Handle a menu choice that was inserted."""
 
     def say(self, sentence: str) -> None:
-        """Tell the person."""
+        """Show a sentence to the person."""
 
 
 class PromptKeys:
-    """Carries out keys on the parts of a prompt; an open search and a choice in the queue come first."""
+    """Applies keys to the parts of a prompt; an open search and a selected queue message come first."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class PromptKeys:
         """The search through the history that is open."""
 
     def take(self, key: str, typed: str) -> bool:
-        """A key by its name, and what it types. False when there is nothing for it to do here."""
+        """Handle a key, given by name and typed text; return False if it has no use here."""
         if self.search is not None:
             return self._search_key(self.search, key, typed)
         if self._queue.chosen is not None:
@@ -156,7 +156,7 @@ class PromptKeys:
         return bool(typed)
 
     def dismiss(self) -> bool:
-        """Close what is open above the text: menu, search, choice. False when nothing was."""
+        """Close the menu, search or selection above the text; return False if none was open."""
         if self.search is not None or self._queue.chosen is not None:
             self.search = self._queue.chosen = None
             self._host.draw()
@@ -166,7 +166,7 @@ class PromptKeys:
         return closed
 
     def complete(self) -> CompletionChoice | None:
-        """Put the selected choice of the menu into the text. None when it is not open."""
+        """Insert the selected menu choice; return None if the menu is not open."""
         choice = self._completer.take(self._draft.buffer)
         self._host.draft_changed()
         if choice is not None:
@@ -174,7 +174,7 @@ class PromptKeys:
         return choice
 
     def _run(self, command: str) -> bool:
-        """Carry out a command. False when there is nothing for it to do here."""
+        """Run a command; return False if it has no use here."""
         name = command.removeprefix("prompt.")
         if command == "prompt.delete_right" and not self._draft.buffer.text:
             return False
@@ -187,7 +187,7 @@ class PromptKeys:
         return bool(getattr(self, f"_do_{name}")())
 
     def _search_key(self, search: HistorySearch, key: str, typed: str) -> bool:
-        """A key while the history is searched. Keys that mean nothing here end it and go on to the text."""
+        """Handle a key during a history search. An unused key ends the search and is applied to the text."""
         command = self._hints.commands.get(key)
         if typed:
             search.look_for(search.query + typed)
@@ -211,7 +211,7 @@ class PromptKeys:
         return True
 
     def _choice_key(self, at: int, key: str, typed: str) -> bool:
-        """A key while the queued message `at` is chosen."""
+        """Handle a key while the queued message `at` is selected."""
         command = self._hints.commands.get(key)
         if command in ("prompt.up", "prompt.queue"):
             self._queue.step(-1)
@@ -295,7 +295,7 @@ class PromptKeys:
     # Steps they are made of
 
     def _step(self, count: int) -> bool:
-        """Up or down: in the menu, else through the rows, then the queue, then the history."""
+        """Move up or down: in the menu, else through the rows, the queue, then the history."""
         if self._completer.menu.is_open:
             self._completer.menu.step(count)
             return True
@@ -339,7 +339,7 @@ class PromptKeys:
 
 
 class Key(NamedTuple):
-    """A command of the prompt and the keys that run it by default."""
+    """A command of the prompt and its default keys."""
 
     id: str
     keys: tuple[str, ...]
@@ -418,7 +418,9 @@ EDITS: Mapping[str, Callable[[Buffer], object]] = {
 
 
 def key_table(changes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Command ids by key. `changes` gives ids other keys, as `"ctrl+x,f2"`; an empty text gives it none."""
+    """Return command ids by key. `changes` gives ids other keys, as `"ctrl+x,f2"`; an empty text removes
+    them.
+    """
     changes = changes or {}
     table: dict[str, str] = {}
     for known in KEYS:

@@ -1,4 +1,4 @@
-"""Messages of the prompt, and where a text goes when it is sent."""
+"""Messages of the prompt, and the routing of submitted text."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _COMMAND = re.compile(r"/([A-Za-z][\w:.-]*(?:\s.*)?)", re.DOTALL)
 
 
 class PromptRoute(NamedTuple):
-    """Where a text goes. `text` is what arrives there, without the `/` or `!` that chose the way."""
+    """The destination of a text. `text` is without the `/` or `!` that selected it."""
 
     kind: Kind
     text: str = ""
 
 
 def route(text: str, *, busy: bool, steer: bool) -> PromptRoute:
-    """The way of a text: `/name …` is a command, `!…` a shell command, `//…` a literal slash.
+    """Return the route of a text: `/name …` is a command, `!…` a shell command, `//…` a literal slash.
 
-    `busy`: the agent works on a turn; `steer`: the person wants the running turn to hear it.
-    A path such as `/etc/hosts` is not a command; without a running turn there is nothing to steer.
+    `busy`: a turn is running; `steer`: the text is meant for the running turn. A path such as `/etc/hosts` is
+    not a command; without a running turn `steer` has no effect.
     """
     text = text.rstrip().lstrip("\n")
     if not text.strip() or text in ("/", "!"):
@@ -45,9 +45,9 @@ def route(text: str, *, busy: bool, steer: bool) -> PromptRoute:
 
 @dataclass
 class Submitted(Message, namespace="prompt"):
-    """A text leaves the prompt, pastes unfolded. `kind` says where to, see `router.PromptRoute`.
+    """A text was submitted, with pastes unfolded. `kind` is its destination, see `PromptRoute`.
 
-    `images` are those to be sent with it, as far as their files are there.
+    `images` are those to send with it, if their files exist.
     """
 
     text: str
@@ -57,21 +57,21 @@ class Submitted(Message, namespace="prompt"):
 
 @dataclass
 class Changed(Message, namespace="prompt"):
-    """The text is another one; a folded paste is one character of it."""
+    """The text changed; a folded paste counts as one character."""
 
     text: str
 
 
 @dataclass
 class EditorRequested(Message, namespace="prompt"):
-    """The person wants to go on in an editor of their own. `text` is unfolded; answer with `set_text`."""
+    """Request to edit `text` (unfolded) in an external editor; answer with `set_text`."""
 
     text: str
 
 
 @dataclass
 class QueueRecalled(Message, namespace="prompt"):
-    """A queued message was taken back into the prompt; `index` should leave the queue."""
+    """A queued message was taken back into the prompt; `index` must leave the queue."""
 
     index: int
     text: str
@@ -79,12 +79,12 @@ class QueueRecalled(Message, namespace="prompt"):
 
 @dataclass
 class QueueSent(Message, namespace="prompt"):
-    """The messages that a stop left in the queue should be sent."""
+    """Request to send the messages that a stop left in the queue."""
 
 
 @dataclass
 class QueueRemoved(Message, namespace="prompt"):
-    """The queued message `index` should be dropped."""
+    """Request to drop the queued message `index`."""
 
     index: int
     text: str

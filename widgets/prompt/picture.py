@@ -1,4 +1,4 @@
-"""The picture of the prompt: where its text stands, in cells, and how it is drawn."""
+"""Layout and drawing of the prompt, in cells."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from widgets.prompt.queue_view import QueueView
 
 
 def lay_out(text: str, width: int, labels: Mapping[str, str]) -> list[Span]:
-    """The rows of `text` in `width` cells, at least one, wrapped behind blanks where there are some.
+    """Return the rows of `text` in `width` cells, at least one, wrapped after blanks where possible.
 
-    Only changed lines are wrapped again. A row ends where the next one starts when a
-    line goes on; the line feed between two lines belongs to neither row.
+    Only changed lines are wrapped again. A wrapped row ends where the next one starts; the line feed between
+    two lines belongs to neither row.
     """
     rows: list[Span] = []
     at = 0
@@ -40,7 +40,7 @@ def lay_out(text: str, width: int, labels: Mapping[str, str]) -> list[Span]:
 
 
 def row_of(rows: list[Span], offset: int) -> int:
-    """The row the cursor is drawn on: a wrapped row's end is the start of the next one."""
+    """Return the row of the cursor: the end of a wrapped row is the start of the next one."""
     low, high = 0, len(rows) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -52,7 +52,7 @@ def row_of(rows: list[Span], offset: int) -> int:
 
 
 def offset_at(text: str, rows: list[Span], row: int, column: int, labels: Mapping[str, str]) -> int:
-    """The offset nearest to a cell: in front of the character there, or at the end of the row."""
+    """Return the offset nearest to a cell: before the character there, or at the end of the row."""
     row = min(max(row, 0), len(rows) - 1)
     start, end = rows[row]
     left = 0
@@ -74,7 +74,7 @@ def _wrap_plain(line: str, width: int) -> tuple[Span, ...]:
 
 
 def _wrap_ascii(line: str, width: int) -> tuple[Span, ...]:
-    """What `_wrap` gives, row by row instead of character by character."""
+    """Return the same as `_wrap` for ASCII text, row by row instead of character by character."""
     rows: list[Span] = []
     start = 0
     while len(line) - start > width:
@@ -115,7 +115,7 @@ BESIDE = 2
 
 
 class View(NamedTuple):
-    """All that is drawn of the text being written."""
+    """The data to draw the edited text."""
 
     text: str
     rows: Sequence[Span]
@@ -135,7 +135,7 @@ class View(NamedTuple):
 
 
 class SearchView(NamedTuple):
-    """All that is drawn of a search through the history."""
+    """The data to draw a history search."""
 
     query: str
     match: str | None
@@ -145,12 +145,12 @@ class SearchView(NamedTuple):
 
 
 def text_width(width: int) -> int:
-    """Cells a row of text has in a prompt of `width`; one more is kept for the cursor at its end."""
+    """Return the cells of a text row in a prompt of `width`; one cell at its end is for the cursor."""
     return max(width - GUTTER - 1, 1)
 
 
 def paint(view: View, palette: Palette) -> list[Strip]:
-    """One strip for each row of the height; the hints stand at the right of the last one."""
+    """Return one strip per row; the hints are at the right of the last one."""
     here = row_of(list(view.rows), view.cursor)
     last = min(view.top + view.height, len(view.rows))
     strips: list[Strip] = []
@@ -166,7 +166,7 @@ def paint(view: View, palette: Palette) -> list[Strip]:
 
 
 def paint_search(view: SearchView, palette: Palette) -> Strip:
-    """The search in the row of the prompt: the query, what it found, and which of how many."""
+    """Return the search row: the query, its match, and the match's number."""
     shown = clean(view.match or "").replace("\n", "⏎").replace("\t", " ")
     start, end = view.span if len(shown) == len(view.match or "") else (0, 0)
     room = view.width - GUTTER - cell_len(view.query) - 30
@@ -196,9 +196,9 @@ def paint_search(view: SearchView, palette: Palette) -> Strip:
 def finish(
     segments: Iterable[Segment], hints: Sequence[str], width: int, palette: Palette, *, cut: bool = False
 ) -> Strip:
-    """A full row: segments at the left, hints at the right where there is room for them.
+    """Return a full row: segments at the left, hints at the right if they fit.
 
-    `cut` shortens the left side to half the row rather than giving up hints.
+    `cut` shortens the left side to half the row to make room for hints.
     """
     surface = palette.style("text", "surface")
     filled = (Segment(s.text, s.style or surface) for s in segments if s.text)
@@ -241,7 +241,7 @@ def _empty(view: View, palette: Palette) -> list[Segment]:
 
 
 def _row(view: View, at: int, palette: Palette, *, has_cursor: bool) -> list[Segment]:
-    """The text of one row, characters of one style together."""
+    """Return the text of one row, adjacent characters of one style merged."""
     start, end = view.rows[at]
     low, high = view.selection or (0, 0)
     text_style = palette.style("text", "surface")
@@ -281,7 +281,7 @@ def _merge_runs(pieces: list[tuple[str, Style]]) -> list[Segment]:
 
 
 class PromptPicture:
-    """The messages that wait and below them the wrapped text, as strips kept from one to the next."""
+    """The waiting messages and the wrapped text as strips, cached between draws."""
 
     def __init__(self, draft: Draft, queue: QueueView) -> None:
         self._draft = draft
@@ -295,7 +295,8 @@ class PromptPicture:
         self.strips: Sequence[Strip] = ()
 
     def measure(self, cells: int, screen_rows: int) -> int:
-        """Wrap the text in `cells`; the rows all of it wants, for the text a third of the screen at most."""
+        """Wrap the text in `cells`; return the wanted rows, with at most a third of the screen for the text.
+        """
         above = self._queue.height
         self._wrap(cells, max(screen_rows // 3 - above, 1))
         return above + self._shown
@@ -311,7 +312,7 @@ class PromptPicture:
         hints: Sequence[str],
         search: HistorySearch | None,
     ) -> list[int]:
-        """Paint what was measured into `room` rows; returns the places of those that differ from before."""
+        """Paint the measured text into `room` rows; return the numbers of changed rows."""
         left = room - self._queue.height
         if 0 < left < self._shown:
             # The new row is written at once; room for it comes with the layout, which takes longer.
@@ -341,7 +342,7 @@ class PromptPicture:
         return [at for at, strip in enumerate(strips) if at >= len(before) or before[at] != strip]
 
     def cursor_cell(self) -> tuple[int, int]:
-        """Column and row of the cursor within the prompt."""
+        """Return column and row of the cursor within the prompt."""
         buffer = self._draft.buffer
         row = row_of(self.rows, buffer.cursor)
         before = buffer.text[self.rows[row][0] : buffer.cursor]
@@ -349,12 +350,12 @@ class PromptPicture:
         return column, self._queue.height + row - self._top
 
     def offset_at(self, x: int, y: int) -> int:
-        """The offset in the text nearest to a cell of the prompt."""
+        """Return the text offset nearest to a cell of the prompt."""
         row = self._top + y - self._queue.height
         return offset_at(self._draft.buffer.text, self.rows, row, x - GUTTER, self._draft.pastes.labels)
 
     def _wrap(self, cells: int, most: int) -> None:
-        """Wrap the text and scroll to the cursor; `most` rows show at the most."""
+        """Wrap the text and scroll to the cursor, showing at most `most` rows."""
         buffer = self._draft.buffer
         self.rows = lay_out(buffer.text, text_width(cells), self._draft.pastes.labels)
         shown = self._shown = min(len(self.rows), most)

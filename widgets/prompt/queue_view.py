@@ -1,4 +1,4 @@
-"""The messages that wait for the running turn, as rows above the prompt."""
+"""The messages waiting for the running turn, as rows above the prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 3
 
 
 class QueueView:
-    """The messages that wait, those on their way into the running turn, and which one is chosen."""
+    """The waiting messages, those being sent into the running turn, and the selected one."""
 
     def __init__(self) -> None:
         self._queued: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class QueueView:
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """The messages that wait, in order."""
+        """The waiting messages, in order."""
         return self._queued
 
     @queued.setter
@@ -38,47 +38,47 @@ class QueueView:
 
     @property
     def height(self) -> int:
-        """Rows that it takes; 0: nothing waits."""
+        """Return the number of rows; 0 if no message waits."""
         return height(self._queued, self.steering)
 
     def paint(self, width: int, palette: Palette) -> list[Strip]:
-        """Its rows, each as wide as `width`."""
+        """Return the rows, each `width` cells wide."""
         return paint(self._queued, self.steering, self.chosen, width, palette)
 
     def choose_at(self, row: int) -> None:
-        """Choose the message in a row, none where a row stands for something else."""
+        """Select the message in a row; none if the row shows something else."""
         self.chosen = place_at(row, self._queued, self.steering, self.chosen)
 
     def choose_last(self) -> bool:
-        """Choose the message that was queued last. False when none waits."""
+        """Select the last queued message; return False if none waits."""
         self.chosen = len(self._queued) - 1 if self._queued else None
         return bool(self._queued)
 
     def step(self, count: int) -> None:
-        """Choose another message; below the last one none is."""
+        """Move the selection; moving below the last message clears it."""
         at = max((self.chosen or 0) + count, 0)
         self.chosen = at if at < len(self._queued) else None
 
     def take(self, index: int) -> str:
-        """Take a message out of the queue; the choice stays where it is."""
+        """Remove a message from the queue and return it; the selection keeps its position."""
         text = self._queued[index]
         self.queued = self._queued[:index] + self._queued[index + 1 :]
         return text
 
 
 def height(queued: Sequence[str], steering: Sequence[str]) -> int:
-    """Rows that `paint` gives for these messages."""
+    """Return the number of rows that `paint` returns for these messages."""
     return min(len(queued), SHOWN) + (len(queued) > SHOWN) + (1 if steering else 0)
 
 
 def window(queued: Sequence[str], selected: int | None) -> range:
-    """Which messages are shown: the selected one among them, else the last ones."""
+    """Return the range of shown messages: around the selected one, else the last ones."""
     last = len(queued) if selected is None else min(max(selected + 1, SHOWN), len(queued))
     return range(max(last - SHOWN, 0), last)
 
 
 def place_at(row: int, queued: Sequence[str], steering: Sequence[str], selected: int | None) -> int | None:
-    """The queued message in a row of `paint`; None where a row stands for something else."""
+    """Return the queued message in a row of `paint`; None if the row shows something else."""
     row -= (1 if steering else 0) + (len(queued) > SHOWN)
     shown = window(queued, selected)
     return shown[row] if 0 <= row < len(shown) else None
@@ -87,7 +87,9 @@ def place_at(row: int, queued: Sequence[str], steering: Sequence[str], selected:
 def paint(
     queued: Sequence[str], steering: Sequence[str], selected: int | None, width: int, palette: Palette
 ) -> list[Strip]:
-    """One row for the steering and for each message shown, its first line only; one for how many are not."""
+    """Return one row for the steering messages, one per shown message (its first line), one for the hidden
+    rest.
+    """
     shown = window(queued, selected)
     strips: list[Strip] = []
     if steering:

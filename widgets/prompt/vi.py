@@ -1,6 +1,6 @@
 """Vi keys for the prompt: normal and insert mode, counts, operators on motions.
 
-`Vi` is a machine fed with keys; it edits a buffer and knows no screen.
+`Vi` is a state machine over keys; it edits a buffer and is independent of a screen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ MOST = 9_999
 
 
 class _Reach(NamedTuple):
-    """Where a motion leads. `whole`: an operator takes whole lines; `inclusive`: the character there too."""
+    """The target of a motion. `whole`: operators use whole lines; `inclusive`: they include the target
+    character.
+    """
 
     to: int
     whole: bool = False
@@ -40,7 +42,7 @@ _NAMES = {
 
 
 class Vi:
-    """The state between two keys: mode, count, operator, and what was yanked."""
+    """The state between keys: mode, count, operator, and yanked text."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
@@ -53,12 +55,12 @@ class Vi:
 
     @property
     def pending(self) -> str:
-        """What has been typed of a command, such as `2d`."""
+        """The typed part of an unfinished command, such as `2d`."""
         shown = str(self._operator_count) if self._operator_count > 1 else ""
         return shown + self._operator + self._count + self._prefix
 
     def escape(self) -> bool:
-        """Leave insert mode or drop an unfinished command. False when there was nothing to leave."""
+        """Leave insert mode or drop an unfinished command; return False if there was neither."""
         if self.mode == "insert":
             self.mode = "normal"
             buffer = self.buffer
@@ -70,7 +72,7 @@ class Vi:
         return unfinished
 
     def key(self, key: str) -> bool:
-        """Take a key of normal mode. False when it means nothing here, as always in insert mode."""
+        """Handle a key of normal mode; return False if it has no meaning, as always in insert mode."""
         if self.mode == "insert":
             return False
         key = _NAMES.get(key, key)
@@ -303,7 +305,7 @@ class Vi:
         self._operator_count = 1
 
     def _keep_on_line(self) -> None:
-        """In normal mode the cursor stands on a character, not behind the last one."""
+        """Move the cursor from the end of a line onto its last character, as normal mode requires."""
         buffer = self.buffer
         at_end = buffer.cursor == buffer.line_end() and buffer.cursor > buffer.line_start()
         if self.mode == "normal" and at_end:
@@ -327,7 +329,7 @@ def _class(character: str) -> int:
 
 
 def _run_end(text: str, at: int) -> int:
-    """The offset behind the stretch of one class that `at` stands in."""
+    """Return the end of the run of one character class at `at`."""
     kind = _class(text[at]) if at < len(text) else 0
     while at < len(text) and _class(text[at]) == kind:
         at += 1
@@ -335,7 +337,7 @@ def _run_end(text: str, at: int) -> int:
 
 
 def _word_start(text: str, at: int) -> int:
-    """The start of the next word; an empty line counts as one."""
+    """Return the start of the next word; an empty line counts as a word."""
     if at < len(text) and not text[at].isspace():
         at = _run_end(text, at)
     while at < len(text) and text[at].isspace():
@@ -355,7 +357,7 @@ def _word_before(text: str, at: int) -> int:
 
 
 def _word_end(text: str, at: int) -> int:
-    """The last character of the next word that ends behind `at`."""
+    """Return the last character of the next word that ends after `at`."""
     at += 1
     while at < len(text) and text[at].isspace():
         at += 1

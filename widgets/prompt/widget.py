@@ -1,4 +1,4 @@
-"""The prompt: where the person writes. Keys, pastes and the mouse, turned into edits and messages."""
+"""The prompt widget: keys, pastes and mouse events become edits and messages."""
 
 from __future__ import annotations
 
@@ -39,11 +39,10 @@ _TYPED_TOO = ("\u3000", "\u00a0", "\u200c", "\u200d")
 
 
 class Prompt(Widget, can_focus=True):
-    """A multi-line prompt with history, completion, pastes, vi keys and the queue above it.
+    """A multi-line prompt with history, completion, pastes, vi keys and a message queue above it.
 
-    It grows with its text to a third of the screen; every other change repaints
-    only the rows that differ. Keys it has no use for travel on to the application,
-    among them escape and ctrl+c unless they close a menu, a search or a choice.
+    It grows with its text to a third of the screen; other changes repaint only the changed rows. Unused keys
+    go on to the application, including escape and ctrl+c unless they close a menu, search or selection.
     """
 
     DEFAULT_CSS = """
@@ -95,17 +94,17 @@ class Prompt(Widget, can_focus=True):
 
     @property
     def text(self) -> str:
-        """The text as it would be sent, pastes unfolded."""
+        """The text to send, with pastes unfolded."""
         return self._draft.text
 
     @property
     def selected_text(self) -> str:
-        """What is selected, pastes unfolded; empty without a selection."""
+        """The selected text with pastes unfolded; empty without a selection."""
         return self._draft.selected
 
     @property
     def busy(self) -> bool:
-        """Whether the agent works: then enter queues and ctrl+s steers."""
+        """True while the agent works: enter then queues and ctrl+s steers."""
         return self._busy
 
     @busy.setter
@@ -115,7 +114,7 @@ class Prompt(Widget, can_focus=True):
 
     @property
     def queued(self) -> tuple[str, ...]:
-        """The messages that wait, in order; shown above the text."""
+        """The waiting messages in order, shown above the text."""
         return self._queue.queued
 
     @queued.setter
@@ -125,7 +124,7 @@ class Prompt(Widget, can_focus=True):
 
     @property
     def steering(self) -> tuple[str, ...]:
-        """Messages on their way into the running turn; shown above those that wait."""
+        """The messages being sent into the running turn, shown above the waiting ones."""
         return self._queue.steering
 
     @steering.setter
@@ -135,7 +134,7 @@ class Prompt(Widget, can_focus=True):
 
     @property
     def vi(self) -> bool:
-        """Whether the keys are those of vi."""
+        """True if vi keys are used."""
         return self._draft.vi is not None
 
     @vi.setter
@@ -150,32 +149,32 @@ class Prompt(Widget, can_focus=True):
         self.draw()
 
     def bind_keys(self, changes: Mapping[str, str]) -> None:
-        """Give commands (ids of `keymap.KEYS`) other keys, as `{"prompt.steer": "f2"}`."""
+        """Assign other keys to commands (ids of `KEYS`), as in `{"prompt.steer": "f2"}`."""
         self.hints.bind(changes)
         self.draw()
 
     def set_text(self, text: str) -> None:
-        """Put another text in place of the present one; undo brings that back. A very long one is folded."""
+        """Replace the text; undo restores it. A very long text is folded."""
         self._draft.replace(tidy(text))
         self.completer.forget()
         self.draft_changed()
 
     def put_before(self, texts: Sequence[str]) -> None:
-        """Put messages that were sent and come back before what is written."""
+        """Insert returned messages before the present text."""
         self.set_text("\n\n".join([*texts, *filter(None, [self.text])]))
 
     def insert_files(self, files: Sequence[FoundFile]) -> None:
-        """Put files into the text at the cursor: images as their tokens, others as mentions."""
+        """Insert files at the cursor: images as tokens, others as mentions."""
         self.files.insert(files)
 
     def insert_mention(self, name: str) -> None:
-        """Put `@name` into the text at the cursor, parted from what stands before it."""
+        """Insert `@name` at the cursor, separated from the text before it."""
         buffer = self._draft.buffer
         before = buffer.text[: buffer.cursor][-1:]
         self.insert(f"{' ' if before.strip() else ''}@{name} ")
 
     def clear(self) -> None:
-        """Empty the prompt; undo does not reach behind this."""
+        """Empty the prompt and its undo history."""
         self._draft.clear()
         self._waiting_to_leave = None
         self.history.leave()
@@ -183,26 +182,26 @@ class Prompt(Widget, can_focus=True):
         self.draft_changed()
 
     def dismiss(self) -> bool:
-        """Close what is open above the text: menu, search, choice. False when nothing was."""
+        """Close the menu, search or selection above the text; return False if none was open."""
         return self._keys.dismiss()
 
     # What its parts ask of it
 
     def insert(self, text: str) -> None:
-        """Put a text in at the cursor."""
+        """Insert text at the cursor."""
         if self.history.is_walking:
             self.history.leave()
         self._draft.buffer.insert(text)
         self.draft_changed()
 
     def files_settled(self) -> None:
-        """All pastes of paths are looked at: a text that waited for them leaves."""
+        """Submit a text that waited for pasted paths to be checked."""
         steer, self._waiting_to_leave = self._waiting_to_leave, None
         if steer is not None:
             self.leave(steer=steer)
 
     def leave(self, *, steer: bool) -> bool:
-        """Send the text where it goes. The way is chosen by what is seen: a folded paste runs nothing."""
+        """Submit the text. The route depends on its visible part: a folded paste runs no command."""
         pastes = self._draft.pastes
         way = route(self._draft.buffer.text, busy=self._busy, steer=steer)
         if way.kind == "nothing":
@@ -220,27 +219,27 @@ class Prompt(Widget, can_focus=True):
         return True
 
     def edit_elsewhere(self) -> None:
-        """Ask for the text to be taken to an editor."""
+        """Request to edit the text in an external editor."""
         self.post_message(self.EditorRequested(self.text))
 
     def post_recall(self, index: int, text: str) -> None:
-        """Tell that a queued message was taken back into the prompt."""
+        """Post that a queued message was taken back into the prompt."""
         self.post_message(self.QueueRecalled(index, text))
 
     def post_removal(self, index: int, text: str) -> None:
-        """Tell that a queued message should be dropped."""
+        """Post a request to drop a queued message."""
         self.post_message(self.QueueRemoved(index, text))
 
     def take_choice(self, choice: CompletionChoice) -> None:
-        """Look whether a choice of the menu is an image."""
+        """Check whether a menu choice is an image."""
         self.files.take_choice(choice)
 
     def look_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a look at files beside everything else."""
+        """Run a file check in the background."""
         self.run_worker(work, group="attach")
 
     def say(self, sentence: str) -> None:
-        """Tell the person that something could not be done."""
+        """Show a sentence about a failure."""
         self.app.notify(sentence, severity="warning", markup=False)
 
     # Life
@@ -275,9 +274,9 @@ class Prompt(Widget, can_focus=True):
     # The picture
 
     def draft_changed(self, *, typed: bool = True) -> None:
-        """The text or the cursor is another one: complete, draw, tell.
+        """Update completion, screen and listeners after a change of text or cursor.
 
-        `typed` False: nobody is typing the word at the cursor, so there is no menu for it.
+        With `typed` False, no menu is opened for the word at the cursor.
         """
         buffer = self._draft.buffer
         # An entry of the history was not typed: a menu over it would take the keys that go on through it.
@@ -303,7 +302,7 @@ class Prompt(Widget, can_focus=True):
         self.draw()
 
     def draw(self) -> None:
-        """Bring the screen up to date; only rows that differ are painted."""
+        """Update the screen; only changed rows are painted."""
         cells = self.size.width
         if not self.is_mounted or cells == 0:
             return

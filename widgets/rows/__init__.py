@@ -1,1 +1,1 @@
-"""Lists of rows, filtered and read."""
+"""Lists of rows with filters, and the text reader."""

@@ -1,4 +1,4 @@
-"""Reading one text, however long: one widget that draws the rows in sight and nothing else."""
+"""A reader for one text of any length that draws only the visible rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Show = Callable[[str], str]
 
 
 class ReaderRows:
-    """The rows of a text for one width. Only pieces that are asked for are shown, cut and kept."""
+    """The rows of a text at one width. Only requested pieces are prepared, wrapped and cached."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class ReaderRows:
         gutter: int | Gutter = 0,
         diffs: bool = False,
     ) -> None:
-        """`gutter` characters at the start of each line stand alone: what wraps stays behind them.
+        """The first `gutter` characters of each line form a margin; wrapped text is indented by it.
 
         With `diffs`, lines of unified diffs in the text have the styles of their roles.
         """
@@ -74,9 +74,9 @@ class ReaderRows:
         edge: Style,
         inks: Mapping[str, Style] | None = None,
     ) -> None:
-        """How rows are drawn from now on: cells of a row, wrapped or shifted, and the three styles.
+        """Set the drawing options: cells per row, wrapped or shifted, and the three styles.
 
-        `inks` are the styles of the roles that lines of diffs have; without one, they are as all text.
+        `inks` are the styles of diff roles; a role without one is drawn as plain text.
         """
         look, inks = (max(width, 1), wide, text, marked, edge), inks or {}
         if (look, inks) != (self._look, self._inks):
@@ -84,7 +84,7 @@ class ReaderRows:
             self._kept.clear()
 
     def rows(self, index: int) -> list[Row]:
-        """The rows of one piece, none wider than the width; at least one."""
+        """Return the rows of one piece, none wider than the width; at least one."""
         rows = self._kept.get(index)
         if rows is None:
             if len(self._kept) >= KEPT:
@@ -95,11 +95,11 @@ class ReaderRows:
         return rows
 
     def height(self, index: int) -> int:
-        """How many rows a piece has."""
+        """Return the number of rows of a piece."""
         return len(self.rows(index))
 
     def count(self, limit: int) -> int:
-        """How many rows there are in all, as far as `limit`."""
+        """Return the number of all rows, counted up to `limit`."""
         rows = 0
         for index in range(len(self.pieces)):
             rows += self.height(index)
@@ -127,7 +127,7 @@ class ReaderRows:
 
 
 def piece_tones(pieces: list[str], continued: frozenset[int]) -> dict[int, str]:
-    """The roles of the pieces of diffs by their numbers; what goes on with a line has its role. Pure."""
+    """Return the diff roles of pieces by number; a continued piece has the role of its line. Pure."""
     starts = [index for index in range(len(pieces)) if index not in continued]
     tones: dict[int, str] = {}
     for line, role in diff_tones(pieces[start] for start in starts).items():
@@ -137,7 +137,7 @@ def piece_tones(pieces: list[str], continued: frozenset[int]) -> dict[int, str]:
 
 
 def _split_row(row: Row, count: int) -> tuple[Row, Row]:
-    """The first `count` characters of a row, and the rest."""
+    """Split a row after `count` characters."""
     before: Row = []
     for at, segment in enumerate(row):
         if count <= 0:
@@ -151,7 +151,7 @@ def _split_row(row: Row, count: int) -> tuple[Row, Row]:
 
 
 def cut(text: str) -> tuple[list[str], frozenset[int]]:
-    """The pieces of a text, and which of them go on with the line of the piece before."""
+    """Return the pieces of a text, and the numbers of those that continue the previous piece's line."""
     pieces: list[str] = []
     continued: set[int] = set()
     for line in text.split("\n"):
@@ -182,10 +182,10 @@ DIFF_ROLES = ("added", "removed", "dim")
 
 
 class Reader(KeptRow):
-    """A text that scrolls, wraps or is shifted sideways, and can be selected.
+    """A text that scrolls, wraps or shifts sideways, and can be selected.
 
-    Opening costs a look at the line feeds, scrolling the rows that come into
-    sight. As high as the text where its height is `auto`.
+    Opening only searches line feeds; scrolling draws only the rows that become visible. With the height
+    `auto`, the widget is as high as the text.
     """
 
     ALLOW_SELECT = True
@@ -217,10 +217,10 @@ class Reader(KeptRow):
         focusable: bool = False,
         classes: str = "",
     ) -> None:
-        """`show` makes each piece of `text` harmless; what `marks` finds is drawn in the tone of errors.
+        """`show` makes each piece of `text` safe to display; matches of `marks` are drawn in the error style.
 
-        `margin` are the columns in front of the text, `gutter` the characters at the start of each
-        line that what wraps stays behind. With `diffs`, lines of unified diffs have their colours.
+        `margin` is the number of columns before the text. `gutter` is the number of characters at each line's
+        start that wrapped text is indented by. With `diffs`, lines of unified diffs have their colours.
         """
         super().__init__(classes=classes)
         self.can_focus = focusable
@@ -239,7 +239,7 @@ class Reader(KeptRow):
 
     @property
     def text(self) -> str:
-        """The whole text, as it came in."""
+        """The whole text, unchanged."""
         return self.rows.text
 
     def read(self, text: str) -> None:
@@ -257,14 +257,14 @@ class Reader(KeptRow):
     # Moving
 
     def scroll_by(self, rows: int) -> bool:
-        """Move by some rows, down if positive; False where there is nothing more that way."""
+        """Scroll by rows, down if positive; return False at the end of the text."""
         moved = bool(self._view.height) and self._view.scroll(rows)
         if moved:
             self.refresh()
         return moved
 
     def page(self, step: int) -> bool:
-        """Move by a screen, except for a row that stays to read on from; False at that end."""
+        """Scroll by a screen less one row of overlap; return False at the end of the text."""
         return self.scroll_by(step * max(self._view.height - 1, 1))
 
     def action_scroll_rows(self, rows: int) -> None:
@@ -303,7 +303,7 @@ class Reader(KeptRow):
     # Selection
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it is shown, lines that were wrapped in one piece."""
+        """Return the selected text as displayed, with wrapped lines joined."""
         if selection.start is None and selection.end is None:
             return clean(self.text), "\n"
         start = selection.start.y if selection.start is not None else 0
@@ -317,7 +317,7 @@ class Reader(KeptRow):
         return ("\n".join(lines), "\n") if lines else None
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Paint what is selected now."""
+        """Repaint the selection."""
         self.refresh()
 
     def _take(self, lines: list[str], row: Strip, span: Span, *, goes_on: bool) -> None:
@@ -330,7 +330,7 @@ class Reader(KeptRow):
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The height of the text, as far as a screen can show it."""
+        """Return the height of the text, at most that of a screen."""
         self._prepare(width)
         return self.rows.count(max(viewport.height, 1))
 
@@ -342,7 +342,7 @@ class Reader(KeptRow):
         return self._filtered.filter(self._compose_rows()[crop.y : crop.bottom], crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
-        """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
+        """Return a row with its text coordinates, which Textual uses for mouse selection."""
         line = self._compose_rows()[y]
         layout = self._view.layout()
         if y >= len(layout):
@@ -376,7 +376,7 @@ class Reader(KeptRow):
         return lines + [blank] * (height - len(lines))
 
     def _line(self, index: int, at: int, thumb: bool | None) -> Strip:
-        """One row of the screen; the same strip as before if nothing about it is new."""
+        """Return one screen row; the same strip object if nothing changed."""
         row = Strip(self.rows.rows(index)[at])
         selection = self.text_selection
         span = selection.get_span(index << _ROW_BITS | at) if selection else None
@@ -392,7 +392,7 @@ class Reader(KeptRow):
         return self._lines[key]
 
     def _thumb(self, layout: list[tuple[int, int]]) -> range | None:
-        """Where the thumb of the scrollbar stands, as if all pieces were as high as those in sight."""
+        """Return the scrollbar thumb's rows, assuming all pieces are as high as the visible ones."""
         pieces, height = len(self.rows.pieces), self._view.height
         if not layout:
             return None
@@ -406,7 +406,7 @@ class Reader(KeptRow):
 
 
 def mark_span(row: Strip, span: Span, palette: Palette) -> Strip:
-    """`row` with the characters of a span on the background of what is selected."""
+    """Return `row` with a span on the selection background."""
     text = row.text
     end = len(text) if span[1] < 0 else span[1]
     first, last = cell_len(text[: span[0]]), cell_len(text[:end])

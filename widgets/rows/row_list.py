@@ -1,7 +1,7 @@
-"""One widget that draws any number of selectable rows.
+"""A widget that draws any number of selectable rows.
 
-Only rows in view are asked for, drawn and kept; the scroll position is a row
-and a line within it, so nothing depends on how many rows there are.
+Only visible rows are requested, drawn and cached. The scroll position is a row and a line within it, so no
+cost depends on the number of rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STRIDE = 16
 
 
 class RowFilter:
-    """Words that must all occur in the text of a row, in any order and case."""
+    """Words that must all occur in a row's text, in any order and case."""
 
     def __init__(self, text_of: Callable[[int], str]) -> None:
         self._text_of = text_of
@@ -49,7 +49,7 @@ class RowFilter:
 
     @property
     def needle(self) -> str:
-        """What the person typed; empty when everything is shown."""
+        """The typed filter; empty if everything is shown."""
         return self._needle
 
     @needle.setter
@@ -61,17 +61,17 @@ class RowFilter:
         self._pattern = re.compile(words, re.IGNORECASE) if words else None
 
     def accepts(self, index: int) -> bool:
-        """Whether the row at `index` is shown."""
+        """Return whether the filter accepts the row at `index`."""
         return not self._words or _has_all(self._text_of(index), self._words)
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where in a drawn line the words are."""
+        """Yield the spans of the words in a drawn line."""
         if self._pattern is not None:
             for match in self._pattern.finditer(text):
                 yield match.span()
 
     def scan_slice(self, view: RowView) -> bool:
-        """Judge the next rows of `view`. True if there are more."""
+        """Filter the next rows of `view`; return True if more remain."""
         index = view.scanned or 0
         end = time.monotonic() + SLICE
         found: list[int] = []
@@ -85,7 +85,9 @@ class RowFilter:
         return index < view.count
 
     async def find(self, view: RowView, direction: int) -> int | None:
-        """The next row from the cursor that matches the last needle, around the ends; None if none does."""
+        """Return the next row from the cursor that matches the last needle, wrapping around; None if none
+        does.
+        """
         words = self._last.casefold().split()
         start = view.cursor_row
         if start is None or not words:
@@ -118,11 +120,11 @@ WHEEL_LINES = 3
 
 
 class RowList(KeptRow, can_focus=True):
-    """Rows drawn on demand, with a cursor, a filter and, if wanted, the newest always in view.
+    """Rows drawn on demand, with a cursor, a filter and optionally the newest row always in view.
 
-    The owner keeps the data and tells what happened: `reset`, `add_rows`,
-    `insert_row`, `drop_rows`, `update_row`. `draw` is called for rows in view only;
-    `search_text` for every row while a filter or search is at work.
+    The owner keeps the data and reports changes with `reset`, `add_rows`, `insert_row`, `drop_rows` and
+    `update_row`. `draw` is called for visible rows only; `search_text` for every row during a filter or
+    search.
     """
 
     ALLOW_SELECT = False
@@ -143,7 +145,7 @@ class RowList(KeptRow, can_focus=True):
     ]
 
     class Activated(Message):
-        """The person opened a row. `index` counts the owner's rows, whatever the filter hides."""
+        """A row was opened. `index` counts all rows of the owner, including hidden ones."""
 
         def __init__(self, rows: RowList, index: int) -> None:
             super().__init__()
@@ -188,27 +190,27 @@ class RowList(KeptRow, can_focus=True):
 
     @property
     def count(self) -> int:
-        """How many rows there are, hidden ones included."""
+        """The number of rows, including hidden ones."""
         return self._view.count
 
     @property
     def cursor(self) -> int | None:
-        """Index of the row under the cursor; None if no row is shown."""
+        """The index of the row under the cursor; None if no row is shown."""
         return self._view.cursor_row
 
     @property
     def follows(self) -> bool:
-        """Whether the newest row stays in view."""
+        """True if the newest row stays in view."""
         return self._view.follow
 
     @property
     def needle(self) -> str:
-        """What the list is filtered by, or empty."""
+        """The filter text, or empty."""
         return self._filter.needle
 
     @property
     def shown_count(self) -> int:
-        """How many rows the filter lets through."""
+        """The number of rows the filter accepts."""
         return len(self._view.rows)
 
     def use(self, palette: Palette) -> None:
@@ -217,35 +219,35 @@ class RowList(KeptRow, can_focus=True):
         self.repaint()
 
     def reset(self, count: int) -> None:
-        """The rows are others now; `count` of them."""
+        """Replace all rows with `count` new ones."""
         self._view.reset(count)
         self._after_change()
 
     def add_rows(self, count: int = 1) -> None:
-        """`count` rows came in at the end."""
+        """Handle `count` rows added at the end."""
         first = self._view.count
         matching = [i for i in range(first, first + count) if self._filter.accepts(i)]
         self._view.append(count, matching)
         self._painter.mark(*range(first, first + count)) if count < 64 else self.repaint()
 
     def insert_row(self, index: int) -> None:
-        """One row came in before the row that was at `index`."""
+        """Handle one row inserted before the row at `index`."""
         self._view.insert(index, self._filter.accepts(index))
         self.repaint()
 
     def drop_rows(self, count: int) -> None:
-        """The first `count` rows are gone."""
+        """Handle the removal of the first `count` rows."""
         self._view.drop(count)
         self.repaint()
 
     def update_row(self, index: int) -> None:
-        """The row at `index` looks different now."""
+        """Handle a changed row at `index`."""
         self._strips.pop(index, None)
         self._view.judge(index, self._filter.accepts(index))
         self._painter.mark(index)
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on the row at `index`, or the nearest one that is shown."""
+        """Move the cursor to the row at `index`, or to the nearest shown row."""
         self._view.move_to(index)
         self.cursor_moved()
 
@@ -258,11 +260,11 @@ class RowList(KeptRow, can_focus=True):
     # What a subclass may override
 
     def heading(self, width: int) -> Text | None:
-        """A line above the rows that does not scroll, or None."""
+        """Return a fixed line above the rows, or None."""
         return None
 
     def ink(self, role: str, *, bold: bool = False, italic: bool = False) -> Style:
-        """The style of text in `role` on the background of this list."""
+        """Return the style of text in `role` on the background of this list."""
         return self.palette.style(role, self.background, bold=bold, italic=italic)
 
     # Keys
@@ -304,13 +306,13 @@ class RowList(KeptRow, can_focus=True):
             self.app.copy_to_clipboard(self._search_text(row))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc belongs to the list only while there is a filter to drop."""
+        """Accept esc only while there is a filter to drop."""
         if action == "clear_filter":
             return self._filter.typing or bool(self._filter.needle)
         return True
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        """While the filter is typed, letters are text and no commands."""
+        """Treat letters as text, not commands, while the filter is typed."""
         return self._filter.typing and character is not None and character.isprintable()
 
     def on_key(self, event: events.Key) -> None:
@@ -332,7 +334,7 @@ class RowList(KeptRow, can_focus=True):
         event.prevent_default()
 
     def _begins_filter(self, event: events.Key) -> bool:
-        """Whether it is a letter that is not a key here: typed at a list, it looks for something."""
+        """Return whether the key is a letter without a command here, which starts a filter."""
         chain = self.screen._modal_binding_chain  # those that are off now as well
         typed = event.character or ""
         return (
@@ -395,7 +397,7 @@ class RowList(KeptRow, can_focus=True):
         self.repaint()
 
     async def _apply_filter(self) -> None:
-        """Look through all rows, a slice at a time; rows that come in meanwhile are seen too."""
+        """Filter all rows in slices; rows added during this are included."""
         self._view.start_filter()
         while self._filter.scan_slice(self._view):
             self._painter.mark()
@@ -411,7 +413,7 @@ class RowList(KeptRow, can_focus=True):
 
     @property
     def heading_lines(self) -> int:
-        """Lines above the rows, 0 or 1."""
+        """The number of lines above the rows, 0 or 1."""
         return 0 if self.heading(max(self.size.width, 1)) is None else 1
 
     @property
@@ -420,7 +422,7 @@ class RowList(KeptRow, can_focus=True):
 
     @property
     def _room(self) -> int:
-        """Lines there are for rows."""
+        """The number of lines for rows."""
         return max(self.size.height - self.heading_lines - self._foot, 0)
 
     def _resize_view(self) -> None:
@@ -428,7 +430,7 @@ class RowList(KeptRow, can_focus=True):
         self.repaint()
 
     def cursor_moved(self) -> None:
-        """The cursor is somewhere else: paint what that changes."""
+        """Repaint what a cursor move changes."""
         self._painter.mark()
 
     def _lines_of(self, row: int) -> list[Strip]:
@@ -465,7 +467,7 @@ class RowList(KeptRow, can_focus=True):
         return self._compose_rows()[y]
 
     def _compose_rows(self) -> list[Strip]:
-        """Every line of the widget: heading, rows or a hint, filter."""
+        """Return every line of the widget: heading, rows or a hint, filter."""
         width, height = self.size
         heading = self.heading(width)
         lines = [self._strip(heading)] if heading is not None else []
@@ -500,7 +502,7 @@ class RowList(KeptRow, can_focus=True):
         return Strip([Segment("▌", self.palette.style("accent", "selection")), *lit_strip.crop(1)], width)
 
     def _hint(self) -> list[Text]:
-        """What stands there when no row does."""
+        """Return the text shown if there are no rows."""
         text = self.empty
         if self._view.count:
             looking = self._view.scanned is not None and self._view.scanned < self._view.count

@@ -1,4 +1,4 @@
-"""Lines of text: cleaned, cut to a width, made into what the screen takes."""
+"""Text lines: cleaned, cut to a width, converted for the screen."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ BETWEEN = " · "
 
 
 def countable(text: str) -> str:
-    """`text` without joiners that join no pictures, so that its cells can be counted."""
+    """Return `text` without joiners outside emoji sequences, so that its cells can be counted."""
     return _IDLE_JOINER.sub("", text) if "\u200d" in text else text
 
 
 def one_line(text: str, limit: int = 400) -> str:
-    """Outside text as one short line: cleaned, every run of blanks one space.
+    """Return outside text as one short line: cleaned, every run of blanks one space.
 
-    Only the first `limit` characters matter, so a huge text costs no more than a small one.
+    Only the first `limit` characters are processed, so a huge text costs no more than a small one.
     """
     return countable(" ".join(clean(text[: limit * 4]).split())[:limit])
 
 
 def fit(text: Text, width: int) -> Text:
-    """`text` in at most `width` cells; what is cut is marked with `…`."""
+    """Cut `text` to `width` cells, with `…` at the cut."""
     if text.cell_len <= width:
         return text
     text = text.copy()
@@ -48,7 +48,7 @@ def fit(text: Text, width: int) -> Text:
 
 
 def spread(left: Text, right: Text, width: int) -> Text:
-    """`left` and, at the right edge, `right`. When room is short, `left` is cut first."""
+    """Return `left` and, at the right edge, `right`. If space is short, `left` is cut first."""
     if right.cell_len == 0:
         return fit(left, width)
     right = fit(right, width)
@@ -61,7 +61,9 @@ def spread(left: Text, right: Text, width: int) -> Text:
 
 
 def fit_keys(keys: str, width: int) -> str:
-    """Of keys parted by ` · `, the last and as many of the first as fit into `width` cells. Pure."""
+    """Return the last of the hints separated by ` · ` and as many of the first as fit in `width` cells.
+    Pure.
+    """
     kept = keys.split(BETWEEN)
     while len(kept) > 1 and cell_len(BETWEEN.join(kept)) > width:
         del kept[-2]
@@ -69,13 +71,13 @@ def fit_keys(keys: str, width: int) -> str:
 
 
 def letters(keys: str) -> frozenset[str]:
-    """The characters that are said to do something in `⏎ open · jk move · esc back`. Pure."""
+    """Return the key characters named in `⏎ open · jk move · esc back`. Pure."""
     said = (each.partition(" ")[0] for each in keys.split(BETWEEN))
     return frozenset("".join(" " if each == "space" else each for each in said if each not in _NAMED))
 
 
 def to_strip(line: Text, width: int, base: Style, console: Console) -> Strip:
-    """`line` as exactly `width` cells on the style `base`, which shows where the line has none."""
+    """Return `line` as exactly `width` cells, with the style `base` where the line has none."""
     own = base + (line.style if isinstance(line.style, Style) else console.get_style(line.style))
     segments = Segment.apply_style(line.render(console), own)
     return Strip(segments).adjust_cell_length(width, base)

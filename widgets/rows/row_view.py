@@ -1,4 +1,4 @@
-"""The lines of rows that are in view: the arithmetic behind `RowList`, without a screen."""
+"""The visible lines of rows: the arithmetic of `RowList`, without a screen."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 
 class RowView:
-    """A window of `height` lines over rows of any height, some of them hidden by a filter.
+    """A window of `height` lines over rows of any height, some hidden by a filter.
 
-    Cursor and scroll position are row indices, so they stay with their row when
-    others come in, go or are hidden. Heights are asked for in or near the window only.
+    Cursor and scroll position are row indices, so they keep their row when other rows are added, removed or
+    hidden. Heights are computed only in or near the window.
     """
 
     def __init__(self, height_of: Callable[[int], int], *, count: int = 0, follow: bool = False) -> None:
@@ -34,24 +34,24 @@ class RowView:
 
     @property
     def cursor_row(self) -> int | None:
-        """The row under the cursor; while following, the newest."""
+        """The row under the cursor; while following, the newest row."""
         if not self.rows:
             return None
         return self.rows[-1] if self.follow else self.rows[self._position(self._cursor)]
 
     def layout(self) -> list[tuple[int, int]]:
-        """The lines in view from top to bottom: a row, and which of its lines."""
+        """Return the visible lines from top to bottom, as (row, line within it)."""
         if self._layout is None:
             self._settle()
             self._layout = self._lines_from(self._position(self._top), self._skip)
         return self._layout
 
     def forget_layout(self) -> None:
-        """Heights may have changed."""
+        """Drop the cached layout because heights may have changed."""
         self._layout = None
 
     def resize(self, height: int) -> None:
-        """The window has `height` lines now."""
+        """Set the window's height in lines."""
         self.height = max(height, 0)
         self._layout = None
         if not self.follow:
@@ -60,7 +60,7 @@ class RowView:
     # What happens to the rows
 
     def reset(self, count: int) -> None:
-        """Other rows, `count` of them; the cursor stays where it was if there still is such a row."""
+        """Replace all rows with `count` new ones; the cursor keeps its index if it still exists."""
         self.count = count
         self.rows = range(count)
         self.scanned = None
@@ -68,7 +68,7 @@ class RowView:
         self._layout = None
 
     def append(self, count: int, matching: Sequence[int]) -> None:
-        """`count` rows at the end, of which the filter accepts `matching`."""
+        """Add `count` rows at the end, of which the filter accepts `matching`."""
         if self.scanned is None:
             self.rows = range(self.count + count)
         elif self.scanned >= self.count:
@@ -78,7 +78,7 @@ class RowView:
         self._layout = None
 
     def insert(self, index: int, accepted: bool) -> None:
-        """One row before the row at `index`."""
+        """Insert one row before the row at `index`."""
         self.count += 1
         if self.scanned is None:
             self.rows = range(self.count)
@@ -95,7 +95,7 @@ class RowView:
         self._layout = None
 
     def drop(self, count: int) -> None:
-        """The first `count` rows go."""
+        """Remove the first `count` rows."""
         count = min(count, self.count)
         self.count -= count
         if self.scanned is None:
@@ -110,7 +110,7 @@ class RowView:
         self._layout = None
 
     def judge(self, index: int, accepted: bool) -> None:
-        """The row at `index` changed, and the filter with it."""
+        """Update the row at `index` and whether the filter accepts it."""
         self._layout = None
         if self.scanned is None or index >= self.scanned:
             return
@@ -129,13 +129,13 @@ class RowView:
         self._layout = None
 
     def add_matches(self, rows: Sequence[int], scanned: int) -> None:
-        """Of the rows before `scanned`, also these match."""
+        """Add matching `rows`; all rows before `scanned` are filtered now."""
         self._shown_list().extend(rows)
         self.scanned = scanned
         self._layout = None
 
     def show_all(self) -> None:
-        """No filter any more; the cursor stays on its row and in view."""
+        """Drop the filter; the cursor keeps its row and stays in view."""
         if (row := self.cursor_row) is not None and self.scanned is not None:
             self._cursor = row
         self.rows = range(self.count)
@@ -159,7 +159,7 @@ class RowView:
         self.move_to(self.rows[min(max(position, 0), len(self.rows) - 1)])
 
     def move_to(self, index: int) -> None:
-        """Put the cursor on a row, or the nearest shown after it. On the last one it follows again."""
+        """Move the cursor to a row, or the next shown one after it. On the last row, following resumes."""
         if not self.rows:
             return
         layout = self.layout()
@@ -171,7 +171,7 @@ class RowView:
             self._reveal_cursor()
 
     def page(self, direction: int) -> None:
-        """Move on (1) or back (-1) by what fits the window; a line stays to read on from, none is missed."""
+        """Scroll one window down (1) or up (-1) with one line of overlap, skipping none."""
         layout = self.layout()
         if not layout or (at := self._leaving(layout, direction)) is None:
             return
@@ -193,7 +193,7 @@ class RowView:
             self._top, self._skip, self._layout = self.rows[position], 0 if direction > 0 else over, None
 
     def _leaving(self, layout: list[tuple[int, int]], direction: int) -> int | None:
-        """Position of the row a page begins after; None if its own hidden lines were the page."""
+        """Return the position after which a page starts; None if the page is the row's hidden lines."""
         edge = layout[-1] if direction > 0 else layout[0]
         current, shown = self.cursor_row, {row for row, _ in layout}
         if current is None or current not in shown:
@@ -209,12 +209,12 @@ class RowView:
         return None
 
     def to_end(self) -> None:
-        """The cursor on the last row."""
+        """Move the cursor to the last row."""
         if self.rows:
             self.move_to(self.rows[-1])
 
     def scroll(self, lines: int) -> bool:
-        """Move the window without the cursor. False if it is at that end already."""
+        """Move the window without the cursor; return False at the end."""
         layout = self.layout()
         if not layout:
             return False
@@ -237,7 +237,7 @@ class RowView:
         return min(bisect_left(self.rows, row), max(len(self.rows) - 1, 0))
 
     def _height_at(self, position: int) -> int:
-        """Lines of the row at a position, 0 beyond the ends."""
+        """Return the lines of the row at a position; 0 beyond the ends."""
         return self._height_of(self.rows[position]) if 0 <= position < len(self.rows) else 0
 
     def _keep_top(self, layout: list[tuple[int, int]]) -> None:
@@ -254,7 +254,8 @@ class RowView:
         return lines
 
     def _step(self, position: int, skip: int) -> tuple[int, int]:
-        """Bring `skip`, lines from the start of the row at `position`, into a row; ends clamp."""
+        """Normalise a position and `skip` lines from it to a row and a line within it, clamped at the ends.
+        """
         while skip < 0 and position > 0:
             position -= 1
             skip += self._height_of(self.rows[position])
@@ -264,7 +265,7 @@ class RowView:
         return position, max(skip, 0)
 
     def _bottom(self) -> tuple[int, int]:
-        """The top of the window when the last line is at its bottom."""
+        """Return the window's top for the last line at its bottom."""
         position, lines = len(self.rows), 0
         while position > 0 and lines < self.height:
             position -= 1
@@ -272,7 +273,7 @@ class RowView:
         return min(position, len(self.rows) - 1), max(lines - self.height, 0)
 
     def _settle(self) -> None:
-        """Bring the top into range: at the end while following, never past it."""
+        """Clamp the top: at the end while following, never beyond it."""
         if not self.rows:
             return
         bottom = self._bottom()
@@ -282,7 +283,7 @@ class RowView:
         self._top, self._skip = self.rows[place[0]], place[1]
 
     def _reveal_cursor(self) -> None:
-        """Move the window as little as needed to have the cursor's row in it."""
+        """Move the window as little as needed to show the cursor's row."""
         if not self.rows or self.height <= 0:
             return
         position = self._position(self._cursor)
