@@ -1,4 +1,4 @@
-"""Differences of files as rows: whole, by hunk, and side by side."""
+"""File diffs as rows: unified, by hunk, and side by side."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from widgets.transcript.wrap import WideRows
 
 @dataclass(frozen=True, slots=True)
 class LinePair:
-    """A row of a diff: what stands left and right, as indices into the lines of a hunk; None is a gap.
+    """A row of a diff: the left and right line as indices into a hunk; None is a gap.
 
-    In a unified diff `right` is the line, whatever side it is of. `hunk` counts the parts of the file.
+    In a unified diff `right` is the line, of either side. `hunk` is the index of the file's part.
     """
 
     hunk: int
@@ -44,7 +44,7 @@ class LinePair:
 
 @dataclass(frozen=True, slots=True)
 class HunkStart:
-    """The row before the lines of a hunk. `hunk` counts as in `LinePair`, `number` only hunks, from 1."""
+    """The row before a hunk's lines. `hunk` is as in `LinePair`; `number` counts only hunks, from 1."""
 
     hunk: int
     number: int
@@ -56,12 +56,12 @@ Part = LinePair | HunkStart | str
 
 
 def unified_rows(file: DiffFile) -> list[Part]:
-    """The rows of a diff in one column."""
+    """Return the rows of a diff in one column."""
     return list(_rows(file, lambda hunk: ((None, at) for at in range(len(hunk.lines)))))
 
 
 def side_by_side(file: DiffFile) -> list[Part]:
-    """The rows of a diff in two columns: lines that stand for one another in the same row."""
+    """Return the rows of a diff in two columns, with corresponding lines in one row."""
     return list(_rows(file, lambda hunk: _pair_lines(hunk.lines)))
 
 
@@ -100,7 +100,7 @@ def _pair_lines(lines: Sequence[DiffLine]) -> Iterator[tuple[int | None, int | N
 
 
 def old_numbers(file: DiffFile) -> list[list[int]]:
-    """For each part the numbers its lines have in the old file; 0 for added ones and where none are known."""
+    """Return for each part its lines' numbers in the old file; 0 for added or unknown lines."""
     ahead = 0
     found: list[list[int]] = []
     for part in file.parts:
@@ -130,7 +130,7 @@ class _Drawn(NamedTuple):
 
 
 class DiffRows(RowList):
-    """The lines of a diff; only hunks that come into sight are coloured."""
+    """The lines of a diff; only visible hunks are coloured."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "shift(-1)", "Left", show=False, id="diff.left"),
@@ -151,7 +151,7 @@ class DiffRows(RowList):
         self._columns = 1
 
     def show(self, diff: str, nothing: str) -> None:
-        """Show a unified diff of one file; `nothing` stands there if it has no lines."""
+        """Show a unified diff of one file; `nothing` is shown if it has no lines."""
         files = read_diff(clean(diff)) if diff.strip() else []
         self.file = files[0] if files else DiffFile()
         self._hunks.clear()
@@ -182,11 +182,11 @@ class DiffRows(RowList):
         self.reset(len(self.parts))
 
     def begins(self, start: HunkStart) -> bool:
-        """Whether a hunk has a row of its own before its lines."""
+        """Return whether a hunk has a separate row before its lines."""
         return start.number > 1
 
     def start(self, start: HunkStart, width: int) -> Text:
-        """That row."""
+        """Return the row before a hunk."""
         return fit(Text(f" ⋯ {start.section}".rstrip(), self.ink("dim")), width)
 
     def _plain(self, number: int) -> str:
@@ -205,7 +205,7 @@ class DiffRows(RowList):
         return self._hunks[number]
 
     def row(self, number: int, width: int) -> list[Text]:
-        """The lines of one row."""
+        """Return the lines of one row."""
         part = self.parts[number]
         if isinstance(part, HunkStart):
             return [self.start(part, width)]
@@ -238,12 +238,12 @@ class DiffRows(RowList):
 
 
 def _text(row: Sequence[Segment]) -> Text:
-    """A row behind the gutter of the cursor."""
+    """Return a row with the cursor's gutter in front."""
     return Text.assemble(" ", *((run.text, run.style or "") for run in row))
 
 
 class HunkRows(DiffRows):
-    """A diff in which every hunk has a row that says whether it is taken; what is left is dim."""
+    """A diff with a row per hunk that shows whether it is chosen; other hunks are dim."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "turn", "Take or leave the hunk", id="hunks.toggle"),
@@ -254,7 +254,7 @@ class HunkRows(DiffRows):
     ]
 
     class Chosen(Message):
-        """Other hunks are taken now."""
+        """The choice of hunks changed."""
 
         def __init__(self, taken: frozenset[int]) -> None:
             super().__init__()
@@ -269,7 +269,7 @@ class HunkRows(DiffRows):
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of all hunks."""
+        """Return the numbers of all hunks."""
         return list(self._numbers().values())
 
     def begins(self, start: HunkStart) -> bool:
@@ -314,7 +314,7 @@ class HunkRows(DiffRows):
             self.move_to(min(ahead, key=lambda at: abs(at - here)))
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
-        """A click on the row of a hunk, or enter there, is the same as the key."""
+        """Handle a click or enter on a hunk's row like its key."""
         event.stop()
         if isinstance(self.parts[event.index], HunkStart):
             self.action_turn()
@@ -325,14 +325,14 @@ class HunkRows(DiffRows):
         self.post_message(self.Chosen(taken))
 
     def _number(self, row: int) -> int:
-        """The number of the hunk that a row belongs to; 0 where it is of none."""
+        """Return the hunk number of a row; 0 if it belongs to none."""
         part = self.parts[row]
         if isinstance(part, HunkStart):
             return part.number
         return self._numbers().get(part.hunk, 0) if isinstance(part, LinePair) else 0
 
     def _numbers(self) -> dict[int, int]:
-        """The numbers of hunks by their place in the file."""
+        """Return hunk numbers by part index."""
         if self._counted is not self.file:
             places = (at for at, part in enumerate(self.file.parts) if isinstance(part, DiffHunk))
             self._places = {at: number for number, at in enumerate(places, 1)}

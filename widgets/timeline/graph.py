@@ -1,4 +1,4 @@
-"""The lines that connect the rows of a tree, as characters. Pure."""
+"""Connecting lines of tree rows, as characters. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_LANES = 8
 
 
 def rails(line: DrawnLine, most: int = MOST_LANES) -> list[tuple[str, str]]:
-    """What stands left of a row: two cells and a role for each lane, the farthest first."""
+    """Return the characters left of a row: two cells and a role per lane, the farthest first."""
     first = max(line.lane - most, 0)
     drawn = [("⋯ ", "dim")] if first else []
     for lane in range(first + bool(first), line.lane):
@@ -25,5 +25,5 @@ def rails(line: DrawnLine, most: int = MOST_LANES) -> list[tuple[str, str]]:
 
 
 def lane_role(lane: int) -> str:
-    """The colour of a lane."""
+    """Return the colour role of a lane."""
     return LANE_ROLES[lane % len(LANE_ROLES)]

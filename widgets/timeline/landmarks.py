@@ -1,4 +1,4 @@
-"""The whole of a drawing in one column: where forks, marks, file changes and the cursor lie. Pure."""
+"""A drawing reduced to one column: forks, marks, file changes and the cursor. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from widgets.timeline.layout import Drawing
 
 
 class Landmark(IntEnum):
-    """What can be seen from afar; of several things in one place, the one with the highest number."""
+    """A mark of the minimap; the highest number wins in a shared cell."""
 
     NOTHING = 0
     FILES = 1
@@ -28,7 +28,7 @@ GLYPHS: dict[Landmark, tuple[str, str]] = {
 
 
 def landmarks(drawing: Drawing) -> list[Landmark]:
-    """What there is on each line."""
+    """Return the landmark of each line."""
     tree = drawing.tree
     found: list[Landmark] = []
     for line in drawing.lines:
@@ -42,7 +42,7 @@ def landmarks(drawing: Drawing) -> list[Landmark]:
 
 
 def reduce_landmarks(found: list[Landmark], height: int) -> list[Landmark]:
-    """The landmarks of all lines in a column of `height` cells; no longer than there are lines."""
+    """Reduce the landmarks of all lines to at most `height` cells."""
     count = len(found)
     if count <= height:
         return found
@@ -50,7 +50,7 @@ def reduce_landmarks(found: list[Landmark], height: int) -> list[Landmark]:
 
 
 def row_of(line: int, count: int, height: int) -> int:
-    """The cell of a line of `count` in a column of `height` cells."""
+    """Return the cell of a line, of `count` lines, in a column of `height` cells."""
     if count <= height:
         return line
     row = line * height // count
@@ -59,5 +59,5 @@ def row_of(line: int, count: int, height: int) -> int:
 
 
 def line_at(row: int, count: int, height: int) -> int:
-    """The first line of a cell; the last line for a cell below the column."""
+    """Return the first line of a cell; the last line for a cell below the column."""
     return min(row if count <= height else row * count // height, max(count - 1, 0))

@@ -1,4 +1,4 @@
-"""The rows of a tree that are shown, and the lines that connect them. Pure, linear in its nodes."""
+"""The shown rows of a tree and their connecting lines. Pure, linear in the number of nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RAILS = 24
 
 @dataclass(frozen=True, slots=True)
 class TimelineFilter:
-    """What a person chose to see. Nodes are named by their ids, which stay when the tree grows."""
+    """The person's filter. Nodes are named by their ids, which stay valid when the tree grows."""
 
     filter: Filter = "all"
     needle: str = ""
@@ -52,14 +52,14 @@ class DrawnLine(NamedTuple):
     """State of the turn that folds under it; `closed` is a side branch of which nothing else is shown."""
 
     def goes_on(self, lane: int) -> bool:
-        """Whether a lane left of this one has more rows below."""
+        """Return whether a lane left of this one has more rows below."""
         first = max(self.lane - RAILS, 0)
         return lane >= first and bool(self.rails >> (lane - first) & 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drawing:
-    """The rows of a tree that are shown, from top to bottom."""
+    """The shown rows of a tree, from top to bottom."""
 
     tree: NodeTree
     look: TimelineFilter
@@ -70,7 +70,7 @@ class Drawing:
     """Nodes with a tag or the end of a branch, by the number of the line they are shown on."""
 
     def line_of(self, node: int | None) -> int:
-        """Number of the line where the node with this id is shown; -1 if it is not."""
+        """Return the line number of the node with this id; -1 if it is not shown."""
         at = self.tree.index(node)
         return self.shown_as[at] if at >= 0 else -1
 
@@ -79,7 +79,7 @@ EMPTY = TimelineFilter()
 
 
 def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
-    """The rows that `look` lets through, each with its lane and the lines left of it."""
+    """Return the rows that `look` accepts, each with its lane and connecting lines."""
     shown_as, above, lanes = _place_nodes(tree, look)
     lines: list[DrawnLine] = [None] * len(above)  # type: ignore[list-item]
     going = 0
@@ -102,7 +102,7 @@ Fold = Literal["", "folded", "open", "closed"]
 def _place_nodes(
     tree: NodeTree, look: TimelineFilter
 ) -> tuple[list[int], list[tuple[int, int, Fold]], list[int]]:
-    """For each node its line; for each line its node, the line of its ancestor and its fold; the lanes."""
+    """Return each node's line; each line's node, ancestor line and fold; and the lanes."""
     parent, segment = tree.parent, tree.segment
     shows = _shows(tree, look)
     closed = {at for at in map(tree.index, look.closed) if at >= 0} if _folds(look) else set()
@@ -131,12 +131,12 @@ def _place_nodes(
 
 
 def _folds(look: TimelineFilter) -> bool:
-    """Whether turns and branches fold. Other filters pick rows wherever they are."""
+    """Return whether turns and branches fold. Other filters select rows anywhere."""
     return look.filter in ("all", "branch")
 
 
 def _shows(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]:
-    """Tells of a node the fold it is shown with; None if it is hidden."""
+    """Return a function that gives a node's fold, None if the node is hidden."""
     picked: Collection[int]
     match look.filter:
         case "turns":
@@ -173,7 +173,10 @@ def _folding(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | Non
 def _carry_tags(
     tree: NodeTree, look: TimelineFilter, shown_as: list[int], lines: list[DrawnLine]
 ) -> dict[int, list[int]]:
-    """A folded turn or closed branch carries what is inside; where rows are picked, each has its own."""
+    """Return the tagged nodes per line: a folded turn or closed branch carries those inside it.
+
+    With a filter that selects rows, each row carries only its node.
+    """
     carried: dict[int, list[int]] = {}
     for at in sorted({*tree.tags, *tree.tips}):
         number = shown_as[at]
@@ -187,7 +190,7 @@ def _carry_tags(
 
 
 def matches(tree: NodeTree, needle: str) -> list[int]:
-    """Nodes that have all words of `needle`, in any case, as they are drawn from top to bottom."""
+    """Return the nodes that contain all words of `needle`, ignoring case, in drawing order."""
     words = needle.casefold().split()
     if not words:
         return []

@@ -1,4 +1,4 @@
-"""The column at the right edge that shows the whole tree, however long it is."""
+"""The column at the right edge that shows the whole tree."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from widgets.timeline.landmarks import GLYPHS, Landmark, line_at, reduce_landmar
 
 
 class Minimap(Widget):
-    """Blank as long as everything is in sight anyway."""
+    """An overview of the tree; blank while all rows are visible."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "Minimap { width: 1; height: 1fr; }"
 
     class Jumped(Message):
-        """The person wants to see this line."""
+        """Request to show this line."""
 
         def __init__(self, line: int) -> None:
             super().__init__()
@@ -40,12 +40,12 @@ class Minimap(Widget):
         self.refresh()
 
     def show(self, lines: list[Landmark]) -> None:
-        """These are the landmarks of all lines now."""
+        """Show the landmarks of all lines."""
         self._lines, self._height = lines, 0
         self.refresh()
 
     def point(self, line: int | None) -> None:
-        """The cursor is on this line."""
+        """Set the line of the cursor."""
         if line != self._cursor:
             self._cursor = line
             self.refresh()

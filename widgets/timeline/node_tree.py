@@ -1,9 +1,8 @@
-"""The tree of a session, put in the order in which it is drawn. Pure, and linear in the number of nodes.
+"""The tree of a session in drawing order. Pure, linear in the number of nodes.
 
-Time runs down. Where the conversation forks, the side branches come first, one lane
-to the right each, and what goes on from there follows below them in its own lane: so
-the branch in use is one straight line, and the drawing is as wide as forks are nested,
-however many there are.
+Time runs down. At a fork, the side branches come first, each one lane to the right; the continuation follows
+below them in the same lane. So the current branch is one straight line, and the width of the drawing is the
+nesting depth of forks, not their number.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ ENGINE = "engine"
 
 
 class NodeRow(Protocol):
-    """What is read of a node. Ids rise with time, and a parent was there before its children."""
+    """The fields of a node that the timeline reads. Ids rise with time; a parent is older than its children.
+    """
 
     @property
     def id(self) -> int: ...
@@ -47,7 +47,7 @@ class NodeRow(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BranchTip:
-    """The end of a branch. `node` is None before anything was said on it."""
+    """The end of a branch. `node` is None while the branch has no message."""
 
     name: str
     node: int | None
@@ -55,7 +55,7 @@ class BranchTip:
 
 @dataclass(frozen=True, slots=True)
 class BranchTag:
-    """What a person put on a node."""
+    """A person's tag on a node."""
 
     node: int
     label: str = ""
@@ -64,7 +64,9 @@ class BranchTag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeTree:
-    """Nodes are named by their index in `rows`; -1 stands for none. Lists have an item for each of them."""
+    """The nodes of a session. They are named by their index in `rows`, -1 for none; each list has an item per
+    node.
+    """
 
     rows: Sequence[NodeRow]
     parent: list[int]
@@ -102,24 +104,24 @@ class NodeTree:
     _places: Mapping[int, int]
 
     def index(self, node: int | None) -> int:
-        """The index of a node by its id; -1 for one that is not there."""
+        """Return the index of a node by its id; -1 if there is none."""
         return -1 if node is None else self._places.get(node, -1)
 
     def files(self, steps: Iterable[int]) -> list[str]:
-        """The files that these steps touched, each once, in the order in which they first were."""
+        """Return the files that these steps touched, each once, in order of the first change."""
         return list(dict.fromkeys(path for step in steps for path in self.paths.get(step, ())))
 
     def label(self, node: int) -> str:
-        """What the call did whose result this is; empty where it left no step that says so."""
+        """Return the action of the call with this result; empty if no step records it."""
         said = (self.labels.get(step, "") for step in reversed(self.steps.get(node, ())))
         return next(filter(None, said), "")
 
     def below(self, node: int, other: int) -> bool:
-        """Whether `other` is `node` or descends from it."""
+        """Return whether `other` is `node` or one of its descendants."""
         return self.rank[node] <= self.rank[other] < self.rank[node] + self.size[node]
 
     def branches_through(self, node: int) -> list[str]:
-        """Branches that have `node` on their path; those that end soonest behind it come first."""
+        """Return the branches through `node`, those with the nearest end first."""
         ends = sorted(
             (self.rank[end], name)
             for end, names in self.tips.items()
@@ -129,7 +131,7 @@ class NodeTree:
         return [name for _, name in ends]
 
     def words(self, node: int) -> str:
-        """What a search looks at."""
+        """Return the text that a search examines."""
         row, tag = self.rows[node], self.tags.get(node)
         text = f"{row.tool} {self.label(node)} {row.text}" if row.tool else row.text
         names = " ".join(self.tips.get(node, ()))
@@ -144,9 +146,9 @@ def plant(
     paths: Mapping[int, Sequence[str]] | None = None,
     labels: Mapping[int, str] | None = None,
 ) -> NodeTree:
-    """The tree of these rows. `branch` is the one in use.
+    """Build the tree of these rows. `branch` is the current one.
 
-    `paths` are the files of each step, by its number, and `labels` what made it.
+    `paths` are the files of each step by number, and `labels` the actions of the steps.
     """
     paths = paths or {}
     ids = [row.id for row in rows]
@@ -199,7 +201,7 @@ def plant(
 
 
 def _at(node: int | None, ids: list[int], places: Mapping[int, int]) -> int:
-    """Where a node is, or what was written last before one that is left out of the rows."""
+    """Return the index of a node, or of the last row before it if the node is left out."""
     if node is None:
         return -1
     found = places.get(node)
@@ -217,7 +219,7 @@ def _parents(rows: Sequence[NodeRow], ids: list[int], places: Mapping[int, int])
 
 
 def _heirs(parent: list[int], head: int) -> tuple[list[int], bytearray]:
-    """The child that goes on in the lane of each node: along the branch in use, else to the newest node."""
+    """Return each node's child in its lane: on the current branch, else towards the newest node."""
     heir, newest = [-1] * len(parent), list(range(len(parent)))
     for at in range(len(parent) - 1, -1, -1):
         up = parent[at]
@@ -272,9 +274,9 @@ def _group_nodes(rows: Sequence[NodeRow], parent: list[int], heir: list[int]) ->
 
 
 def _steps_by_node(rows: Sequence[NodeRow], paths: Mapping[int, Sequence[str]]) -> dict[int, list[int]]:
-    """The steps each node made. A step belongs to the first node that was written at its position or later.
+    """Return the steps of each node: a step belongs to the first node written at its position or later.
 
-    What comes to light with the next message of a person was no work of the agent.
+    Changes first noticed with the person's next message are not counted as the agent's.
     """
     numbers = sorted(paths)
     made: dict[int, list[int]] = {}

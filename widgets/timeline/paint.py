@@ -1,4 +1,4 @@
-"""A row of the timeline as text: lines, glyph, words, tags, and at the right edge what it did and when."""
+"""Timeline rows as text: lines, glyph, words, tags; figures and age at the right edge."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Ink = Callable[..., Style]
 
 @dataclass(frozen=True, slots=True)
 class PaintContext:
-    """What a row is drawn with besides the tree."""
+    """The options for drawing rows, besides the tree."""
 
     ink: Ink
     now: float
@@ -53,7 +53,7 @@ class PaintContext:
 
 
 def draw_row(drawing: Drawing, number: int, width: int, around: PaintContext) -> Text:
-    """One row, at most `width` cells wide; the first is the gutter of the cursor."""
+    """Return one row of at most `width` cells, with the cursor's gutter in front."""
     line, tree, ink = drawing.lines[number], drawing.tree, around.ink
     row = tree.rows[line.node]
     lead = Text(" ")
@@ -107,7 +107,7 @@ def _words(row: NodeRow, label: str, on_path: bool, ink: Ink) -> Text:
 
 
 def first_words(result: str) -> str:
-    """The first line of text in the beginning of a result, which is JSON; of numbers alone, all of them."""
+    """Return the first line of text in the start of a JSON result; all numbers if there is no text."""
     if not result.startswith(("{", "[")):
         return result
     for found in _STRING.finditer(result):
@@ -139,7 +139,7 @@ def _tags(drawing: Drawing, number: int, around: PaintContext) -> Text:
 
 
 def _right(drawing: Drawing, line: DrawnLine, around: PaintContext, *, calls: bool) -> Text:
-    """What the node did, or all that is folded under it, and when: `▸ 12 calls · ± 3 files +40 −7   2 h`."""
+    """Return the figures and age of a node or folded turn: `▸ 12 calls · ± 3 files +40 −7 2 h`."""
     tree, ink = drawing.tree, around.ink
     parts: list[Text] = []
     if line.fold == "closed":
@@ -156,7 +156,7 @@ def _right(drawing: Drawing, line: DrawnLine, around: PaintContext, *, calls: bo
 
 
 def steps_of(tree: NodeTree, line: DrawnLine) -> Sequence[int]:
-    """The steps of a row: those of a whole turn where it is folded."""
+    """Return the steps of a row; those of the whole turn if it is folded."""
     if line.fold == "folded":
         return tree.turn_steps.get(line.node, ())
     return tree.steps.get(line.node, ())
@@ -175,5 +175,5 @@ def _changes(files: list[str], steps: Sequence[int], around: PaintContext) -> Te
 
 
 def shown_path(path: str) -> str:
-    """A path, or words with one, that can be shown: bytes that are not text become marks."""
+    """Return a displayable path: bytes that are not text become marks."""
     return one_line(path.encode("utf-8", "replace").decode("utf-8"))

@@ -1,4 +1,4 @@
-"""The tree of a session as one list: any number of nodes, of which only rows in sight are drawn."""
+"""The tree of a session as a list of any length; only visible rows are drawn."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AT_ONCE = 400
 
 
 class Timeline(RowList):
-    """Nodes with a cursor, folds, filters and a search. Knows nothing of where they come from."""
+    """A list of nodes with cursor, folds, filters and search, independent of their source."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "fold", "Fold or unfold a turn", show=False, id="timeline.fold"),
@@ -40,24 +40,24 @@ class Timeline(RowList):
     ]
 
     class Pointed(Message):
-        """The cursor is on another node."""
+        """The cursor moved to another node."""
 
         def __init__(self, row: NodeRow | None) -> None:
             super().__init__()
             self.row = row
 
     class Counted(Message):
-        """Rows in sight have steps whose lines nobody has counted yet."""
+        """Request for the line counts of visible steps; answer with `learn`."""
 
         def __init__(self, steps: frozenset[int]) -> None:
             super().__init__()
             self.steps = steps
 
     class Changed(Message):
-        """Other rows are shown."""
+        """The shown rows changed."""
 
     class Searching(Message):
-        """The person wants to write what to look for."""
+        """Request to enter a search text."""
 
     def __init__(
         self, minimap: Minimap, now: Callable[[], float] = time.time, *, id: str | None = None
@@ -79,12 +79,12 @@ class Timeline(RowList):
 
     @property
     def nodes(self) -> NodeTree:
-        """What is shown, or hidden by folds and filters."""
+        """The whole tree, including hidden nodes."""
         return self.drawing.tree
 
     @property
     def look(self) -> TimelineFilter:
-        """Folds, filter and search."""
+        """The folds, filter and search."""
         return self.drawing.look
 
     @property
@@ -95,14 +95,14 @@ class Timeline(RowList):
 
     @property
     def index(self) -> int | None:
-        """The node under the cursor, by its index in the tree."""
+        """The index of the node under the cursor in the tree."""
         number = self.cursor
         return None if number is None else self.drawing.lines[number].node
 
     def adopt(self, drawing: Drawing, at: int | None = None) -> None:
-        """Show another drawing. The cursor goes to the node `at`, an id, or stays with its node.
+        """Show another drawing. The cursor moves to the node with the id `at`, or keeps its node.
 
-        Without either it is on the end of the branch in use.
+        If neither exists, the cursor moves to the end of the current branch.
         """
         here = self.selected_node
         top = self._line_on_screen() if at is None else None
@@ -118,21 +118,21 @@ class Timeline(RowList):
         self.post_message(self.Changed())
 
     def learn(self, counts: Mapping[int, tuple[int, int]]) -> None:
-        """Lines that steps added and removed: the answer to `Counted`, with all steps it names."""
+        """Set the added and removed lines of steps: the answer to `Counted`, with all steps it named."""
         self._counts.update(counts)
         self.repaint()
 
     def change(self, look: TimelineFilter, at: int | None = None) -> None:
-        """Look at the same tree in another way, with the cursor on the node `at` or where it was."""
+        """Change the filter, with the cursor on the node `at` or unchanged."""
         self.run_worker(partial(self._change, look, at), group="look", exclusive=True)
 
     def compare_from(self, node: int | None) -> None:
-        """Mark the node where a comparison begins."""
+        """Mark the start node of a comparison."""
         self.compared = node
         self.repaint()
 
     def search(self, needle: str) -> None:
-        """Light up what has these words and go to the next of them."""
+        """Highlight nodes that contain these words and go to the next one."""
         self.run_worker(partial(self._search_for, needle), group="look", exclusive=True)
 
     # Keys
@@ -183,7 +183,7 @@ class Timeline(RowList):
             self.reveal(reachable[0 if direction > 0 else -1])
 
     def reveal(self, node: int) -> None:
-        """Put the cursor on a node, by its index; a turn it is folded into opens."""
+        """Move the cursor to a node by index; a folded turn around it is opened."""
         number = self.drawing.shown_as[node]
         row = self.nodes.rows[node]
         if number >= 0 and self.drawing.lines[number].node == node:
@@ -196,7 +196,7 @@ class Timeline(RowList):
             self.change(replace(self.look, turned=turned, closed=frozenset(closed)), row.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc belongs to the screen: this list has no filter line of its own."""
+        """Leave esc to the screen: this list has no filter line."""
         return False if action == "clear_filter" else super().check_action(action, parameters)
 
     # What the list calls
@@ -215,7 +215,7 @@ class Timeline(RowList):
         super().repaint()
 
     def _height_of(self, row: int) -> int:
-        """Each node is one line, so that no row has to be drawn to know where others are."""
+        """Return 1: every node is one line, so positions are known without drawing."""
         return 1
 
     def _row(self, number: int, width: int) -> list[Text]:
@@ -274,7 +274,7 @@ class Timeline(RowList):
         self.post_message(self.Changed())
 
     def _target(self, node: int | None) -> int:
-        """The line for the cursor; nodes that are gone or hidden give way to the end of the branch in use."""
+        """Return the cursor's line; for a missing or hidden node, the end of the current branch."""
         for number in (self.drawing.line_of(node), self._end_line()):
             if number >= 0:
                 return number
@@ -285,12 +285,12 @@ class Timeline(RowList):
         return self.drawing.shown_as[head] if head >= 0 else -1
 
     def _line_on_screen(self) -> int | None:
-        """How far from the top of the window the cursor is; None if it is out of sight."""
+        """Return the cursor's distance from the top of the window; None if it is not visible."""
         layout = self._view.layout()
         return next((y for y, (number, _) in enumerate(layout) if number == self.cursor), None)
 
     def _place(self, number: int, top: int | None) -> None:
-        """Put the cursor on a line, `top` lines below the top of the window, or in its middle."""
+        """Move the cursor to a line, shown `top` lines below the top of the window or in its middle."""
         height = self._view.height
         above = height // 2 if top is None else top
         self._view.move_to(0)

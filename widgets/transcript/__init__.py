@@ -1,1 +1,1 @@
-"""The conversation: one virtual widget over a document of blocks."""
+"""The conversation: a virtual widget over a document of blocks."""

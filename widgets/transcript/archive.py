@@ -1,4 +1,4 @@
-"""Items that nobody looks at, out of memory: in a file without a name that ends with the process."""
+"""Storage of unused items outside memory, in an unnamed file that ends with the process."""
 
 from __future__ import annotations
 
@@ -32,12 +32,11 @@ UNREADABLE = NoticeItem("error", "This part of the conversation could not be rea
 
 
 class Archive:
-    """Entries by their index in the document; each comes back as it was, as often as it is read.
+    """Entries by document index; each can be read any number of times.
 
-    The file is readable for nobody else and has no name, so nothing is left of it however the process
-    ends. It only grows: an entry that has changed is written behind the others, once more. What cannot be
-    written, because the disk is full or the item is not plain data, stays in memory.
-    It is JSON and not pickle: another process of the same person could write into it.
+    The file is private and unnamed, so it disappears even after a crash. It only grows: a changed entry is
+    appended again. An entry that cannot be written (disk full, not plain data) stays in memory. The format is
+    JSON, not pickle, because another process of the same user could write to the file.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -53,11 +52,11 @@ class Archive:
 
     @property
     def size(self) -> int:
-        """Bytes in the file."""
+        """The number of bytes in the file."""
         return self._end
 
     def write(self, index: int, entry: DocumentEntry) -> None:
-        """Take in an entry, or its new state."""
+        """Write an entry or its new state."""
         self._held.pop(index, None)
         try:
             chosen = entry.chosen.value if entry.chosen else None
@@ -76,7 +75,7 @@ class Archive:
         self._end += len(data)
 
     def read(self, index: int) -> DocumentEntry:
-        """An entry that was written. Of one the disk has lost a notice stands in."""
+        """Return a written entry; a notice if the disk has lost it."""
         held = self._held.get(index)
         if held is not None:
             return held
@@ -110,7 +109,7 @@ class Archive:
 
 
 class _Records:
-    """Where records begin in the file and how long they are, as plain numbers: there is one for each item."""
+    """Positions and sizes of the records in the file, as plain numbers, one of each per item."""
 
     def __init__(self) -> None:
         self.starts = array("Q")
@@ -135,7 +134,7 @@ def _unpack(data: bytes) -> DocumentEntry:
 
 
 def _fields(value: Any) -> list[Any]:
-    """The fields of a dataclass in their order. Raises `TypeError` for anything else."""
+    """Return the field values of a dataclass in order. Raises `TypeError` for other values."""
     names = getattr(type(value), "__match_args__", None)
     if names is None:
         raise TypeError(f"A {type(value).__name__} is no plain data.")
@@ -143,16 +142,16 @@ def _fields(value: Any) -> list[Any]:
 
 
 def _display(verb: str, subject: str, summary: str, detail: list[str] | None, picture: str) -> Display:
-    """A display from its fields; a detail of two fields is a text, one of one field a diff."""
+    """Build a display from its fields; a detail of two fields is a text, one of one field a diff."""
     found = None if detail is None else TextDetail(*detail) if len(detail) == 2 else DiffDetail(*detail)
     return Display(verb, subject, summary, found, picture)
 
 
 class DocumentEntries:
-    """Entries by index. What is appended counts on from 0, what is prepended down from the first.
+    """Entries by index: appended ones count up from 0, prepended ones count down.
 
-    Those used last are in memory, as many as the owner leaves there; all others are put away, and come
-    back when they are asked for. Which ones are put away changes nothing but the time that takes.
+    The most recently used ones are in memory, as many as the owner allows; others are archived and loaded on
+    access. Archiving changes nothing but the access time.
     """
 
     def __init__(self, archive: Archive) -> None:
@@ -169,7 +168,7 @@ class DocumentEntries:
 
     @property
     def in_memory(self) -> int:
-        """How many are in memory."""
+        """The number of entries in memory."""
         return len(self._here)
 
     def __getitem__(self, index: int) -> DocumentEntry:
@@ -181,31 +180,32 @@ class DocumentEntries:
         return entry
 
     def __iter__(self) -> Iterator[DocumentEntry]:
-        """Those in memory, in their order."""
+        """Iterate over the entries in memory, in order."""
         return iter([entry for _, entry in sorted(self._here.items(), key=itemgetter(0))])
 
     def here(self, index: int) -> DocumentEntry | None:
-        """An entry if it is in memory; it does not count as used."""
+        """Return an entry if it is in memory, without marking it as used."""
         return self._here.get(index)
 
     def peek(self, index: int) -> Item:
-        """An item that stays where it is."""
+        """Return an item without loading it into memory."""
         entry = self._here.get(index)
         return (self._fetch(index) if entry is None else entry).item
 
     def append(self, entry: DocumentEntry) -> None:
-        """Add one at the end."""
+        """Add an entry at the end."""
         self._here[self.stop] = entry
         self.stop += 1
 
     def prepend(self, entry: DocumentEntry) -> None:
-        """Add one above the first. It is the first to be put away: nobody has looked at it."""
+        """Add an entry before the first. It is archived first, as nobody has viewed it."""
         self.first -= 1
         self._here[self.first] = entry
         self._here.move_to_end(self.first, last=False)
 
     def put_away(self) -> int | None:
-        """Put away the one used longest ago; its index, None if all that are here are being written."""
+        """Archive the least recently used entry; return its index, None if all in memory are being written.
+        """
         index = next((index for index, entry in self._here.items() if not entry.open), None)
         if index is not None:
             entry = self._here.pop(index)

@@ -1,9 +1,8 @@
-"""Markdown cut into top-level blocks while it streams in.
+"""A splitter of streamed markdown into top-level blocks.
 
-A block that is closed never changes again, so it is parsed and drawn once. The
-cut is by lines and errs to one side only: a block may hold more than one
-element, never a part of one. What would be too much to draw again and again
-while it grows is cut at a seam: see `BLOCK_CHARS`.
+A closed block never changes, so it is parsed and drawn once. Splitting is by lines and conservative: a block
+may contain several elements, but never part of one. A block too long to redraw repeatedly while it grows is
+cut at a suitable line: see `BLOCK_CHARS`.
 """
 
 from __future__ import annotations
@@ -48,19 +47,19 @@ Within = Literal["", "paragraph", "other"]
 
 
 def is_blank(line: str) -> bool:
-    """Whether nothing stands on the line. Blanks of other scripts are text."""
+    """Return whether the line is empty. Blanks of other scripts count as text."""
     return not line.strip(BLANK)
 
 
 def shape(line: str) -> tuple[int, str]:
-    """The columns a line is indented by, tabs counted to stops of four, and the rest of it."""
+    """Return the columns of a line's indentation, with tab stops of four, and the rest of the line."""
     rest = line.lstrip(" \t")
     lead = line[: len(line) - len(rest)]
     return len(lead.expandtabs(4)) if "\t" in lead else len(lead), rest
 
 
 def outdent(line: str, columns: int) -> str:
-    """`line` without its first `columns` columns, as far as they are blank."""
+    """Return `line` without its first `columns` columns, as far as they are blank."""
     if len(line) >= columns and not line[:columns].strip(" "):
         return line[columns:]
     indent, rest = shape(line)
@@ -68,7 +67,7 @@ def outdent(line: str, columns: int) -> str:
 
 
 def opening(line: str, within: Within = "") -> str:
-    """The kind of block a line opens; `paragraph` where it is just text (or goes on with it)."""
+    """Return the kind of block a line opens; `paragraph` for text or a continuation."""
     indent, rest = shape(line)
     if indent >= 4:
         return "paragraph" if within == "paragraph" else "fence"
@@ -96,17 +95,17 @@ def _opens_html(rest: str, within: Within) -> bool:
 
 
 def html_end(rest: str) -> re.Pattern[str] | None:
-    """What ends the html block that `rest` opens; None stands for a blank line."""
+    """Return the pattern that ends the html block opened by `rest`; None for a blank line."""
     return next((end for start, end in _HTML_UNTIL if start.match(rest)), None)
 
 
 def underlines(line: str) -> bool:
-    """Whether the line makes a heading of the paragraph above it."""
+    """Return whether the line turns the paragraph above it into a heading."""
     return _UNDERLINE.match(line) is not None
 
 
 def delimits(line: str, header: str) -> bool:
-    """Whether the line is the row below the header of a table."""
+    """Return whether the line is the row below a table header."""
     is_row = "|" in header and _DELIMITERS.match(line) is not None
     return is_row and _columns(line) == _columns(header)
 
@@ -117,14 +116,14 @@ def _columns(row: str) -> int:
 
 
 def closes(line: str, mark: str) -> bool:
-    """Whether the line closes the fence that `mark` opened."""
+    """Return whether the line closes the fence that `mark` opened."""
     indent, rest = shape(line)
     rest = rest.rstrip()
     return indent < 4 and len(rest) >= len(mark) and not rest.strip(mark[0])
 
 
 def item(line: str) -> tuple[str, int, int] | None:
-    """The list marker of a line: its type, its number, and the column where the text of the item starts."""
+    """Return a line's list marker: its type, its number, and the column where the item's text starts."""
     indent, rest = shape(line)
     marker = _MARKER.match(rest) if indent < 4 else None
     if marker is None or _RULE.match(rest):
@@ -139,7 +138,7 @@ def item(line: str) -> tuple[str, int, int] | None:
 
 
 def ends_in_text(line: str) -> bool:
-    """Whether what stands behind the markers of lists and quotes is text that may go on."""
+    """Return whether text that may continue follows the list and quote markers."""
     indent, rest = shape(line)
     while rest.startswith(">") or (_MARKER.match(rest) and not _RULE.match(rest)):
         marker = _MARKER.match(rest)
@@ -159,9 +158,8 @@ _Step = Literal["keep", "keep and close", "close"]
 class MarkdownBlock:
     """One top-level block: its markdown, without the blank lines around it.
 
-    `kind` is `paragraph`, `heading`, `list`, `quote`, `fence`, `table`, `rule` or
-    `html`; code by indentation is a `fence` too. `info` is what stands behind the
-    opening of a fence, or the number that a list which was cut goes on with.
+    `kind` is `paragraph`, `heading`, `list`, `quote`, `fence`, `table`, `rule` or `html`; indented code is a
+    `fence` too. `info` is the text after a fence's opening, or the start number of a continued list.
     """
 
     kind: str
@@ -170,13 +168,13 @@ class MarkdownBlock:
 
 
 def split(text: str) -> list[MarkdownBlock]:
-    """The blocks of a whole document, in order."""
+    """Return the blocks of a whole document, in order."""
     splitter = BlockSplitter()
     return splitter.feed(text) + splitter.finish()
 
 
 def code_of(block: MarkdownBlock) -> str:
-    """The code of a `fence` block: without its fences, its shared indentation, a line feed at its end."""
+    """Return a `fence` block's code without fences and shared indentation, with a final line feed."""
     lines = block.source.split("\n")
     indent, rest = shape(lines[0])
     fence = FENCE.match(rest) if indent < 4 else None
@@ -188,7 +186,7 @@ def code_of(block: MarkdownBlock) -> str:
 
 
 class BlockSplitter:
-    """Cuts a stream of markdown into blocks. However the text is cut into pieces, the blocks are the same."""
+    """Splits a stream of markdown into blocks. The blocks do not depend on how the stream is chunked."""
 
     def __init__(self) -> None:
         self._closed: list[MarkdownBlock] = []
@@ -197,7 +195,7 @@ class BlockSplitter:
         self._begin("")
 
     def feed(self, text: str) -> list[MarkdownBlock]:
-        """The blocks that `text` closes, in order."""
+        """Return the blocks that `text` closes, in order."""
         first, *rest = text.split("\n")
         self._grow(first)
         for piece in rest:
@@ -206,14 +204,14 @@ class BlockSplitter:
         return self._take()
 
     def finish(self) -> list[MarkdownBlock]:
-        """The blocks that the end of the text closes. The splitter can be used again."""
+        """Return the blocks that the end of the text closes. The splitter can then be reused."""
         if self._pieces:
             self._end_line()
         self._close()
         return self._take()
 
     def tail(self) -> MarkdownBlock | None:
-        """The block that is still open, as it stands now. Costs its length."""
+        """Return the open block in its current state, in time linear in its length."""
         partial = "".join(self._pieces)
         if self._kind == "":
             return None if is_blank(partial) else MarkdownBlock(opening(partial), partial.rstrip())
@@ -223,7 +221,7 @@ class BlockSplitter:
         return MarkdownBlock(self._kind, "\n".join(lines).rstrip("\n"), self._info)
 
     def open_code(self, start: int = 0) -> list[str]:
-        """The finished lines of the fence that is open, from line `start` on; none outside of a fence."""
+        """Return the complete lines of the open fence from line `start` on; none outside a fence."""
         if not self._mark:
             return []
         return [outdent(line, self._offset) for line in self._lines[start + 1 :]]
@@ -275,7 +273,7 @@ class BlockSplitter:
         self._size += len(line) + 1
 
     def _add(self, line: str) -> None:
-        """Take in one whole line."""
+        """Process one whole line."""
         step = self._step(line) if self._kind else "close"
         if step == "close":
             self._close()
@@ -309,7 +307,7 @@ class BlockSplitter:
             self._sign, self._number, self._offset = found
 
     def _step(self, line: str) -> _Step:
-        """What to do with a line, given the block that is open."""
+        """Return what to do with a line, given the open block."""
         if self._mark:
             return "keep and close" if closes(line, self._mark) else "keep"
         blank = is_blank(line)
@@ -343,7 +341,7 @@ class BlockSplitter:
         return "keep" if opening(line) == "quote" or self._is_lazy(line) else "close"
 
     def _is_lazy(self, line: str) -> bool:
-        """Whether the line goes on with text inside of the list or quote without being marked so."""
+        """Return whether the line continues text in a list or quote without its marker."""
         if shape(line)[0] < 4 and opening(line, "other") != "paragraph":
             return False
         return ends_in_text(self._lines[-1])
@@ -375,7 +373,7 @@ class BlockSplitter:
         return "keep" if self._is_lazy(line) else "close"
 
     def _go_on_with_list(self, line: str, offset: int) -> None:
-        """Close the list at an item and open its continuation, which starts with `line`."""
+        """Close the list at an item and open its continuation with `line`."""
         sign, number = self._sign, self._number + 1
         self._close()
         self._begin("list", str(number) if sign in ".)" else "")

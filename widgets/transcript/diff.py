@@ -1,4 +1,4 @@
-"""Differences of files in the conversation: read, compared word by word, drawn."""
+"""File diffs in the conversation: parsing, word comparison, drawing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NOWHERE = "/dev/null"
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a hunk. `sign` is a blank, `+` or `-`, or a backslash for a remark of the diff itself.
+    """A line of a hunk. `sign` is a blank, `+` or `-`, or a backslash for a remark of the diff.
 
-    `number` counts in the old file for removed lines, else in the new one; 0 is unknown.
+    `number` counts in the old file for removed lines, else in the new file; 0 is unknown.
     """
 
     sign: str
@@ -42,7 +42,7 @@ class DiffLine:
 
 @dataclass(frozen=True, slots=True)
 class DiffHunk:
-    """Changed lines and those around them. `section` is what the diff says about the place."""
+    """Changed lines with their context. `section` is the diff's description of the place."""
 
     section: str
     lines: list[DiffLine] = field(default_factory=list)
@@ -50,7 +50,7 @@ class DiffHunk:
 
 @dataclass(slots=True)
 class DiffFile:
-    """What happened to one file. Text among `parts` is what the diff says outside of its hunks."""
+    """The changes of one file. Texts in `parts` are remarks of the diff outside hunks."""
 
     old: str = ""
     new: str = ""
@@ -58,12 +58,12 @@ class DiffFile:
 
     @property
     def path(self) -> str:
-        """The name the file has now, or had."""
+        """The file's present name, or its former one."""
         return self.old if self.new in ("", _NOWHERE) else self.new
 
     @property
     def title(self) -> str:
-        """The name of the file and what happened to it as a whole."""
+        """The file's name and its change as a whole."""
         if self.old == _NOWHERE:
             return f"{self.path} · new file"
         if self.new == _NOWHERE:
@@ -74,7 +74,7 @@ class DiffFile:
 
 
 def read_diff(diff: str) -> list[DiffFile]:
-    """The files of a unified diff, in order."""
+    """Return the files of a unified diff, in order."""
     reader = _Reader()
     lines = diff.removesuffix("\n").split("\n")
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -83,7 +83,7 @@ def read_diff(diff: str) -> list[DiffFile]:
 
 
 class _Reader:
-    """Reads a diff line by line. What a hunk announced decides what its lines mean."""
+    """Parses a diff line by line. The hunk header decides what the following lines mean."""
 
     def __init__(self) -> None:
         self.files: list[DiffFile] = []
@@ -117,7 +117,7 @@ class _Reader:
             self._file().parts.append(line)
 
     def _takes(self, line: str) -> bool:
-        """Whether the line belongs to the open hunk."""
+        """Return whether the line belongs to the open hunk."""
         sign, text = line[:1] or " ", line[1:]
         if self._hunk is None or (self._old_left <= 0 and self._new_left <= 0):
             return False
@@ -166,7 +166,7 @@ class _Reader:
 
 
 def _path(line: str) -> str:
-    """The path in a line such as `--- a/src/money.py`, without a date behind it."""
+    """Return the path in a line such as `--- a/src/money.py`, without a date after it."""
     path = line[4:].split("\t")[0].strip().strip('"')
     return path[2:] if path[:2] in ("a/", "b/") else path
 
@@ -187,7 +187,7 @@ _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 
 
 def changed_words(lines: Sequence[DiffLine]) -> dict[int, Spans]:
-    """Where the words of changed lines differ, by the index of the line."""
+    """Return the spans of changed words by line index."""
     marks: dict[int, Spans] = {}
     budget = HUNK_COST
     for old, new in _pairs(lines):
@@ -202,7 +202,7 @@ def changed_words(lines: Sequence[DiffLine]) -> dict[int, Spans]:
 
 
 def _pairs(lines: Sequence[DiffLine]) -> Iterator[tuple[int, int]]:
-    """Removed and added lines that stand for one another: runs of both, side by side."""
+    """Yield pairs of corresponding removed and added lines, from adjacent runs of both."""
     removed: list[int] = []
     added: list[int] = []
     for number, line in enumerate([*lines, DiffLine(" ", "")]):
@@ -217,7 +217,7 @@ def _pairs(lines: Sequence[DiffLine]) -> Iterator[tuple[int, int]]:
 
 
 def _differences(old: list[str], new: list[str], budget: int) -> tuple[tuple[Spans, Spans] | None, int]:
-    """The parts of two lines that differ, None where they have too little in common; and what it cost."""
+    """Return the differing parts of two lines, None if they have too little in common; and the cost."""
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     old_end, new_end = len(old) - tail, len(new) - tail
@@ -239,13 +239,13 @@ def _differences(old: list[str], new: list[str], budget: int) -> tuple[tuple[Spa
 
 
 def _common(old: list[str], new: list[str]) -> int:
-    """How many words two lines begin with in common."""
+    """Return the number of words two lines begin with in common."""
     pairs = enumerate(zip(old, new, strict=False))
     return next((index for index, (a, b) in pairs if a != b), min(len(old), len(new)))
 
 
 def _spans(words: list[str], ranges: list[tuple[int, int]]) -> Spans:
-    """Ranges of words as ranges of characters; those with only blanks between them become one."""
+    """Convert ranges of words to ranges of characters; ranges separated only by blanks are merged."""
     text = "".join(words)
     starts = [0]
     for word in words:
@@ -279,10 +279,10 @@ def render_diff(
     max_rows: int = MAX_ROWS,
     wide: WideRows = CUT_AT_EDGE,
 ) -> list[Strip]:
-    """The diff in rows of at most `width` cells; a last row counts the lines beyond `max_rows`.
+    """Return the diff in rows of at most `width` cells; a last row counts the lines beyond `max_rows`.
 
-    Colours follow `language`, or the name of each file where it is empty. Names
-    of files are shown only if there are several of them, or nothing else.
+    Colours follow `language`, or each file's name if it is empty. File names are shown only if there are
+    several files, or nothing else to show.
     """
     text = clean(diff[:READ_CHARS])
     files = read_diff(text) if text.strip() else []
@@ -305,7 +305,7 @@ def render_diff(
 
 @dataclass(frozen=True, slots=True)
 class _Note:
-    """A row that is not a line of a file: its name, or what the diff says about it."""
+    """A row that is not a file's line: its name, or a remark of the diff."""
 
     text: str
     is_title: bool
@@ -322,13 +322,13 @@ def _parts(file: DiffFile, *, alone: bool) -> Iterator[_Part]:
 
 
 def number_size(files: Sequence[DiffFile]) -> int:
-    """Digits of the largest line number."""
+    """Return the digits of the largest line number."""
     hunks = (part for file in files for part in file.parts if isinstance(part, DiffHunk))
     return len(str(max((line.number for hunk in hunks for line in hunk.lines), default=0)))
 
 
 class LineDrawer:
-    """Draws the parts of a diff in one width and one palette; `number_size` is that of the line numbers."""
+    """Draws the parts of a diff at one width and palette; `number_size` is the width of line numbers."""
 
     def __init__(self, width: int, palette: Palette, number_size: int, wide: WideRows) -> None:
         self._width = width
@@ -338,7 +338,7 @@ class LineDrawer:
         self._dim = palette.style("dim")
 
     def gap(self, before: _Part | None, part: _Part) -> Row | None:
-        """The row between two parts; `before` is None between files."""
+        """Return the row between two parts; `before` is None between files."""
         if before is None:
             return []
         if isinstance(before, _Note) or isinstance(part, _Note):
@@ -347,7 +347,7 @@ class LineDrawer:
         return self._crop([Segment(expand_tabs(text, TAB), self._dim)])
 
     def draw(self, part: _Part, room: int, language: str) -> list[Row]:
-        """At most `room` rows."""
+        """Return at most `room` rows."""
         if isinstance(part, DiffHunk):
             return self._hunk(part.lines[:room], language)
         style = self._palette.style("text", bold=True) if part.is_title else self._dim
@@ -361,7 +361,7 @@ class LineDrawer:
         return [row for rows in drawn for row in rows]
 
     def line(self, line: DiffLine, code: CodeLine, marks: Spans) -> list[Row]:
-        """The rows of a line: one, or several where it is wrapped."""
+        """Return the rows of a line: one, or several if it is wrapped."""
         if line.sign == "\\":
             return [self._crop([Segment(" " * (self._size + 4) + line.text, self._dim)])]
         role = _CHANGED.get(line.sign, "text")
@@ -385,12 +385,12 @@ class LineDrawer:
         return crop(row, self._width, self._dim)
 
     def _is_flat(self, background: str) -> bool:
-        """Whether the skin does not set such lines off by their background."""
+        """Return whether the skin gives such lines no separate background."""
         colors = self._palette.skin.colors
         return colors[background] == colors["background"]
 
     def _mark(self, role: str, background: str) -> Style:
-        """What is added to the style of changed words."""
+        """Return the style added to changed words."""
         style = self._palette.style(role, background)
         ground, front = style.bgcolor, style.color
         if ground is None or front is None or ground.triplet is None or front.triplet is None:
@@ -400,12 +400,12 @@ class LineDrawer:
 
 
 def without_tabs(lines: Sequence[DiffLine]) -> list[DiffLine]:
-    """The lines with their tabs as blanks, as they are drawn."""
+    """Return the lines with tabs expanded to blanks."""
     return [DiffLine(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
 
 
 def color_lines(lines: Sequence[DiffLine], language: str) -> list[CodeLine]:
-    """The lines in the colours of the language; the old and the new side are lexed as two texts."""
+    """Return the lines in the language's colours; old and new side are lexed as two texts."""
     colored: list[CodeLine] = [[(line.text, "text")] for line in lines]
     for signs in (" -", " +"):
         side = [at for at, line in enumerate(lines) if line.sign in signs]

@@ -1,4 +1,4 @@
-"""The conversation as a document: items above each other, drawn where they are seen, estimated elsewhere."""
+"""The conversation as a document of items, drawn where visible and estimated elsewhere."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ from widgets.transcript.wrap import WideRows
 
 
 class Heights:
-    """Heights in rows, of things that are added at both ends.
+    """Heights in rows of things added at both ends.
 
-    What is appended counts on from 0, what is prepended down from the first, so that
-    an index stays the same whatever comes and goes above it. Reading one is O(1); adding
-    one, changing one, adding up and finding a row are O(log n). Each takes 16 bytes.
+    Appended ones count up from 0, prepended ones down, so an index never changes. Reading one is O(1);
+    adding, changing, summing and finding a row are O(log n). Each takes 16 bytes.
     """
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
@@ -52,15 +51,15 @@ class Heights:
 
     @property
     def total(self) -> int:
-        """Rows of all together."""
+        """The rows of all things together."""
         return self._above.total + self._below.total
 
     def append(self, height: int) -> None:
-        """Add one at the end."""
+        """Add a height at the end."""
         self._below.append(height)
 
     def prepend(self, height: int) -> None:
-        """Add one above the first."""
+        """Add a height before the first."""
         self._above.append(height)
 
     def set(self, index: int, height: int) -> None:
@@ -72,16 +71,16 @@ class Heights:
             self._above.set(~at, height)
 
     def before(self, index: int) -> int:
-        """Rows of all above `index` together."""
+        """Return the rows of everything above `index`."""
         at = index - self._middle
         if at >= 0:
             return self._above.total + self._below.before(at)
         return self._above.total - self._above.before(-at)
 
     def find(self, row: int) -> tuple[int, int]:
-        """Which one holds `row`, and the row within it. Beyond the end: one past the last, and rows beyond.
+        """Return the index that holds `row`, and the row within it; beyond the end, one past the last index.
 
-        Those without rows are passed over.
+        Things of height 0 are skipped.
         """
         above = self._above.total
         if row >= above:
@@ -92,7 +91,7 @@ class Heights:
 
 
 class _Tree:
-    """Heights that are added at one end only."""
+    """A binary indexed tree of heights that grows at one end."""
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self.heights = array("q", heights)
@@ -146,7 +145,7 @@ class _Tree:
 
 
 class RowPosition(NamedTuple):
-    """A row, named so that nothing above it can move it: the row of a part of an item."""
+    """The position of a row by item, part and row, so that nothing above it changes it."""
 
     item: int
     part: int
@@ -154,30 +153,30 @@ class RowPosition(NamedTuple):
 
 
 class PlacedRow(NamedTuple):
-    """A row as it is drawn, and where it is from."""
+    """A drawn row and its position."""
 
     place: RowPosition
     strip: Strip
 
 
 class RowRun(NamedTuple):
-    """Rows of one part that stand below each other, by the place of the first."""
+    """Consecutive rows of one part, with the position of the first."""
 
     place: RowPosition
     strips: Sequence[Strip]
 
     def rows(self) -> Iterator[PlacedRow]:
-        """The rows, each with its own place."""
+        """Yield the rows, each with its position."""
         item, part, first = self.place
         for at, strip in enumerate(self.strips, first):
             yield PlacedRow(RowPosition(item, part, at), strip)
 
     def first(self, count: int) -> RowRun:
-        """The first `count` rows, or all there are."""
+        """Return the first `count` rows, or all."""
         return self if len(self.strips) <= count else RowRun(self.place, self.strips[:count])
 
     def last(self, count: int) -> RowRun:
-        """The last `count` rows, or all there are."""
+        """Return the last `count` rows, or all."""
         before = len(self.strips) - count
         if before <= 0:
             return self
@@ -186,7 +185,7 @@ class RowRun(NamedTuple):
 
 
 def above(runs: Iterable[RowRun], count: int) -> list[RowRun]:
-    """The nearest `count` rows of runs that go upwards, in their order on the screen."""
+    """Return the nearest `count` rows of upward runs, in screen order."""
     taken: list[RowRun] = []
     for run in runs if count > 0 else ():
         taken.append(run.last(count))
@@ -197,7 +196,7 @@ def above(runs: Iterable[RowRun], count: int) -> list[RowRun]:
 
 
 def below(runs: Iterable[RowRun], count: int) -> list[RowRun]:
-    """The first `count` rows of runs that go downwards."""
+    """Return the first `count` rows of downward runs."""
     taken: list[RowRun] = []
     for run in runs if count > 0 else ():
         taken.append(run.first(count))
@@ -208,7 +207,7 @@ def below(runs: Iterable[RowRun], count: int) -> list[RowRun]:
 
 
 def height(runs: Iterable[RowRun]) -> int:
-    """How many rows there are."""
+    """Return the number of rows."""
     return sum(len(run.strips) for run in runs)
 
 
@@ -219,14 +218,12 @@ Draw = Callable[[Part, int, Palette, WideRows], list[Strip]]
 
 
 class Document:
-    """Items, their heights and their drawn rows. Only parts that are looked at are made and drawn.
+    """Items, their heights and their drawn rows. Only parts that are viewed are built and drawn.
 
-    Rows are found by place, so heights that turn out different from their estimate
-    move nothing on screen; they only make the scrollbar more exact. Items from
-    before are fetched as they are wanted, upwards from the last: one that is
-    fetched gets the next index below `first`, and none changes its own. Items that
-    nobody has looked at for longest can be put away; they come back when they are
-    looked at, and their heights stay known, so a jump costs what one screen costs.
+    Rows are found by position, so a height that differs from its estimate moves nothing on screen; it only
+    makes the scrollbar more exact. Earlier items are fetched on demand, upwards from the last: each gets the
+    next index below `first`, and no index changes. Least recently viewed items can be archived and are
+    reloaded on access. Their heights stay known, so a jump costs no more than one screen.
     """
 
     def __init__(self, palette: Palette, draw: Draw = draw) -> None:
@@ -257,22 +254,22 @@ class Document:
 
     @property
     def first(self) -> int:
-        """The index of the first item that is here."""
+        """The index of the first fetched item."""
         return self.entries.first
 
     @property
     def stop(self) -> int:
-        """The index behind the last item."""
+        """The index after the last item."""
         return self.entries.stop
 
     @property
     def in_memory(self) -> int:
-        """How many items are in memory; all others are put away."""
+        """The number of items in memory; all others are archived."""
         return self.entries.in_memory
 
     @property
     def complete(self) -> bool:
-        """Whether nothing stands above the first item."""
+        """True if no earlier item remains to be fetched."""
         return self._above is None
 
     def use(self, palette: Palette) -> None:
@@ -281,27 +278,28 @@ class Document:
         self._kept.clear()
 
     def resize(self, width: int) -> None:
-        """Draw for rows of `width` cells. Heights stay as estimates until their rows are seen again."""
+        """Draw for rows of `width` cells. Heights remain as estimates until the rows are drawn again."""
         if width != self.width:
             self.width = width
             self._kept.clear()
 
     def wrap_code(self, on: bool) -> None:
-        """Wrap long lines of code, or cut them. Heights stay as estimates until their rows are seen again."""
+        """Wrap or cut long lines of code. Heights remain as estimates until the rows are drawn again."""
         if on != self.wrap:
             self.wrap = on
             self._kept.clear()
 
     def wide(self, index: int) -> WideRows:
-        """How the code of an item is shown where it is wider than the rows."""
+        """Return how an item's code is shown if it is wider than the rows."""
         return WideRows(wrap=True) if self.wrap else WideRows(shift=self._shifts.get(index, 0))
 
     def shift(self, index: int, cells: int) -> None:
-        """Show the code of an item from another cell on. The rows are as many as before."""
+        """Shift an item's code sideways to another first cell. The number of rows does not change."""
         self._shifts[index] = max(cells, 0)
 
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
-        """Replace everything by `items`, and above them `earlier`: newest first, fetched as it is wanted."""
+        """Replace everything with `items`; `earlier` items, newest first, are fetched above them on demand.
+        """
         self.archive.clear()
         self.entries, self.heights = DocumentEntries(self.archive), Heights()
         self._looked.clear()
@@ -315,7 +313,7 @@ class Document:
             self.more()
 
     def more(self) -> bool:
-        """Fetch the item above the first. False if there is none."""
+        """Fetch the item above the first; return False if there is none."""
         item = self._above
         if item is None:
             return False
@@ -326,7 +324,7 @@ class Document:
         return True
 
     def put_away(self) -> bool:
-        """Take an item out of memory that was not looked at for longest. False: all are being written."""
+        """Archive the least recently viewed item; return False if all are being written."""
         index = self.entries.put_away()
         if index is None:
             return False
@@ -334,18 +332,18 @@ class Document:
         return True
 
     def fill(self) -> Iterator[None]:
-        """Fetch all items from before, one with each step."""
+        """Fetch all earlier items, one per step."""
         while self.more():
             yield
 
     def has(self, index: int) -> bool:
-        """Whether there is an item of this index; those above the first are fetched as far as necessary."""
+        """Return whether an item has this index; earlier items are fetched as needed."""
         while index < self.first and self.more():
             pass
         return self.first <= index < self.stop
 
     def entry(self, index: int) -> DocumentEntry:
-        """An item with what is known of it, its fold up to date; one from before is fetched."""
+        """Return an item with its state, its fold up to date; an earlier item is fetched."""
         if index < self.first:
             self.has(index)
         entry = self.entries[index]
@@ -364,18 +362,18 @@ class Document:
         return self.stop - 1
 
     def change(self, index: int, item: Item) -> None:
-        """Put another item in the place of one."""
+        """Replace an item."""
         entry = self.entry(index)
         entry.item, entry.live, entry.open = item, (), False
         self._forget_parts(index)
 
     def fold(self, index: int, fold: Fold) -> None:
-        """Fold or unfold an item at a person's wish."""
+        """Fold or unfold an item at the person's request."""
         self.entry(index).chosen = fold
         self._forget_parts(index)
 
     def fold_all(self, fold: Fold) -> None:
-        """Fold or unfold every item that folds, each when it is looked at again."""
+        """Fold or unfold all items that can fold, each when it is next viewed."""
         self._age += 1
         self._folded = fold
         for index in self._looked:
@@ -384,7 +382,7 @@ class Document:
                 self.heights.set(index, entry.guess(self._room))
 
     def open(self, item: Item) -> int:
-        """Add an answer that is still to be written; its index."""
+        """Add an answer that is still being written; return its index."""
         index = self.append(item)
         entry = self.entries[index]
         entry.parts, entry.heights, entry.open = [], [], True
@@ -392,14 +390,14 @@ class Document:
         return index
 
     def close(self, index: int, closed: list[Part], item: Item) -> None:
-        """An answer is written: its last parts, and the item with all its words."""
+        """Complete an answer with its last parts and its final item."""
         self.write(index, closed, [])
         entry = self.entries[index]
         entry.item, entry.open = item, False
         self._look(index)
 
     def write(self, index: int, closed: list[Part], live: list[Strip]) -> None:
-        """Go on writing an answer: parts completed since the last time, and the rows of the open one."""
+        """Update an unfinished answer: newly completed parts, and the rows of the open one."""
         entry = self.entry(index)
         parts = self.parts(index)
         del parts[entry.closed :], entry.heights[entry.closed :]
@@ -417,7 +415,7 @@ class Document:
     # --- rows ---
 
     def parts(self, index: int) -> list[Part]:
-        """The parts of an item."""
+        """Return the parts of an item."""
         entry = self.entry(index)
         if entry.parts is None:
             parts = parts_of(entry.item, entry.fold)
@@ -428,7 +426,7 @@ class Document:
         return entry.parts
 
     def strips(self, index: int, part: int) -> Sequence[Strip]:
-        """The drawn rows of one part of an item."""
+        """Return the drawn rows of one part of an item."""
         entry = self.entry(index)
         parts = self.parts(index) if entry.parts is None else entry.parts
         if entry.live and part == len(parts) - 1:
@@ -441,11 +439,11 @@ class Document:
         return strips
 
     def draw(self, part: Part, shift: int = 0) -> list[Strip]:
-        """The rows of a part that will soon be another: drawn, and not kept."""
+        """Draw a part without caching its rows, as it will change soon."""
         return self._draw(part, self.width, self.palette, WideRows(self.wrap, shift))
 
     def draw_cached(self, part: Part, shift: int = 0) -> list[Strip]:
-        """The rows of a part, drawn now or before, its code from the cell `shift` on."""
+        """Return the rows of a part, cached, with its code shifted by `shift` cells."""
         key = (part, shift) if shift else part
         strips = self._kept.get(key)
         if strips is None:
@@ -456,25 +454,25 @@ class Document:
         return strips
 
     def forget(self, part: Part) -> None:
-        """Draw a part again when it is seen next."""
+        """Drop a part's cached rows, so that it is drawn again."""
         self._kept.drop(part)
 
     def replace(self, index: int, part: int, new: Part) -> None:
-        """Put another part of the same height in the place of one."""
+        """Replace a part with one of the same height."""
         self.parts(index)[part] = new
 
     def down(self, place: RowPosition) -> Iterator[PlacedRow]:
-        """The rows from `place` on."""
+        """Yield the rows from `place` on."""
         for run in self.runs_down(place):
             yield from run.rows()
 
     def up(self, place: RowPosition) -> Iterator[PlacedRow]:
-        """The rows above `place`, nearest first."""
+        """Yield the rows above `place`, nearest first."""
         for run in self.runs_up(place):
             yield from reversed(list(run.rows()))
 
     def runs_down(self, place: RowPosition) -> Iterator[RowRun]:
-        """The rows from `place` on, part by part."""
+        """Yield the rows from `place` on, part by part."""
         index, first, row = place
         while index < self.stop:
             for part in range(first, len(self.parts(index))):
@@ -485,7 +483,7 @@ class Document:
             index, first, row = index + 1, 0, 0
 
     def runs_up(self, place: RowPosition) -> Iterator[RowRun]:
-        """The rows above `place`, part by part, nearest first."""
+        """Yield the rows above `place`, part by part, nearest first."""
         index, last, row = place
         while index == self.stop or self.has(index):
             count = len(self.parts(index)) if index < self.stop else 0
@@ -499,27 +497,27 @@ class Document:
 
     @property
     def end(self) -> RowPosition:
-        """The place behind the last row."""
+        """Return the position after the last row."""
         return RowPosition(self.stop, 0, 0)
 
     @property
     def start(self) -> RowPosition:
-        """The place of the first row that is here."""
+        """Return the position of the first fetched row."""
         return RowPosition(self.first, 0, 0)
 
     def start_of(self, index: int) -> RowPosition:
-        """The first row of an item, without the gap above it."""
+        """Return the first row of an item, without the gap above it."""
         return RowPosition(index, 1 if self.entry(index).gap else 0, 0)
 
     def rows_above(self, place: RowPosition) -> int:
-        """How many rows stand above a place, as far as known."""
+        """Return the number of rows above a position, as far as known."""
         if place.item >= self.stop:
             return self.heights.total
         heights = self.entry(place.item).heights
         return self.heights.before(place.item) + sum(heights[: place.part]) + place.row
 
     def place_at(self, row: int) -> RowPosition:
-        """The place that stands `row` rows below the top, as far as known."""
+        """Return the position `row` rows below the top, as far as known."""
         index, rest = self.heights.find(max(row, 0))
         if index >= self.stop:
             return self.end
@@ -531,7 +529,7 @@ class Document:
         return RowPosition(index + 1, 0, 0)
 
     def valid(self, place: RowPosition) -> RowPosition:
-        """The nearest place that exists; folding and rewriting can take one away."""
+        """Return the nearest existing position; folding and rewriting can remove one."""
         if place.item >= self.stop:
             return self.end
         if not self.has(place.item):
@@ -542,19 +540,19 @@ class Document:
         return place if place.row < rows else place._replace(row=max(rows - 1, 0))
 
     def source(self, index: int) -> str:
-        """The words of an item."""
+        """Return the text of an item."""
         return source_of(self.peek(index))
 
     def knows(self, index: int) -> bool:
-        """Whether there is an item of this index, without fetching one from before."""
+        """Return whether an item has this index, without fetching earlier ones."""
         return self.first <= index < self.stop
 
     def peek(self, index: int) -> Item:
-        """An item as it was last brought up to date; one that was put away stays so."""
+        """Return an item's last known state without loading it from the archive."""
         return self.entries.peek(index) if self.knows(index) else self.entry(index).item
 
     def _add(self, entry: DocumentEntry, part: Part) -> None:
-        """Add a part at the end of an item, an empty row above it."""
+        """Add a part at the end of an item, with an empty row above it."""
         parts = entry.parts
         assert parts is not None
         new = [GAP, part] if parts or entry.gap else [part]
@@ -562,7 +560,7 @@ class Document:
         entry.heights += [self._part_estimate(part) for part in new]
 
     def _look(self, index: int) -> None:
-        """Note that the parts of an item were made, and forget those made longest ago."""
+        """Mark an item's parts as used, and drop the least recently used ones."""
         self._looked[index] = None
         self._looked.move_to_end(index)
         while len(self._looked) > KEPT_ENTRIES:

@@ -1,4 +1,4 @@
-"""Parts as rows: the gutter with its glyph, the text, and what stands at the right edge."""
+"""Parts as rows: the gutter with its glyph, the text, and hints at the right edge."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STATES = {
 
 
 def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE) -> list[Strip]:
-    """The rows of a part, each exactly `width` cells wide, gutter included; `wide` is for code."""
+    """Return the rows of a part, each exactly `width` cells including the gutter; `wide` is for code."""
     room = max(width - GUTTER - MARGIN, 1)
     match part:
         case GapPart():
@@ -66,7 +66,7 @@ def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE)
 def rows_of(
     strips: Iterable[Strip], width: int, palette: Palette, glyph: str = " ", role: str = "text"
 ) -> list[Strip]:
-    """Text that was drawn elsewhere, with the gutter in front and blanks behind."""
+    """Add the gutter in front of drawn text and blanks after it."""
     base = palette.style("text")
     gutter = [Segment(set_cell_size(glyph, 1), palette.style(role)), Segment(" ", base)]
     if (glyph, role) == (" ", "text"):
@@ -94,7 +94,7 @@ def rows_of(
 
 
 def fit(text: str, cells: int) -> str:
-    """`text` in at most `cells` cells; an ellipsis shows that something is missing."""
+    """Cut `text` to `cells` cells, with an ellipsis at the cut."""
     if cell_len(text) <= cells:
         return text
     if cells < 1:
@@ -103,7 +103,7 @@ def fit(text: str, cells: int) -> str:
 
 
 def glyph_of(symbol: str, instead: str = "❯") -> str:
-    """A symbol of a skin, if it fills one cell as the gutter asks."""
+    """Return a skin's symbol if it fills exactly one cell, else `instead`."""
     return symbol if len(symbol) == 1 and cell_len(symbol) == 1 else instead
 
 
@@ -131,7 +131,7 @@ def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
 
 
 def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int]:
-    """The rows of a text as far as they are shown, and how many lines are folded."""
+    """Return the shown rows of a text, and the number of folded lines."""
     style = palette.style(part.role)
     lines = part.text.split("\n")
     rows: list[Row] = []
@@ -151,7 +151,7 @@ def _start(diff: str, rows: int) -> str:
 
 
 def _fold_diff(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: WideRows) -> list[Strip]:
-    """The first rows of a diff, and how many lines more there are, unless rows are not lines."""
+    """Return the first rows of a diff with the number of hidden lines, unless rows do not match lines."""
     if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
         return strips
     hidden = max(diff.rstrip("\n").count("\n") + 1 - rows, 1)
@@ -218,7 +218,7 @@ def paint_strip(
     found: Sequence[Span] = (),
     selected: Span | None = None,
 ) -> Strip:
-    """A whole row of the screen. Spans count characters; `thumb` is None where there is nothing to scroll."""
+    """Return a whole screen row. Spans count characters; `thumb` is None without a scrollbar."""
     for span in found:
         strip = _mark_span(strip, span, Style(bgcolor=palette.style("text", "match").bgcolor))
     if selected is not None:
@@ -232,7 +232,7 @@ def paint_strip(
 
 
 def badge(row: Strip, text: str, palette: Palette) -> Strip:
-    """A row with a short message over its right end."""
+    """Return a row with a short message over its right end."""
     room = row.cell_length - SCROLLBAR
     label = f" {fit(flat(text), max(room - 2, 0))} "
     start = max(room - cell_len(label), 0)
@@ -241,7 +241,7 @@ def badge(row: Strip, text: str, palette: Palette) -> Strip:
 
 
 def thumb_rows(above: int, height: int, total: int) -> range | None:
-    """Which rows of the scrollbar its thumb covers; None where everything is in sight."""
+    """Return the scrollbar rows covered by the thumb; None if everything is visible."""
     if total <= height or height < 1:
         return None
     size = max(1, height * height // total)
@@ -250,7 +250,7 @@ def thumb_rows(above: int, height: int, total: int) -> range | None:
 
 
 def hint(height: int, width: int, palette: Palette) -> list[Strip]:
-    """The empty conversation: a banner, a welcome, and one thing to learn."""
+    """Return the rows of an empty conversation: banner, welcome, and a tip."""
     base = palette.style("text")
     lines = [[Segment(flat(line), palette.style("dim"))] for line in palette.skin.banner.splitlines()]
     lines += [[]] if lines else []

@@ -1,4 +1,4 @@
-"""Bare addresses in markdown, looked for only where there can be one."""
+"""Detection of bare URLs in markdown, only where they are possible."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from linkify_it import LinkifyIt
 
 
 class BareLinks(LinkifyIt):
-    """Finds `http://…`, `ftp://…` and `mailto:…`; a name such as `main.py` or `me@host` is not an address.
+    """Finds `http://…`, `ftp://…` and `mailto:…`; names such as `main.py` or `me@host` are not links.
 
-    Each text is searched for its marks first. The patterns of the base class, made for all scripts, cost
-    a sixth of the parsing of a paragraph without any address.
+    Each text is searched for these prefixes first. The base class's patterns, made for all scripts, take a
+    sixth of the parsing time of a paragraph without links.
     """
 
     def __init__(self) -> None:
@@ -17,9 +17,9 @@ class BareLinks(LinkifyIt):
         self.set({"fuzzy_link": False, "fuzzy_email": False})
 
     def pretest(self, text: str) -> bool:
-        """Whether there may be an address."""
+        """Return whether there may be a link."""
         return "//" in text or "mailto:" in text.lower()
 
     def test(self, text: str) -> bool:
-        """Whether there is an address."""
+        """Return whether there is a link."""
         return self.pretest(text) and super().test(text)

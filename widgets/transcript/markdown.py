@@ -1,4 +1,4 @@
-"""Markdown of answers as blocks of rows: text, code, tables."""
+"""Markdown of answers as rows: text, code, tables."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ _ROLES = {
 
 @lru_cache(maxsize=16)
 def highlight(code: str, language: str) -> list[CodeLine]:
-    """The lines of `code`, each as pieces with roles, to be read only. An unknown `language` is plain text.
+    """Return the lines of `code` as pieces with roles, read-only. An unknown `language` is plain text.
 
-    The last ones are kept: code that is scrolled sideways is painted again and again.
+    Recent results are cached, as code that is shifted sideways is painted repeatedly.
     """
     lines = code.split("\n")
     colored = _colored_lines(lines)
@@ -107,7 +107,7 @@ def _lex(code: str, language: str) -> list[CodeLine]:
 
 
 def _lines(pieces: Iterable[tuple[str, str]]) -> list[CodeLine]:
-    """Pieces of code cut into lines; neighbours of one role become one piece."""
+    """Split pieces of code into lines; adjacent pieces of one role are merged."""
     line: CodeLine = []
     lines = [line]
     for text, role in pieces:
@@ -124,7 +124,7 @@ def _lines(pieces: Iterable[tuple[str, str]]) -> list[CodeLine]:
 
 @lru_cache(maxsize=64)
 def lexer_for(language: str) -> Lexer | None:
-    """The lexer of a language name or a file name; None where there is none."""
+    """Return the lexer for a language or file name; None if there is none."""
     from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
     from pygments.util import ClassNotFound
 
@@ -140,7 +140,7 @@ def lexer_for(language: str) -> Lexer | None:
 
 @cache
 def _languages() -> frozenset[str]:
-    """All names of languages. Asked for another, Pygments would look through every installed package."""
+    """Return all known language names. For others Pygments would search every installed package."""
     from pygments.lexers import get_all_lexers
 
     return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)
@@ -148,7 +148,7 @@ def _languages() -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def role_of(token_type: Any) -> str:
-    """The role of a Pygments token type; `text` where it has no colour of its own."""
+    """Return the role of a Pygments token type; `text` if it has no special colour."""
     name = str(token_type).removeprefix("Token.")
     while name:
         if role := _ROLES.get(name):
@@ -158,20 +158,20 @@ def role_of(token_type: Any) -> str:
 
 
 def language_of(info: str) -> str:
-    """The language in what stands behind the opening of a fence, such as `python title="x"`."""
+    """Return the language in a fence's info text, such as `python title="x"`."""
     words = info.replace("{", " ").replace(",", " ").split()
     return words[0].lstrip(".").split(":")[0].rstrip("}") if words else ""
 
 
 def paint(line: CodeLine, palette: Palette, background: str) -> Row:
-    """A line of clean code as runs on the background of a role, tabs expanded."""
+    """Return a line of clean code as runs on a role's background, with tabs expanded."""
     if any("\t" in text for text, _ in line):
         line = _expand(line)
     return [Segment(text, ink(palette, role, background)) for text, role in line if text]
 
 
 def ink(palette: Palette, role: str, background: str) -> Style:
-    """How a role is written in code."""
+    """Return the style of a role in code."""
     return palette.style(role, background, italic=role == "comment")
 
 
@@ -188,7 +188,7 @@ def _expand(line: CodeLine) -> CodeLine:
 def render_code(
     code: str, language: str, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE
 ) -> list[Strip]:
-    """Code as a block of full rows; `wide` tells what happens to a line that is too long."""
+    """Return code as a block of full rows; `wide` decides how long lines are shown."""
     return _rows(highlight(clean(code), language), width, palette, wide)
 
 
@@ -207,11 +207,10 @@ def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: WideRows) -
 
 
 class FenceRenderer:
-    """Renders a fence while it streams in: each line is lexed once, with the lines it depends on.
+    """Renders a streamed fence: each line is lexed once, with the lines it depends on.
 
-    Lexing starts again after a line that leaves no text or comment open. What a
-    lexer knows beyond that is lost, so the whole is rendered once more when the
-    fence closes.
+    Lexing restarts after a line that leaves no string or comment open. Other lexer state is lost, so the
+    whole fence is rendered again when it closes.
     """
 
     WINDOW = 40
@@ -226,7 +225,7 @@ class FenceRenderer:
         self._size = 0
 
     def feed_lines(self, lines: list[str]) -> list[Strip]:
-        """The strips of further whole lines."""
+        """Return the strips of further whole lines."""
         if not lines:
             return []
         lines = [clean(line).replace("\n", " ") for line in lines]
@@ -241,7 +240,7 @@ class FenceRenderer:
 
 
 def _settled_count(lines: list[CodeLine]) -> int:
-    """How many lines from the first on no longer matter to those that come after the last."""
+    """Return the number of leading lines that cannot affect lines after the last."""
     open_lines = 0
     for line in reversed(lines):
         role = line[-1][1] if line else "text"
@@ -256,10 +255,10 @@ _EMPHASIS = {"strong": Style(bold=True), "em": Style(italic=True), "s": Style(st
 
 
 def inline(tokens: Iterable[Token], palette: Palette, base: Style) -> Row:
-    """The runs of the children of an inline token, in `base` and what they add to it.
+    """Return the runs of an inline token's children, styled on top of `base`.
 
-    A line feed stands for a hard break. The address of a link is in the meta data
-    of its style, under `link`; nothing of it reaches the terminal.
+    A line feed is a hard break. A link's address is in its style's meta data, under `link`; it is never sent
+    to the terminal.
     """
     runs: Row = []
     open_styles = [base]
@@ -292,7 +291,7 @@ def _text_of(token: Token) -> str:
 
 
 def _style_of(token: Token, palette: Palette) -> Style:
-    """What a token adds to the style around it."""
+    """Return the style a token adds to its context."""
     match token.type:
         case "code_inline":
             return palette.style("function", "code_background")
@@ -324,7 +323,7 @@ class Table:
 
 
 def render_table(table: Table, width: int, rule: Style, blank: Style) -> list[Row]:
-    """Rows of at most `width` cells. `rule` draws the lines, `blank` the space around the cells."""
+    """Return rows of at most `width` cells. `rule` styles the lines, `blank` the space around cells."""
     widths = _column_widths(table, width - len(_BAR) * (len(table.aligns) - 1))
     if widths is None:
         return _records(table, width, rule, blank)
@@ -337,7 +336,7 @@ def render_table(table: Table, width: int, rule: Style, blank: Style) -> list[Ro
 
 
 def _column_widths(table: Table, room: int) -> list[int] | None:
-    """Cells of each column so that they fill no more than `room`; None if they cannot."""
+    """Return the cells of each column within `room`; None if that is impossible."""
     columns = range(len(table.aligns))
     texts = [["".join(run.text for run in cells[column]) for cells in table.rows] for column in columns]
     natural = [max(1, *(_widest(text.split("\n")) for text in column)) for column in texts]
@@ -357,7 +356,7 @@ def _widest(texts: list[str]) -> int:
 
 
 def _share(natural: list[int], least: list[int], room: int) -> list[int]:
-    """`room` given out: narrow columns get all they want, the others even parts of the rest."""
+    """Distribute `room`: narrow columns get all they need, the others equal parts of the rest."""
     widths = list(least)
     left = room - sum(least)
     while left > 0:
@@ -392,7 +391,7 @@ def _align_row(row: Row, width: int, align: Align, blank: Style) -> Row:
 
 
 def _records(table: Table, width: int, rule: Style, blank: Style) -> list[Row]:
-    """Each row as lines of its own: the name of the column, then what the cell says."""
+    """Return each table row as separate lines: column name, then cell text."""
     header, *rest = table.rows
     if not rest:
         return [row for cell in header for row in wrap(cell, width)]
@@ -420,7 +419,7 @@ _TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
 
 
 def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE) -> list[Strip]:
-    """The block in rows of at most `width` cells, without blank rows around it; `wide` is for its code."""
+    """Return the block in rows of at most `width` cells, without outer blank rows; `wide` is for code."""
     source = clean(block.source)
     if block.kind == "fence":
         code = code_of(MarkdownBlock("fence", source)).rstrip("\n")
@@ -435,7 +434,7 @@ def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = 
 
 
 def prepare() -> None:
-    """Compile what the first bare link and the first code need, 0.1 s of work. For a thread of its own."""
+    """Compile the patterns for links and code, which takes 0.1 s. Run this in a thread."""
     prepare_links()
     for language in PREPARED:
         lexer_for(language)
@@ -443,7 +442,7 @@ def prepare() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Element:
-    """A block-level element: its opening token and the tokens inside of it."""
+    """A block-level element: its opening token and inner tokens."""
 
     token: Token
     inner: Sequence[Token]
@@ -454,13 +453,13 @@ class _Element:
 
     @property
     def lines(self) -> tuple[int, int]:
-        """The first line of the source, and the one after the last."""
+        """The first source line, and the one after the last."""
         first, end = self.token.map or (0, 0)
         return first, end
 
 
 def _elements(tokens: Sequence[Token]) -> Iterator[_Element]:
-    """The outermost elements of a run of tokens."""
+    """Yield the outermost elements of a token sequence."""
     depth = start = 0
     for at, token in enumerate(tokens):
         if depth == 0:
@@ -483,7 +482,7 @@ class _Renderer:
         self._dim = palette.style("dim")
 
     def blocks(self, tokens: Sequence[Token], width: int, *, gaps: bool, depth: int = 0) -> list[Row]:
-        """Elements one below the other; without `gaps`, blank rows are those of the source."""
+        """Return elements below each other; without `gaps`, blank rows follow the source."""
         rows: list[Row] = []
         for element in _elements(tokens):
             drawn = self._element(element, width, depth)
@@ -548,7 +547,7 @@ class _Renderer:
         return rows
 
     def _lead(self, marker: str, done: bool | None) -> Row:
-        """What stands before an item. The state of a task takes the place of a bullet."""
+        """Return the marker before an item. A task's state replaces the bullet."""
         if done is None:
             return [Segment(marker, self._dim)]
         state = Segment("✓ ", self._palette.style("success")) if done else Segment("○ ", self._dim)
@@ -576,7 +575,7 @@ class _Renderer:
 
 
 def _task(item: _Element) -> bool | None:
-    """Whether the task of an item is done, its mark taken out of the text; None if it is not a task."""
+    """Return whether an item's task is done and remove its mark from the text; None if it is not a task."""
     first = next(_elements(item.inner), None)
     children = first.inner[0].children if first and first.kind == "paragraph" else None
     if not children or children[0].type != "text" or not (found := _TASK.match(children[0].content)):

@@ -1,4 +1,4 @@
-"""Moving around in a document: the item that has the keys, places, folds, code sideways, search."""
+"""Navigation in a document: focus, positions, folds, sideways shifts, search."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ SHIFT = 8
 
 
 class NavigatorHost(Protocol):
-    """What is asked of the widget."""
+    """The methods of the widget that a navigator uses."""
 
     def repaint(self) -> int:
-        """Bring the rows in sight to the screen."""
+        """Paint the visible rows."""
         ...
 
     def settle(self) -> None:
-        """Bring items up to date before they are read."""
+        """Update unfinished items before they are read."""
 
     def redraw_code(self) -> None:
-        """Draw code in another way, and paint."""
+        """Redraw code with other options, and paint."""
 
     def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
-        """Run something beside everything else; in a group only the last one."""
+        """Run work in the background; within a group only the last one runs."""
 
 
 class Navigator:
-    """Where a person is in a document, and the ways from there. Each of them ends with a picture."""
+    """The person's position in a document, and moves from there. Each move ends with a repaint."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Navigator:
         """The search for a place that was begun last."""
 
     def forget(self) -> None:
-        """Another conversation: go to its end, with no item that has the keys and no search."""
+        """Reset for another conversation: go to its end, without focus or search."""
         self._seeking = None
         self.focused = None
         self._finder.clear()
@@ -73,10 +73,10 @@ class Navigator:
     # Search
 
     async def find(self, pattern: str, *, go: bool = False) -> int | None:
-        """Search all items without regard to case; the number of hits, None if another search took over.
+        """Search all items ignoring case; return the number of hits, None if another search replaced it.
 
-        Hits can be visited while more are counted. An empty pattern ends the search. With `go`, the
-        first hit in the focused item or below it is visited as soon as it is known.
+        Hits can be visited during the search. An empty pattern ends the search. With `go`, the first hit in
+        or below the focused item is visited as soon as it is found.
         """
         self._host.settle()
         self._wanted_step = int(go)
@@ -89,15 +89,15 @@ class Navigator:
         return finder.count if finder.pattern == pattern and not finder.searching else None
 
     def find_next(self) -> None:
-        """Go to the next hit; after the last comes the first."""
+        """Go to the next hit, after the last to the first."""
         self.find_step(1)
 
     def find_previous(self) -> None:
-        """Go to the hit before."""
+        """Go to the previous hit."""
         self.find_step(-1)
 
     def find_step(self, step: int) -> None:
-        """Go to the next hit (1) or the one before (-1), as soon as it is known."""
+        """Go to the next (1) or previous (-1) hit as soon as it is found."""
         here = self._viewport.top.item if self.focused is None else self.focused
         match = self._finder.move(step, here)
         self._wanted_step = step if match is None and self._finder.searching else 0
@@ -108,7 +108,7 @@ class Navigator:
         self._host.repaint()
 
     async def go_to(self, wanted: Callable[[Item], bool], words: str = "") -> bool:
-        """Go to the last item that is `wanted`, open it and light up `words` in it; False: there is none."""
+        """Go to the last `wanted` item, open it and highlight `words`; return False if there is none."""
         self._host.settle()
         document = self._document
         found: int | None = None
@@ -138,7 +138,7 @@ class Navigator:
     # Places
 
     def move(self, step: int) -> None:
-        """Move the focus between items; the first step lands on what is nearest to the prompt."""
+        """Move the focus between items; the first step focuses the item nearest to the prompt."""
         document, index = self._document, self.focused
         if index is None:
             rows = self._picture.rows
@@ -162,12 +162,12 @@ class Navigator:
         self._host.repaint()
 
     def jump_to_share(self, share: float) -> None:
-        """Go to a share of the whole, from 0 to 1."""
+        """Go to a fraction of the document, from 0 to 1."""
         self._viewport.to_share(share)
         self._host.repaint()
 
     def jump_user(self, step: int) -> None:
-        """Go to the message of the person before the first row (-1), or after it (1)."""
+        """Go to the person's message before the first visible row (-1), or after it (1)."""
         if not len(self._document):
             return
         self._viewport.rows()
@@ -184,7 +184,7 @@ class Navigator:
         self._host.repaint()
 
     def _to_user(self, index: int, step: int) -> Iterator[None]:
-        """Look for a message of the person from `index` on, one item with each step, and go there."""
+        """Search for a message of the person from `index` on, one item per step, and go there."""
         while self._document.has(index):
             if isinstance(self._document.peek(index), UserItem):
                 self.focused = index
@@ -195,7 +195,7 @@ class Navigator:
             yield
 
     def _seek(self, steps: Iterator[None]) -> None:
-        """Look for something: at once if it is near, else in slices until the person goes elsewhere."""
+        """Run a search: at once for a near target, else in slices until the person moves elsewhere."""
         self._seeking = steps
         end = perf_counter() + SLICE
         for _ in steps:
@@ -211,13 +211,15 @@ class Navigator:
 
     @property
     def _where(self) -> tuple[int | None, RowPosition | None]:
-        """The item and the place one is at; no place at the end, which moves by itself."""
+        """Return the current item and position; no position at the end, which moves automatically."""
         return self.focused, None if self._viewport.following else self._viewport.top
 
     # Folds
 
     def toggle(self, index: int, *, further: bool = False) -> None:
-        """Fold or unfold an item. `further`: what opened itself opens further instead of folding."""
+        """Fold or unfold an item. With `further`, an automatically opened item opens fully instead of
+        folding.
+        """
         entry = self._document.entry(index)
         if not folds(entry.item):
             return
@@ -233,12 +235,12 @@ class Navigator:
         self._host.repaint()
 
     def toggle_focused(self, *, further: bool = False) -> None:
-        """Fold or unfold the item that has the keys, if one has."""
+        """Fold or unfold the focused item, if any."""
         if self.focused is not None:
             self.toggle(self.focused, further=further)
 
     def fold_all(self) -> None:
-        """Fold whatever folds."""
+        """Fold all items that can fold."""
         self._fold_all(Fold.CLOSED)
 
     def unfold_all(self) -> None:
@@ -254,7 +256,7 @@ class Navigator:
     # Code that is wider than the screen
 
     def wrap_code(self, on: bool) -> None:
-        """Wrap long lines of code, or cut them at the right edge."""
+        """Wrap or cut long lines of code."""
         if on == self._document.wrap:
             return
         self._viewport.hold()
@@ -262,7 +264,7 @@ class Navigator:
         self._host.redraw_code()
 
     def shift(self, step: int) -> None:
-        """Scroll code sideways: that of the focused item, else of the first in sight that is cut."""
+        """Shift code sideways: of the focused item, else of the first visible item that is cut."""
         if self.focused is None:
             cut = (row.place.item for row in self._picture.rows if beyond(row.strip))
             self.focused = next(cut, None)
@@ -270,7 +272,7 @@ class Navigator:
             self.shift_code(self.focused, step * SHIFT)
 
     def shift_code(self, index: int, cells: int) -> None:
-        """Scroll the code of an item sideways, right if positive, no further than the rows in sight go."""
+        """Shift an item's code sideways, right if positive, up to the end of its visible rows."""
         document = self._document
         if document.wrap:
             return
@@ -289,21 +291,21 @@ class Navigator:
     # Items
 
     def focused_item(self) -> Item | None:
-        """The item that has the keys, up to date; None: none has."""
+        """Return the focused item, up to date, or None."""
         if self.focused is None:
             return None
         self._host.settle()
         return self._document.entry(self.focused).item
 
     def source(self) -> str | None:
-        """The source of the focused item, without one that of the last; None in an empty conversation."""
+        """Return the source of the focused item, else of the last; None in an empty conversation."""
         if not len(self._document):
             return None
         self._host.settle()
         return clean(self._document.source(self._document.stop - 1 if self.focused is None else self.focused))
 
     def node(self) -> int:
-        """The node of the focused message, or of the next one before it; 0 where there is none."""
+        """Return the node of the focused message, or of the nearest one before it; 0 if there is none."""
         index = self.focused
         while index is not None and self._document.has(index):
             if node := getattr(self._document.peek(index), "node", 0):
@@ -317,7 +319,7 @@ WHEEL = 3
 
 
 class DocumentMouse:
-    """Turns events of the mouse over a widget into ways of its navigator."""
+    """Converts mouse events of a widget to moves of its navigator."""
 
     def __init__(
         self, document: Document, picture: DocumentPicture, navigator: Navigator, widget: Widget
@@ -331,11 +333,11 @@ class DocumentMouse:
 
     @property
     def dragging(self) -> bool:
-        """Whether it holds the scrollbar."""
+        """True while the scrollbar is dragged."""
         return self.on_scrollbar and self._widget.app.mouse_captured is self._widget
 
     def wheel(self, event: events.MouseEvent, step: int, *, sideways: bool) -> None:
-        """One notch, down or right if `step` is positive."""
+        """Handle one notch of the wheel, down or right if `step` is positive."""
         event.stop()
         if not sideways:
             self._navigator.scroll(step * WHEEL)
@@ -343,14 +345,14 @@ class DocumentMouse:
             self._navigator.shift_code(rows[event.y].place.item, step * SHIFT)
 
     def down(self, event: events.MouseDown) -> None:
-        """A button goes down."""
+        """Handle a pressed button."""
         if event.button == 1 and self._is_over_scrollbar(event):
             self.on_scrollbar = True
             self._widget.capture_mouse()
             self._drag(event)
 
     def move(self, event: events.MouseMove) -> None:
-        """It moves, with a button or without."""
+        """Handle a mouse move, with or without a button."""
         widget = self._widget
         if widget.app.mouse_captured is widget:
             self._drag(event)
@@ -361,12 +363,12 @@ class DocumentMouse:
             self._navigator.scroll(-1 if event.y == 0 else 1)
 
     def up(self) -> None:
-        """A button comes up."""
+        """Handle a released button."""
         self.on_scrollbar = False
         self._widget.release_mouse()
 
     def click(self, event: events.Click) -> bool:
-        """A click gives its item the keys, and opens or folds it. False where it means nothing."""
+        """Focus the clicked item and open or fold it; return False for a click without effect."""
         rows = self._picture.rows
         selects = self._widget.text_selection is not None
         if selects or self._is_over_scrollbar(event) or event.y >= len(rows):
