@@ -1,10 +1,10 @@
-"""Markdown parsed with no more rules than a text can need.
+"""A markdown parser that uses only the rules a text can need.
 
-markdown-it tries each of its rules on each line, and at each mark within a line. One whose marks
-do not occur in the text never matches, so leaving it out changes nothing but the time.
+markdown-it tries every rule on every line, and at every mark within a line. A rule whose marks do not occur
+in the text never matches, so leaving it out saves time without changing the result.
 
-The parser is CommonMark with tables, strikethrough and bare links. Reference definitions are text:
-a block is drawn without those around it.
+The parser is CommonMark with tables, strikethrough and bare links. Reference definitions are plain text,
+because each block is drawn alone.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _INLINE = {
 
 
 def parse(source: str) -> list[Token]:
-    """The tokens of a block of markdown."""
+    """Return the tokens of a block of markdown."""
     source += "\n"
     has = source.__contains__
     block = [name for name, marks in _BLOCK.items() if any(map(has, marks))]
@@ -67,7 +67,7 @@ def parse(source: str) -> list[Token]:
 
 
 def prepare_links() -> None:
-    """Compile what the first bare link needs. For a thread of its own: nothing of it is used elsewhere."""
+    """Compile the pattern for bare links. It may run in a thread: it shares no state."""
     _new_parser().parse("http://example.org")
 
 
@@ -89,7 +89,7 @@ def _new_parser() -> MarkdownIt:
 
 @lru_cache(maxsize=128)
 def _parser(block: _Rules, inline: _Rules) -> MarkdownIt:
-    """A parser with some of the rules."""
+    """Return a parser with these rules."""
     parser = copy(_whole_parser())
     # After the package: its modules, imported while another thread is amid the package, are found half done.
     from markdown_it.parser_block import ParserBlock
@@ -106,7 +106,7 @@ def _parser(block: _Rules, inline: _Rules) -> MarkdownIt:
 
 
 def _inline(state: StateCore) -> None:
-    """Parse what stands within the lines. Without any mark, as in most cells of tables, it is one token."""
+    """Parse inline content. Text without marks, as in most table cells, becomes one token."""
     from markdown_it.token import Token
 
     parser = state.md.inline

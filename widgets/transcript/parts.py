@@ -1,4 +1,4 @@
-"""Items of the conversation and the parts they are drawn in."""
+"""Items of the conversation, and the parts they are drawn as."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class DiffPart:
 
 @dataclass(frozen=True, slots=True)
 class HeadPart:
-    """The one row of a card: state, verb, subject and summary, and at the right edge hint and duration."""
+    """The header row of a card: state, verb, subject, summary; hint and duration at the right edge."""
 
     state: str
     """`running`, or the outcome."""
@@ -85,7 +85,7 @@ class HeadPart:
 
 @dataclass(frozen=True, slots=True)
 class PicturePart:
-    """A picture, drawn where the terminal can; without rows elsewhere. What it is called stands beside it."""
+    """A picture; without rows on terminals that cannot draw it. Its name is shown in another part."""
 
     source: str
     """What stands for it at `PictureShelf.load`."""
@@ -95,7 +95,7 @@ Part = GapPart | WordsPart | MarkupPart | CodePart | DiffPart | HeadPart | Pictu
 
 
 def size_of(part: Part) -> tuple[int, int]:
-    """Characters and line feeds of a part, from which its height is estimated."""
+    """Return the characters and line feeds of a part, to estimate its height."""
     match part:
         case GapPart() | HeadPart() | PicturePart():
             return 0, 0
@@ -106,7 +106,7 @@ def size_of(part: Part) -> tuple[int, int]:
 
 
 def text_of(part: Part) -> str:
-    """The text of a part, as far as it can be searched."""
+    """Return the searchable text of a part."""
     match part:
         case GapPart() | PicturePart():
             return ""
@@ -119,7 +119,7 @@ def text_of(part: Part) -> str:
 
 
 def chunks(text: str) -> Iterator[str]:
-    """Text cut between lines, or within one that has no end, into pieces that are drawn in little time."""
+    """Split text between lines, or within a very long line, into pieces that are quick to draw."""
     lines: list[str] = []
     size = 0
     for line in text.split("\n"):
@@ -134,7 +134,7 @@ def chunks(text: str) -> Iterator[str]:
 
 
 class Fold(Enum):
-    """How much of an item is shown."""
+    """How far an item is unfolded."""
 
     CLOSED = "closed"
     PEEK = "peek"
@@ -144,7 +144,7 @@ class Fold(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UserItem:
-    """What the person said. `origin` is `prompt`, `queue` or `steer`."""
+    """A message of the person. `origin` is `prompt`, `queue` or `steer`."""
 
     text: str
     node: int = 0
@@ -155,7 +155,7 @@ class UserItem:
 
 @dataclass(frozen=True, slots=True)
 class ReasoningItem:
-    """What the model thought aloud. `seconds` is None where nobody took the time."""
+    """Reasoning of the model. `seconds` is None if it was not timed."""
 
     text: str
     seconds: float | None = None
@@ -164,7 +164,7 @@ class ReasoningItem:
 
 @dataclass(frozen=True, slots=True)
 class AnswerItem:
-    """What the model answered, in markdown."""
+    """An answer of the model, in markdown."""
 
     text: str
     node: int = 0
@@ -172,7 +172,7 @@ class AnswerItem:
 
 @dataclass(frozen=True, slots=True)
 class CallItem:
-    """A tool call. `outcome` is None while it runs, `live` the end of what it has put out so far."""
+    """A tool call. `outcome` is None while it runs; `live` is the end of its output so far."""
 
     call: str
     tool: str
@@ -188,7 +188,7 @@ class CallItem:
 
 @dataclass(frozen=True, slots=True)
 class NoticeItem:
-    """Something that neither person nor model said; `kind` as in `agent.events.Noticed`, or `error`."""
+    """A notice of the application; `kind` is as in `agent.events.Noticed`, or `error`."""
 
     kind: str
     text: str
@@ -198,7 +198,7 @@ class NoticeItem:
 
 @dataclass(frozen=True, slots=True)
 class CutItem:
-    """The mark behind a reply that broke off."""
+    """The mark after an interrupted reply."""
 
     reason: str
 
@@ -207,7 +207,7 @@ Item = UserItem | ReasoningItem | AnswerItem | CallItem | NoticeItem | CutItem
 
 
 def source_of(item: Item) -> str:
-    """The words of an item: what is searched, and what copying takes. Not yet cleaned."""
+    """Return an item's text for searching and copying. Not cleaned."""
     match item:
         case NoticeItem(text=text, detail=detail) if detail:
             return f"{text}\n\n{detail}"
@@ -222,12 +222,12 @@ def source_of(item: Item) -> str:
 
 
 def arguments_text(item: CallItem) -> str:
-    """The arguments of a call, one `name  value` after the other."""
+    """Return the arguments of a call as `name value` lines."""
     return "\n".join(f"{name}  {value_text(value)}" for name, value in item.arguments.items())
 
 
 def detail_text(item: CallItem) -> str:
-    """What a call gave back, as text: its detail, else its result, else what it has put out so far."""
+    """Return a call's output as text: its detail, else its result, else its output so far."""
     match item.display.detail:
         case TextDetail(text=text) | DiffDetail(diff=text):
             return text
@@ -236,7 +236,7 @@ def detail_text(item: CallItem) -> str:
 
 
 def error_of(item: CallItem) -> str:
-    """The sentence a failed call ended with, empty if it gave none."""
+    """Return the error sentence of a failed call; empty if there is none."""
     if item.outcome in (None, "done"):
         return ""
     try:
@@ -248,7 +248,7 @@ def error_of(item: CallItem) -> str:
 
 
 def first_fold(item: Item) -> Fold:
-    """How an item is shown before anybody touches it: failures, edits and pictures open themselves."""
+    """Return an item's initial fold: failures, edits and pictures start open."""
     match item:
         case CallItem(outcome="failed" | "denied"):
             return Fold.PEEK
@@ -261,14 +261,14 @@ def first_fold(item: Item) -> Fold:
 
 
 def folds(item: Item) -> bool:
-    """Whether there is something to open."""
+    """Return whether the item can be unfolded."""
     if isinstance(item, NoticeItem):
         return bool(item.detail)
     return isinstance(item, (UserItem, ReasoningItem, CallItem))
 
 
 def value_text(value: Any) -> str:
-    """The value of an argument as text: a text as it is, anything else as JSON."""
+    """Return an argument's value: a text unchanged, any other value as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -288,7 +288,7 @@ LANGUAGE_LINES = 400
 
 
 def call_parts(item: CallItem, fold: Fold, spinner: int = -1) -> list[Part]:
-    """The parts of a card. `spinner` is the face of the spinner, -1 if it does not turn."""
+    """Return the parts of a card. `spinner` is the spinner's frame, -1 if it is still."""
     parts: list[Part] = [head_of(item, fold, spinner)]
     if fold is Fold.OPEN:
         parts += _arguments(item)
@@ -305,7 +305,7 @@ def call_parts(item: CallItem, fold: Fold, spinner: int = -1) -> list[Part]:
 
 
 def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
-    """The row of a card."""
+    """Return the header row of a card."""
     display = item.display
     state = item.outcome or "running"
     summary = clean(display.summary)
@@ -324,7 +324,7 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
 
 
 def duration(seconds: float) -> str:
-    """A duration as a person reads it: `0.1 s`, `42 s`, `3 min 5 s`."""
+    """Format a duration: `0.1 s`, `42 s`, `3 min 5 s`."""
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f} s"
     if seconds < 59.5:
@@ -399,7 +399,7 @@ def _peek(item: CallItem) -> Iterator[Part]:
 
 
 def hunks(diff: str) -> Iterator[str]:
-    """A long diff in parts: cut before hunks, so that each keeps its line numbers."""
+    """Split a long diff before hunks, so that each piece keeps its line numbers."""
     lines: list[str] = []
     for line in diff.split("\n"):
         if len(lines) >= 200 and line.startswith(("@@ ", "diff ")):
@@ -430,7 +430,7 @@ _ORIGINS = {"steer": "steered"}
 
 
 def parts_of(item: Item, fold: Fold) -> list[Part]:
-    """The parts of an item, top to bottom. An empty answer has none."""
+    """Return the parts of an item, top to bottom. An empty answer has none."""
     match item:
         case UserItem():
             return _user(item, fold)
@@ -457,14 +457,14 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
 
 
 def gap_between(before: Item | None, item: Item) -> bool:
-    """Whether an empty row stands between two items. Cards of calls and runs of notices stand together."""
+    """Return whether an empty row separates two items. Adjacent call cards and adjacent notices have none."""
     if before is None:
         return False
     return not (type(before) is type(item) and isinstance(item, (CallItem, NoticeItem)))
 
 
 def with_gaps(parts: list[Part]) -> list[Part]:
-    """Blocks of markdown with an empty row between them."""
+    """Insert an empty row between blocks of markdown."""
     done: list[Part] = []
     for part in parts:
         if done:
@@ -492,7 +492,7 @@ def _reasoning(item: ReasoningItem, fold: Fold) -> list[Part]:
 
 
 def _opening(item: NoticeItem, fold: Fold) -> list[Part]:
-    """A notice with something behind it, bounded: all of it is shown where it is opened in full."""
+    """Return the parts of a notice with details, shortened unless fully open."""
     closed = fold is Fold.CLOSED
     role = _NOTICE_ROLES.get(item.kind, "dim")
     title = WordsPart(clean(item.text), role, glyph="▸" if closed else "▾", glyph_role=role)
@@ -514,14 +514,14 @@ def _thought_line(item: ReasoningItem) -> str:
 
 
 def _long(text: str, role: str, glyph: str = "", right: str = "") -> Iterator[Part]:
-    """Long text in parts, so that no more of it is wrapped than is seen."""
+    """Split long text into parts, so that only visible ones are wrapped."""
     for piece in chunks(text):
         yield WordsPart(piece, role, glyph=glyph, glyph_role=role, right=right)
         glyph = right = ""
 
 
 class DocumentEntry:
-    """An item at its place in the document."""
+    """An item in the document, with its state."""
 
     __slots__ = ("age", "chosen", "closed", "gap", "heights", "item", "live", "open", "parts", "written")
 
@@ -548,16 +548,16 @@ class DocumentEntry:
 
     @property
     def state(self) -> tuple[Item, Fold | None, int]:
-        """What can change of it and must outlast its being put away."""
+        """The changeable data that archiving must preserve."""
         return self.item, self.chosen, self.age
 
     @property
     def fold(self) -> Fold:
-        """How much of it is shown."""
+        """The item's current fold."""
         return self.chosen or first_fold(self.item)
 
     def guess(self, room: int) -> int:
-        """Its height as long as nobody has looked at it, by its length; `room` is the columns of a row."""
+        """Estimate the item's height from its length; `room` is the columns of a row."""
         match self.item:
             case AnswerItem(text=text) | UserItem(text=text):
                 return 2 + len(text) // room
@@ -573,13 +573,15 @@ KEPT_ROWS = 6_000
 
 
 def alike(rows: list[Strip], before: Sequence[Strip]) -> list[Strip]:
-    """`rows`, where one equals its predecessor that itself: all that was made of it serves again."""
+    """Return `rows` with those equal to the previous ones replaced by the old objects, whose caches stay
+    valid.
+    """
     same = [old if new is old or new == old else new for new, old in zip(rows, before, strict=False)]
     return [*same, *rows[len(same) :]]
 
 
 class RowCache:
-    """The rows of parts; those that were asked for longest ago are dropped first."""
+    """The drawn rows of parts; least recently used ones are dropped first."""
 
     def __init__(self, limit: int = KEPT_ROWS) -> None:
         self._limit = limit
@@ -588,24 +590,24 @@ class RowCache:
         """How many are kept."""
 
     def get(self, part: Key) -> list[Strip] | None:
-        """The rows of a part, None if they are not kept."""
+        """Return the rows of a part; None if they are not cached."""
         strips = self._strips.get(part)
         if strips is not None:
             self._strips.move_to_end(part)
         return strips
 
     def store(self, part: Key, strips: list[Strip]) -> None:
-        """Keep the rows of a part that is not kept yet. One part is kept however long it is."""
+        """Cache the rows of a part that is not cached. One part is kept regardless of its size."""
         self._strips[part] = strips
         self.rows += len(strips)
         while self.rows > self._limit and len(self._strips) > 1:
             self.rows -= len(self._strips.popitem(last=False)[1])
 
     def drop(self, part: Part) -> None:
-        """Drop the rows of a part, so that it is drawn again."""
+        """Drop a part's rows, so that it is drawn again."""
         self.rows -= len(self._strips.pop(part, ()))
 
     def clear(self) -> None:
-        """Drop all."""
+        """Drop all rows."""
         self._strips.clear()
         self.rows = 0

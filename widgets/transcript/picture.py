@@ -1,4 +1,4 @@
-"""The part of the document in sight, and what is found and selected in it."""
+"""The visible part of the document, with search hits and selection."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ from widgets.transcript.wrap import whole_text
 class Viewport:
     """A window of `height` rows on a document.
 
-    It holds on to the place of its first row, so whatever changes above or below
-    moves nothing in sight, or it follows the end. It follows whenever the last
-    row is in sight.
+    It either keeps the position of its first row, so changes above or below move nothing, or it follows the
+    end. It follows whenever the last row is visible.
     """
 
     def __init__(self, document: Document) -> None:
@@ -41,11 +40,11 @@ class Viewport:
 
     @property
     def top(self) -> RowPosition:
-        """The place of the first row."""
+        """The position of the first row."""
         return self._top
 
     def runs(self) -> list[RowRun]:
-        """The rows in sight, part by part."""
+        """The visible rows, part by part."""
         document = self._document
         while not self.following:
             self._top = document.start if self.at_start else document.valid(self._top)
@@ -59,7 +58,7 @@ class Viewport:
         return runs
 
     def rows(self) -> list[PlacedRow]:
-        """The rows in sight."""
+        """The visible rows."""
         return [row for run in self.runs() for row in run.rows()]
 
     def scroll(self, rows: int) -> None:
@@ -72,17 +71,17 @@ class Viewport:
             self.to(passed[-1].place)
 
     def to(self, place: RowPosition) -> None:
-        """Put a place at the top, or as near to it as the end allows."""
+        """Put a position at the top, or as close to it as the end allows."""
         self._top = place
         self.following = self.at_start = False
 
     def to_start(self) -> None:
-        """Go to the first row, and stay there while items from before come in."""
+        """Go to the first row, and stay there while earlier items are fetched."""
         self.to(self._document.start)
         self.at_start = True
 
     def to_share(self, share: float) -> None:
-        """Go to a share of the whole, from 0 to 1."""
+        """Go to a fraction of the document, from 0 to 1."""
         if not share:
             self.to_start()
             return
@@ -94,7 +93,7 @@ class Viewport:
         self.following, self.at_start = True, False
 
     def reveal(self, place: RowPosition, rows: int = 0) -> None:
-        """Bring a place into sight, with `rows` rows from it on; 0: to the end of its item."""
+        """Scroll to show `rows` rows from a position; 0 means up to the end of its item."""
         document = self._document
         shown = self.rows()
         self.at_start = False
@@ -113,7 +112,7 @@ class Viewport:
         self.to(before[-1].place if before else place)
 
     def hold(self) -> None:
-        """Stay here while something changes in sight."""
+        """Stop following while something visible changes."""
         self.rows()
         self.following = self.at_start = False
 
@@ -125,19 +124,19 @@ _ORIGIN = 1 << 32
 
 
 def line_of(place: RowPosition) -> int:
-    """A number for a place that keeps the order of places and stays when rows above it change."""
+    """Return a number for a position that keeps the order and does not change with rows above."""
     return (place.item + _ORIGIN << _PART_BITS | place.part) << _ROW_BITS | place.row
 
 
 def place_of(line: int) -> RowPosition:
-    """The place of a number made by `line_of`."""
+    """Return the position for a number of `line_of`."""
     rest, row = divmod(line, 1 << _ROW_BITS)
     item, part = divmod(rest, 1 << _PART_BITS)
     return RowPosition(item - _ORIGIN, part, row)
 
 
 def span_of(selection: Selection, place: RowPosition, length: int) -> tuple[int, int] | None:
-    """Which characters of a row of `length` characters are selected; the gutter never is."""
+    """Return the selected characters of a row of `length` characters; the gutter is never selected."""
     span = selection.get_span(line_of(place))
     if span is None:
         return None
@@ -148,14 +147,14 @@ def span_of(selection: Selection, place: RowPosition, length: int) -> tuple[int,
 
 
 def whole(document: Document, index: int) -> Selection:
-    """The selection of one item."""
+    """Return the selection of one whole item."""
     return Selection(
         Offset(0, line_of(document.start_of(index))), Offset(0, line_of(RowPosition(index + 1, 0, 0)))
     )
 
 
 def selected_text(document: Document, selection: Selection) -> str:
-    """The selected text, without gutter and blanks at the ends of rows; lines of code are whole."""
+    """Return the selected text without gutter and trailing blanks; wrapped lines of code are joined."""
     if selection.start is None and selection.end is None:
         for _ in document.fill():
             pass
@@ -177,17 +176,17 @@ def selected_text(document: Document, selection: Selection) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """The `number`th hit, counted from 0, in the words of an item."""
+    """The `number`th hit in an item's text, counted from 0."""
 
     item: int
     number: int
 
 
 class Finder:
-    """A search, without regard to case, and the current hit.
+    """A search that ignores case, and the current hit.
 
-    It goes upwards from the end, step by step, so hits are counted from the last
-    one: their numbers stay while more are found above.
+    It runs upwards from the end, step by step, so hits are counted from the last: their numbers stay the same
+    while more are found above.
     """
 
     def __init__(self) -> None:
@@ -207,7 +206,7 @@ class Finder:
 
     @property
     def count(self) -> int:
-        """Hits so far."""
+        """The number of hits so far."""
         return self._ends[-1] if self._ends else 0
 
     @property
@@ -220,15 +219,16 @@ class Finder:
         self._begin("")
 
     def search(self, document: Document, pattern: str) -> Iterator[None]:
-        """Search all items, one with each step, until another search begins. An empty pattern: nothing."""
+        """Search all items, one per step, until another search begins. An empty pattern finds nothing."""
         self._begin(pattern)
         self._reached = document.stop
         return self._steps(document, self._run)
 
     def move(self, step: int, start: int) -> SearchMatch | None:
-        """The next hit, or the one before; the first time the one nearest to the item `start`.
+        """Move to the next or previous hit and return it; the first move goes to the hit nearest to item
+        `start`.
 
-        After the last comes the first. None where there is no hit, or none is known yet.
+        After the last hit comes the first. None if no hit is known.
         """
         at = self._first(step, start) if self._at < 0 else self._at - step
         if not 0 <= at < self.count:
@@ -240,7 +240,7 @@ class Finder:
         return SearchMatch(self._items[place], self._ends[place] - 1 - at)
 
     def _first(self, step: int, start: int) -> int:
-        """The hit to begin with, counted from the last; outside of those known if it is not among them."""
+        """Return the first hit to visit, counted from the last; out of range if it is not found yet."""
         if step < 0:
             below = bisect_left(self._items, -start, key=neg)
             return self._ends[below - 1] if below else 0
@@ -272,13 +272,13 @@ class Finder:
         return text.lower().count(self.pattern.lower())
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where the hits stand in the text of a row, in characters."""
+        """Return the hits in a row's text, in characters."""
         if self._expression is None:
             return []
         return [match.span() for match in self._expression.finditer(text, GUTTER)]
 
     def place(self, document: Document, match: SearchMatch) -> RowPosition:
-        """Where a match is shown. Opens its item if it hides there."""
+        """Return the position of a match. Its item is opened if that hides the match."""
         place = self._find_row(document, match)
         item = document.entry(match.item).item
         if place is None and folds(item):
@@ -287,7 +287,9 @@ class Finder:
         return place or document.start_of(match.item)
 
     def _find_row(self, document: Document, match: SearchMatch) -> RowPosition | None:
-        """The row of a match; what is shown can differ from its source, so the nearest hit of the part."""
+        """Return the row of a match: the part's nearest hit, as the displayed text can differ from the
+        source.
+        """
         left = match.number
         found: RowPosition | None = None
         for part, piece in enumerate(document.parts(match.item)):
@@ -312,7 +314,7 @@ _NO_MARKS: Marks = ((), None)
 
 
 class DocumentPicture:
-    """Composes the rows of a viewport on a document: bar of the focus, marks, scrollbar, badge."""
+    """Composes the visible rows of a document: focus bar, marks, scrollbar, badge."""
 
     def __init__(self, document: Document, viewport: Viewport, finder: Finder, palette: Palette) -> None:
         self.palette = palette
@@ -335,13 +337,13 @@ class DocumentPicture:
 
     @property
     def rows(self) -> list[PlacedRow]:
-        """The rows in sight, each with its place."""
+        """The visible rows, each with its position."""
         return [row for run in self._runs for row in run.rows()]
 
     def compose(self, width: int, height: int, focused: int | None, selection: Selection | None) -> list[int]:
-        """Compose what is in sight; the rows that differ from before, by their numbers.
+        """Compose the visible rows; return the numbers of those that changed.
 
-        `focused` is the item that has the keys.
+        `focused` is the focused item.
         """
         before, screen = self.lines, self._in_sight(width, height, focused, selection)
         changed: list[int] = []
@@ -354,18 +356,18 @@ class DocumentPicture:
         return changed
 
     def pictures(self) -> Iterator[PicturePart]:
-        """The images of the items in sight, also those that have no rows yet."""
+        """Yield the images of visible items, including those without rows yet."""
         for item in dict.fromkeys(run.place.item for run in self._runs):
             for part in self._document.parts(item):
                 if isinstance(part, PicturePart):
                     yield part
 
     def line(self, y: int, width: int) -> Strip:
-        """A row as it was composed last; an empty one below what there is."""
+        """Return a row as last composed; an empty one below the last row."""
         return self.lines[y] if y < len(self.lines) else self._blank(width)
 
     def selectable_line(self, y: int, width: int) -> Strip:
-        """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
+        """Return a row with its text coordinates, which Textual uses for mouse selection."""
         line, rows = self.line(y, width), self.rows
         if y >= len(rows):
             return line
@@ -389,7 +391,7 @@ class DocumentPicture:
         return lines
 
     def _paint_rows(self, rows: int, focused: int | None, selection: Selection | None) -> list[Strip]:
-        """Whole rows of the screen: the same strips as in the last frame where nothing about them is new."""
+        """Return whole screen rows; an unchanged row is the same strip object as in the last frame."""
         top = self._document.rows_above(self._viewport.top)
         thumb = thumb_rows(top, rows, max(self._document.heights.total, height(self._runs)))
         marked = bool(self._finder.pattern) or selection is not None
@@ -408,7 +410,7 @@ class DocumentPicture:
         return lines
 
     def _marks(self, strip: Strip, place: RowPosition, selection: Selection | None) -> Marks:
-        """What is found in a row, and what is selected of it."""
+        """Return the hits and the selected span of a row."""
         text = strip.text
         selected = span_of(selection, place, len(text)) if selection else None
         return tuple(self._finder.spans(text)), selected
@@ -421,7 +423,7 @@ class DocumentPicture:
         return Strip.blank(width, self.palette.style("text"))
 
     def _status(self) -> str:
-        """What stands at the right end of the last row."""
+        """Return the text at the right end of the last row."""
         parts: list[str] = []
         if pattern := self._finder.pattern:
             count = self._finder.count
@@ -441,7 +443,7 @@ _ALL = 1 << 60
 
 
 class EarlierItems:
-    """Keeps the part of a document in memory that is looked at, searched or likely to be wanted next."""
+    """Keeps the items of a document in memory that are visible, searched or likely to be needed next."""
 
     def __init__(
         self,
@@ -453,7 +455,9 @@ class EarlierItems:
         go_on: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
         paint_soon: Callable[[], None],
     ) -> None:
-        """`dragging` tells whether the scrollbar is held, which may go anywhere; `go_on` runs the work."""
+        """`dragging` returns whether the scrollbar is dragged, which may jump anywhere; `go_on` runs
+        background work.
+        """
         self._document = document
         self._viewport = viewport
         self._finder = finder
@@ -464,7 +468,7 @@ class EarlierItems:
         """Whether items are being fetched, or put away."""
 
     def fit(self) -> None:
-        """Fetch what is wanted, and put away what nobody has looked at for long."""
+        """Fetch the needed items and archive the least recently viewed ones."""
         document = self._document
         if self._fitting:
             return
@@ -474,7 +478,7 @@ class EarlierItems:
             self._go_on(self._fit)
 
     def _first_wanted(self) -> int:
-        """The first item that should have been fetched."""
+        """Return the first item that should be fetched."""
         if self._finder.searching:
             return self._document.first
         if self._viewport.at_start or self._dragging():
@@ -490,7 +494,7 @@ class EarlierItems:
             self._fitting = False
 
     def _steps(self) -> Iterator[None]:
-        """Fetch an item from before and put one away, as long as there is something to do."""
+        """Fetch one earlier item and archive one per step, until both are done."""
         document = self._document
         while True:
             fetched = document.first > self._first_wanted() and document.more()

@@ -1,4 +1,4 @@
-"""The reply that is being written: pieces come in, whole blocks and one open tail go into the document."""
+"""The reply being written: streamed pieces become blocks and one open tail in the document."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from widgets.transcript.parts import AnswerItem, CallItem, Fold, Item, MarkupPar
 
 
 class OpenTail:
-    """The rows of the block that is still open. In a fence only new lines are drawn."""
+    """The rows of the open block. In a fence only new lines are drawn."""
 
     def __init__(self, document: Document, splitter: BlockSplitter, index: int) -> None:
         self._document = document
@@ -27,13 +27,13 @@ class OpenTail:
         self.reset()
 
     def reset(self) -> None:
-        """Another block is open now, or the document looks different: draw it from its start."""
+        """Redraw from the start, after a new block or a changed look."""
         self._fence: FenceRenderer | None = None
         self._lines = 0
         self._strips: list[Strip] = []
 
     def strips(self) -> list[Strip]:
-        """The rows as they stand now."""
+        """Return the current rows."""
         block = self._splitter.tail()
         if block is None:
             return []
@@ -58,7 +58,7 @@ class OpenTail:
 
 @dataclass
 class _Stretch:
-    """A run of pieces of one kind, and the item it fills."""
+    """Consecutive pieces of one kind, and their item."""
 
     index: int
     reasoning: bool
@@ -74,7 +74,7 @@ class _Stretch:
 
 
 class StreamedReply:
-    """What has streamed in since the last complete message. `clock` gives seconds."""
+    """The text streamed since the last complete message. `clock` returns seconds."""
 
     def __init__(self, document: Document, clock: Callable[[], float]) -> None:
         self._document = document
@@ -84,26 +84,26 @@ class StreamedReply:
 
     @property
     def thinking(self) -> bool:
-        """Whether the last that came in is reasoning, whose time goes on."""
+        """True if the last piece was reasoning, which is still being timed."""
         return bool(self._stretches) and self._stretches[-1].reasoning
 
     @property
     def index(self) -> int | None:
-        """The item that is being written."""
+        """The item being written."""
         return self._stretches[-1].index if self._stretches else None
 
     @property
     def first(self) -> int | None:
-        """The first item of what is being written."""
+        """The first item of the unfinished message."""
         return self._stretches[0].index if self._stretches else None
 
     def add(self, text: str, *, reasoning: bool = False) -> None:
-        """Take in a piece. It shows with the next `flush`."""
+        """Add a piece. It is shown with the next `flush`."""
         if text:
             self._pending.append((reasoning, printable(text)))
 
     def flush(self) -> set[int]:
-        """Bring the document up to date. Returns the items that changed."""
+        """Update the document; return the changed items."""
         changed: set[int] = set()
         pending, self._pending = self._pending, []
         start = 0
@@ -117,7 +117,7 @@ class StreamedReply:
         return changed
 
     def settle(self) -> None:
-        """Give the items their text so far, so that it can be found and copied."""
+        """Store the text so far in the items, for searching and copying."""
         self.flush()
         for stretch in self._stretches:
             entry = self._document.entry(stretch.index)
@@ -132,13 +132,13 @@ class StreamedReply:
                 self._document.write(stretch.index, [], stretch.tail.strips())
 
     def tick(self) -> bool:
-        """Let the time of open reasoning go on. Whether something changed."""
+        """Update the time of open reasoning; return whether something changed."""
         if not self.thinking:
             return False
         return self._think(self._stretches[-1], live=True)
 
     def finish(self, text: str, reasoning: str, node: int) -> None:
-        """The message is complete: what was shown stays if it is the same, else it is replaced."""
+        """Complete the message: shown text is kept if it is equal, else replaced."""
         self.flush()
         stretches, self._stretches = self._stretches, []
         same_text = _words(stretches, False) == clean(text).strip()
@@ -159,7 +159,7 @@ class StreamedReply:
             self._document.append(item)
 
     def cut(self) -> None:
-        """The stream broke off: what was shown stays."""
+        """End an interrupted stream; shown text is kept."""
         self.flush()
         stretches, self._stretches = self._stretches, []
         self._close(stretches, 0)
@@ -196,7 +196,7 @@ class StreamedReply:
         return stretch
 
     def _think(self, stretch: _Stretch, *, live: bool) -> bool:
-        """Update the fold of reasoning; its text only where somebody has opened it."""
+        """Update the reasoning header; its text only if it is open."""
         stretch.seconds = max(self._clock() - stretch.started, 0.0)
         entry = self._document.entry(stretch.index)
         text = stretch.text if entry.chosen is Fold.OPEN or not live else ""
@@ -226,7 +226,7 @@ LIVE_CHARS = 4_096
 
 
 class RunningCalls:
-    """Cards of running calls. `clock` gives seconds."""
+    """The cards of running calls. `clock` returns seconds."""
 
     def __init__(self, document: Document, clock: Callable[[], float]) -> None:
         self._document = document
@@ -238,12 +238,12 @@ class RunningCalls:
 
     @property
     def running(self) -> bool:
-        """Whether any call runs."""
+        """True if any call runs."""
         return bool(self._running)
 
     @property
     def first(self) -> int | None:
-        """The first item that belongs to a running call."""
+        """The first item of a running call."""
         return min((index for index, _ in self._running.values()), default=None)
 
     def start(self, call: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> int:
@@ -253,12 +253,12 @@ class RunningCalls:
         return index
 
     def progress(self, call: str, text: str) -> None:
-        """Take in output of a call. It shows with the next `flush`."""
+        """Add output of a call. It is shown with the next `flush`."""
         if call in self._running:
             self._output[call] = (self._output.get(call, "") + text)[-LIVE_CHARS:]
 
     def flush(self) -> set[int]:
-        """Bring the output of running calls up to date. Returns the items that changed."""
+        """Update the output of running calls; return the changed items."""
         changed: set[int] = set()
         output, self._output = self._output, {}
         for call, text in output.items():
@@ -272,7 +272,7 @@ class RunningCalls:
     def finish(
         self, call: str, outcome: Outcome, seconds: float, display: Display, result: str
     ) -> int | None:
-        """A call ended; the index of its item, None if it was never started."""
+        """Finish a call; return its item's index, None if it was never started."""
         self._output.pop(call, None)
         started = self._running.pop(call, None)
         if started is None:
@@ -286,7 +286,7 @@ class RunningCalls:
         return index
 
     def changed_files(self, call: str, count: int) -> int | None:
-        """The call that ended last changed so many files; the index of its item, None if it is another."""
+        """Show the number of files the last finished call changed; return its item, None for another call."""
         if self._ended is None or self._ended[0] != call:
             return None
         index = self._ended[1]
@@ -294,9 +294,10 @@ class RunningCalls:
         return index
 
     def tick(self, face: int) -> bool:
-        """Let time go on: the seconds of all running calls, and the spinner, `face`, of the one started last.
+        """Update the seconds of all running calls, and the spinner `face` of the newest; return whether any
+        changed.
 
-        `face` is -1 for no motion. Whether something changed.
+        `face` is -1 without motion.
         """
         now = self._clock()
         changed = False

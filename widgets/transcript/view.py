@@ -1,4 +1,4 @@
-"""The transcript: one widget that shows the whole conversation."""
+"""The transcript: the widget that shows the conversation."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ RESTING_TICK = 1.0
 
 
 class Transcript(KeptRow, can_focus=True):
-    """The conversation, drawn row by row from a document by its own scroll position.
+    """The conversation, drawn row by row from a document, with its own scroll position.
 
-    Whatever comes in is shown at once and then at most 30 times a second, 15 times
-    where that moves all rows, and only rows that changed are painted. `motion` False
-    shows no spinner. Textual's `virtual_size` is never touched: each change of it would paint the whole
-    screen again. A click opens or folds and leaves the keys where they are: most likely the person types on.
+    New content is shown at once, then at most 30 times a second (15 if all rows move), and only changed rows
+    are painted. With `motion` False there is no spinner. Textual's `virtual_size` is never changed, as that
+    repaints the whole screen. A click opens or folds an item without moving the focus, as the person probably
+    types on.
     """
 
     ALLOW_SELECT = True
@@ -81,25 +81,25 @@ class Transcript(KeptRow, can_focus=True):
 
     @dataclass
     class Copied(Message, namespace="transcript"):
-        """The person wants this text in the clipboard."""
+        """Request to copy this text to the clipboard."""
 
         text: str
 
     @dataclass
     class Opened(Message, namespace="transcript"):
-        """The person wants to see this item on the full screen."""
+        """Request to show this item in full screen."""
 
         item: Item
 
     @dataclass
     class Placed(Message, namespace="transcript"):
-        """The person wants to see where a message stands in the tree of the session; 0: at its end."""
+        """Request to show a message in the session's tree; 0 for the end."""
 
         node: int
 
     @dataclass
     class Scrolled(Message):
-        """The end is followed or no longer, or there is more, or less, that was not seen."""
+        """Following started or stopped, or the number of unseen items changed."""
 
         transcript: Transcript
         following: bool
@@ -137,17 +137,17 @@ class Transcript(KeptRow, can_focus=True):
 
     @property
     def palette(self) -> Palette:
-        """The look everything is drawn in."""
+        """The palette of the conversation."""
         return self._picture.palette
 
     @property
     def following(self) -> bool:
-        """Whether the end is in sight, so that new rows are shown as they come."""
+        """True if the end is visible, so that new rows appear."""
         return self._viewport.following
 
     @property
     def unread(self) -> int:
-        """Items that came or grew below while the person was reading above."""
+        """The number of items added or changed below while the person reads above."""
         return len(self._picture.unread)
 
     def use(self, palette: Palette) -> None:
@@ -158,15 +158,14 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def clear(self) -> None:
-        """An empty conversation."""
+        """Show an empty conversation."""
         self.load(())
 
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
-        """Show a conversation from before, at its end.
+        """Show a stored conversation at its end.
 
-        `earlier` are the items above `items`, newest first. What is in sight is fetched
-        at once, a number above it between other things, and the rest when it is wanted, so it may
-        be long and cost something.
+        `earlier` are the items above `items`, newest first. Visible ones are fetched at once, some above them
+        in the background, and the rest on demand, so the iterable may be long and slow.
         """
         self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls.clear()
@@ -177,56 +176,56 @@ class Transcript(KeptRow, can_focus=True):
         self._fit()
 
     def put_above(self, earlier: Iterable[Item]) -> None:
-        """Show items from before, newest first, above what has been noticed since; at the end."""
+        """Show stored items, newest first, above the notices added since, and go to the end."""
         document = self.document
         self.load([document.peek(index) for index in range(document.first, document.stop)], earlier)
 
     def add_user(
         self, text: str, node: int = 0, origin: str = "prompt", pictures: Sequence[str] = ()
     ) -> None:
-        """The person said something, perhaps with images."""
+        """Add a message of the person, with its images."""
         self._add(UserItem(text, node, origin, pictures))
 
     def add_notice(self, kind: str, text: str, detail: str = "") -> None:
-        """Something happened that neither person nor model said; `detail` can be opened behind it."""
+        """Add a notice of the application; `detail` can be unfolded."""
         self._add(NoticeItem(kind, text, detail))
 
     def add_text(self, text: str) -> None:
-        """A piece of the answer."""
+        """Add a piece of the answer."""
         self._reply.add(text)
         self._soon()
 
     def add_reasoning(self, text: str) -> None:
-        """A piece of the model's reasoning."""
+        """Add a piece of the model's reasoning."""
         self._reply.add(text, reasoning=True)
         self._soon()
 
     def finish_answer(self, text: str, reasoning: str, node: int) -> None:
-        """The model's message is complete. It takes the place of the pieces since the last one."""
+        """Complete the model's message; it replaces the pieces since the last one."""
         changed = self._reply.flush()
         before = self.document.stop
         self._reply.finish(text, reasoning, node)
         self._note_changes(changed | set(range(before, self.document.stop)))
 
     def cut(self, reason: str) -> None:
-        """The reply broke off: what came in stays, with a mark."""
+        """Mark the reply as interrupted; its text is kept."""
         self._note_changes(self._reply.flush())
         self._reply.cut()
         self._add(CutItem(reason))
 
     def start_call(self, call_id: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> None:
-        """A tool call starts."""
+        """Add a card for a tool call."""
         self._note_changes(self._reply.flush() | {self._calls.start(call_id, tool, display, arguments)})
 
     def progress_call(self, call_id: str, text: str) -> None:
-        """New output of a running call."""
+        """Add output of a running call."""
         self._calls.progress(call_id, text)
         self._soon()
 
     def finish_call(
         self, call_id: str, outcome: Outcome, seconds: float, display: Display, result: str
     ) -> None:
-        """A call ended. One that was never started gets its card now."""
+        """Finish a call. A call that was never started gets a card."""
         index = self._calls.finish(call_id, outcome, seconds, display, result)
         if index is None:
             self._add(CallItem(call_id, display.verb, display, {}, outcome, seconds, result))
@@ -234,13 +233,13 @@ class Transcript(KeptRow, can_focus=True):
             self._note_changes([index])
 
     def changed_files(self, call_id: str, count: int) -> None:
-        """The call that ended last changed so many files, which can be taken back."""
+        """Show the number of files the last finished call changed, which can be undone."""
         index = self._calls.changed_files(call_id, count)
         if index is not None:
             self._note_changes([index])
 
     def rest(self, resting: bool) -> None:
-        """While the person is asked something nothing turns, and time goes by in seconds."""
+        """Stop the spinner and update times once a second while the person is asked something."""
         if resting == self._resting:
             return
         self._resting = resting
@@ -251,12 +250,12 @@ class Transcript(KeptRow, can_focus=True):
         self._tick_while_running()
 
     def flush(self) -> None:
-        """Show at once what came in."""
+        """Show pending content at once."""
         self._pace.stop()
         self._show()
 
     def _show(self) -> float:
-        """Show what came in; seconds until the next time."""
+        """Show pending content; return the seconds until the next time."""
         changed = self._reply.flush() | self._calls.flush()
         if not self.following:
             self._picture.unread.update(changed)
@@ -268,11 +267,11 @@ class Transcript(KeptRow, can_focus=True):
     # What its parts ask of it
 
     def settle(self) -> None:
-        """Give the items that are being written their text so far."""
+        """Store the text so far in unfinished items."""
         self._reply.settle()
 
     def welcome(self, shown: bool) -> None:
-        """Say in an empty conversation what to do, or leave it blank, as under a dialog that covers half."""
+        """Show or hide the welcome in an empty conversation; hidden below a dialog that covers half of it."""
         self._picture.welcomes = shown
         self.repaint()
 
@@ -282,7 +281,7 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def redraw_code(self) -> None:
-        """Draw code in another way, also that of the answer that is being written."""
+        """Redraw code with other options, including the unfinished answer's."""
         if self.text_selection is not None:
             # It counts characters as they were shown.
             self.screen.clear_selection()
@@ -290,12 +289,12 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def _redraw_part(self, part: Part) -> None:
-        """Another picture of a part is here, or it is gone."""
+        """Redraw a part whose picture changed or was released."""
         self.document.forget(part)
         self._soon()
 
     def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
-        """Run something beside everything else; in a group only the last one."""
+        """Run work in the background; within a group only the last one runs."""
         if group:
             self.run_worker(work, group=group, exclusive=True)
         else:
@@ -304,7 +303,7 @@ class Transcript(KeptRow, can_focus=True):
     # The picture
 
     def repaint(self) -> int:
-        """Compose the rows in sight and bring those to the screen that differ from it; how many."""
+        """Compose the visible rows and paint those that changed; return their number."""
         width, height = self.size
         if not self.is_attached or not height or width < 8:
             return 0
@@ -321,7 +320,7 @@ class Transcript(KeptRow, can_focus=True):
         return len(changed)
 
     def _bring_to_screen(self, changed: list[int]) -> None:
-        """Paint rows by their numbers, in order: at once where that can be, else in Textual's next frame."""
+        """Paint rows by number, in order: directly if possible, else with Textual's next frame."""
         self.forget_rows()
         width = self.size.width
         shown = self._filtered.filter(self._picture.lines, 0, width)
@@ -343,7 +342,7 @@ class Transcript(KeptRow, can_focus=True):
         return self._picture.selectable_line(y, self.size.width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text as it is shown."""
+        """Return the selected text as displayed."""
         text = selected_text(self.document, selection)
         return (text, "\n") if text else None
 
@@ -352,13 +351,13 @@ class Transcript(KeptRow, can_focus=True):
         self.repaint()
 
     def text_select_all(self) -> None:
-        """Select the focused item: a double click means what is under the mouse, not everything."""
+        """Select the focused item: a double click means one item, not the whole conversation."""
         if self.navigator.focused is not None:
             self.screen.selections = {self: whole(self.document, self.navigator.focused)}
 
     @property
     def allow_select(self) -> bool:
-        """Dragging the scrollbar selects nothing."""
+        """False while the scrollbar is dragged."""
         return not self._mouse.on_scrollbar
 
     def watch_has_focus(self, has_focus: bool) -> None:
@@ -408,7 +407,7 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.move(step)
 
     def action_open(self) -> None:
-        """Open the focused item, further if it opened itself; fold it if it is open."""
+        """Open the focused item, fully if it opened automatically; fold it if it is open."""
         self.navigator.toggle_focused(further=True)
 
     def action_fold(self) -> None:
@@ -420,25 +419,25 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.shift(step)
 
     def action_wrap(self) -> None:
-        """Wrap all code, or cut it."""
+        """Wrap or cut all code."""
         self.navigator.wrap_code(not self.document.wrap)
 
     def action_full_screen(self) -> None:
-        """Ask for the focused item on the full screen."""
+        """Request the focused item in full screen."""
         if (item := self.navigator.focused_item()) is not None:
             self.post_message(self.Opened(item))
 
     def action_place(self) -> None:
-        """Ask for the place of the focused message, or of the next one before it."""
+        """Request the tree position of the focused message, or of the nearest one before it."""
         self.post_message(self.Placed(self.navigator.node()))
 
     def action_copy(self) -> None:
-        """Ask for the source of the focused item to be copied; without one, that of the last item."""
+        """Request copying the source of the focused item, else of the last item."""
         if (source := self.navigator.source()) is not None:
             self.post_message(self.Copied(source))
 
     def action_find(self, step: int) -> None:
-        """Go to the next match, or the one before."""
+        """Go to the next match, or the previous one."""
         self.navigator.find_step(step)
 
     def action_user(self, step: int) -> None:
@@ -454,13 +453,13 @@ class Transcript(KeptRow, can_focus=True):
         self.navigator.jump_to_end()
 
     def action_page(self, step: int) -> None:
-        """Move by a screen, except for two rows that stay to read on from."""
+        """Scroll by a screen less two rows of overlap."""
         self.navigator.scroll(step * max(self.size.height - 2, 1))
 
     # What comes in, until it is shown
 
     def _fit(self) -> None:
-        """Keep those items in memory that are looked at, also while there is no room to show any."""
+        """Keep viewed items in memory, even while the widget has no size."""
         if self.is_attached:
             self._earlier.fit()
 
@@ -468,14 +467,14 @@ class Transcript(KeptRow, can_focus=True):
         self._note_changes(self._reply.flush() | {self.document.append(item)})
 
     def _note_changes(self, items: Iterable[int]) -> None:
-        """Items came or grew: count them while nobody looks, and show them with the next frame."""
+        """Count changed items while the end is not visible, and show them with the next frame."""
         if not self.following:
             self._picture.unread.update(items)
         self._tick_while_running()
         self._soon()
 
     def _soon(self) -> None:
-        """Paint with the next frame, however often this is called until then."""
+        """Request a paint with the next frame, once for any number of calls."""
         if not self._pace.waiting and self.is_attached:
             self._pace.soon()
 
@@ -496,5 +495,5 @@ class Transcript(KeptRow, can_focus=True):
 
 
 def _fail(error: Exception) -> None:
-    """Raise what went wrong between messages where the application hears of it."""
+    """Raise an error from outside a message handler where the application receives it."""
     raise error

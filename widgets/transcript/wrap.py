@@ -1,4 +1,4 @@
-"""Styled text cut into rows of a given number of cells."""
+"""Wrapping of styled text into rows of a given number of cells."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _JOINED = "joined"
 
 @dataclass(frozen=True, slots=True)
 class WideRows:
-    """How code is shown that is wider than the view: wrapped, or from the cell `shift` on."""
+    """The display of code wider than the view: wrapped, or shifted to the cell `shift`."""
 
     wrap: bool = False
     shift: int = 0
@@ -47,10 +47,9 @@ CUT_AT_EDGE = WideRows()
 
 
 def rows_for(row: Row, width: int, wide: WideRows, style: Style, lead: Row | None = None) -> list[Row]:
-    """`row` in rows of at most `width` cells, marks in `style`.
+    """Return `row` in rows of at most `width` cells, with marks in `style`.
 
-    `lead` stands before it, wrapped or not, and is never shifted, as the line
-    numbers of a diff.
+    `lead` comes before it, wrapped or not, and is never shifted, like a diff's line numbers.
     """
     lead = lead or []
     room = width - cells_of(lead)
@@ -71,7 +70,7 @@ def rows_for(row: Row, width: int, wide: WideRows, style: Style, lead: Row | Non
 
 
 def window(row: Row, width: int, shift: int, style: Style) -> Row:
-    """The `width` cells of `row` from the cell `shift` on, with marks in `style` where more is hidden."""
+    """Return `width` cells of `row` from the cell `shift` on, with marks in `style` at hidden ends."""
     if width < 1:
         return []
     shift = max(shift, 0)
@@ -94,7 +93,7 @@ def window(row: Row, width: int, shift: int, style: Style) -> Row:
 
 
 def cells_of(row: Row) -> int:
-    """How many cells a row of text fills."""
+    """Return the number of cells of a row."""
     total = 0
     for text, _, _ in row:
         # Nearly all text is plain: as many cells as characters.
@@ -103,14 +102,14 @@ def cells_of(row: Row) -> int:
 
 
 def beyond(strip: Strip) -> int:
-    """How many cells a strip hides behind its right edge."""
+    """Return the number of cells hidden beyond a strip's right edge."""
     return sum(cell_len(_meta(run).get(_HIDDEN, "")) for run in strip if run.text == CUT)
 
 
 def whole_text(strip: Strip, start: int, end: int) -> tuple[str, int | None]:
-    """The characters `start` to `end` of a strip with what marks among them hide.
+    """Return the characters `start` to `end` of a strip, including those hidden by marks.
 
-    With it, if the row goes on with the text of the row before: how many blanks stand between them.
+    If the row continues the previous row's text, also return the number of blanks between them, else None.
     """
     parts: list[str] = []
     joined: int | None = None
@@ -134,7 +133,7 @@ def _mark(text: str, hidden: str, style: Style) -> Segment:
 
 
 def _continue_row(lead: Row, piece: Row, blanks: int) -> Row:
-    """A row that goes on with the row before; the lead is left blank and belongs to no text."""
+    """Return a row that continues the previous one; its lead is blank and not part of the text."""
     joined = Style.from_meta({_JOINED: blanks})
     if lead:
         blank = Style.from_meta({_HIDDEN: "", _JOINED: blanks})
@@ -145,7 +144,7 @@ def _continue_row(lead: Row, piece: Row, blanks: int) -> Row:
 
 
 def _pieces(row: Row, width: int) -> Iterator[Row]:
-    """`row` in pieces of at most `width` cells, cut behind words where there are any; at least one piece."""
+    """Yield `row` in pieces of at most `width` cells, cut after words if possible; at least one piece."""
     text = _text(row)
     at = 0
     for piece in _lengths(text, width):
@@ -156,7 +155,7 @@ def _pieces(row: Row, width: int) -> Iterator[Row]:
 
 
 def _lengths(text: str, width: int) -> Iterator[int]:
-    """How many characters each piece has."""
+    """Yield the number of characters of each piece."""
     at = 0
     while at < len(text):
         piece = _prefix(text[at : at + SLICE * width], width) or text[at]
@@ -174,7 +173,7 @@ def _lengths(text: str, width: int) -> Iterator[int]:
 
 
 def _last_break(piece: str, follows: str) -> int:
-    """Where a piece that ends within something is better cut: before all of that, or before its last word."""
+    """Return a better cut for a piece that ends within a word or link: before it, or before its last word."""
     places = [piece.rfind(" ") + 1]
     if (follows.isalnum() or follows in _WIDE_ROWS_CLOSING) and (word := _LAST_WORD.search(piece)):
         places.append(word.start())
@@ -184,7 +183,7 @@ def _last_break(piece: str, follows: str) -> int:
 
 
 def _between(row: Row, start: int, end: int) -> Row:
-    """The characters `start` to `end` of `row`."""
+    """Return the characters `start` to `end` of `row`."""
     piece: Row = []
     at = 0
     for run in row:
@@ -195,10 +194,10 @@ def _between(row: Row, start: int, end: int) -> Row:
 
 
 def _divide(row: Row, cells: int, *, whole: bool = False) -> tuple[Row, Row, int]:
-    """`row` cut after `cells` cells, and the cells of a wide character that is cut in two.
+    """Split `row` after `cells` cells; also return the missing cells of a wide character at the cut.
 
-    The character stays on the right, and the gap is what misses on the left; with
-    `whole` it goes to the left, and the gap is what misses on the right.
+    The character goes to the right, and the gap is missing on the left; with `whole` it goes to the left, and
+    the gap is missing on the right.
     """
     left: Row = []
     room = cells
@@ -220,7 +219,7 @@ def _divide(row: Row, cells: int, *, whole: bool = False) -> tuple[Row, Row, int
 
 
 def _prefix(text: str, cells: int) -> str:
-    """The longest start of `text` that fits into `cells`."""
+    """Return the longest start of `text` that fits in `cells`."""
     if text.isascii():
         return text[:cells]
     if cells < 1:
@@ -233,7 +232,7 @@ def _prefix(text: str, cells: int) -> str:
 
 
 def _marks(text: str) -> str:
-    """What a text begins with that belongs to the character before it, such as an accent."""
+    """Return the leading marks of a text that combine with the preceding character, such as an accent."""
     return "".join(takewhile(lambda character: not cell_len(character), text[:SLICE]))
 
 
@@ -255,12 +254,12 @@ _PIECE = re.compile(rf"[ \t]+|[{_WIDE}][{_CLOSING}]*|[^ \t{_WIDE}]+")
 
 
 def flat(text: str) -> str:
-    """`text` as it can stand within one row: no control characters, no line feeds, no tabs."""
+    """Return `text` safe for one row: without control characters, line feeds and tabs."""
     return text if text.isprintable() else countable(clean(_BLANKS.sub(" ", text)))
 
 
 def expand_tabs(line: str, size: int) -> str:
-    """`line` with blanks up to the next tab stop in place of tabs, counted in cells."""
+    """Replace tabs in `line` with blanks up to the next tab stop, counted in cells."""
     line = countable(line)
     if "\t" not in line:
         return line
@@ -277,7 +276,7 @@ def expand_tabs(line: str, size: int) -> str:
 
 
 def wrap(runs: Sequence[Segment], width: int) -> list[Row]:
-    """Rows of at most `width` cells, cut between words where possible; a line feed starts a new row."""
+    """Return rows of at most `width` cells, cut between words if possible; a line feed starts a new row."""
     spans: list[tuple[int, int]] = []
     start = 0
     for line in "".join(run.text for run in runs).split("\n"):
@@ -287,7 +286,7 @@ def wrap(runs: Sequence[Segment], width: int) -> list[Row]:
 
 
 def _fold(line: str, width: int, offset: int) -> list[tuple[int, int]]:
-    """Where the rows of a line start and end; blanks at a break belong to none."""
+    """Return start and end of each row of a line; blanks at a break belong to none."""
     if cell_len(line) <= width:
         return [(offset, offset + len(line))]
     spans: list[tuple[int, int]] = []
@@ -325,7 +324,7 @@ def _chop(word: str, width: int) -> list[str]:
 
 
 def _cut(runs: Sequence[Segment], spans: Iterable[tuple[int, int]]) -> list[Row]:
-    """The parts of the runs between the given places, which ascend."""
+    """Return the parts of the runs within the given ascending spans."""
     rows: list[Row] = []
     index = begin = 0
     for start, end in spans:
@@ -344,18 +343,18 @@ def _cut(runs: Sequence[Segment], spans: Iterable[tuple[int, int]]) -> list[Row]
 
 
 def crop(row: Row, width: int, style: Style) -> Row:
-    """`row` as it is if it fits, else cut to `width` cells with a mark in `style` at its end."""
+    """Return `row` unchanged if it fits, else cut to `width` cells with a mark in `style`."""
     return window(row, width, 0, style)
 
 
 def pad(row: Row, width: int, style: Style) -> Row:
-    """`row` filled up to `width` cells with blanks in `style`."""
+    """Fill `row` up to `width` cells with blanks in `style`."""
     room = width - cells_of(row)
     return [*row, Segment(" " * room, style)] if room > 0 else row
 
 
 def strips(rows: Iterable[Row], width: int) -> list[Strip]:
-    """Rows as strips of at most `width` cells."""
+    """Return rows as strips of at most `width` cells."""
     done: list[Strip] = []
     for row in rows:
         size = cells_of(row)
@@ -365,7 +364,7 @@ def strips(rows: Iterable[Row], width: int) -> list[Strip]:
 
 
 def plain(text: str, width: int, palette: Palette, role: str = "text") -> list[Strip]:
-    """Outside text that is not markdown, in one style: cleaned, tabs expanded, wrapped on words."""
+    """Return outside text that is not markdown, in one style: cleaned, tabs expanded, wrapped on words."""
     style = palette.style(role)
     lines = clean(text).split("\n")
     rows = [row for line in lines for row in wrap([Segment(expand_tabs(line, TAB), style)], width)]
