@@ -32,9 +32,9 @@ from agent.safety.verdict import SEVERITY, UndoCoverage, Verdict
 from agent.workspace.checkpoints.git_settings import may_go, passes
 
 MOST_JUDGED = 120
-"""Programs of one command that are judged; more than that are not looked at, except by the hardline."""
+"""The number of judged programs in one command; further ones are only checked by the hardline."""
 LONGEST_PART = 400
-"""Characters of a part's text that are shown; the judgement is about all of it."""
+"""Characters shown of a part; the judgement covers all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Policy:
     passes_by: Literal["always", "boundary", "undo", "never"]
     """What lets it pass unasked: nothing is needed; a closed boundary; undo of `.git`; nothing does."""
     reason: str
-    """Why it is asked about, as a clause for a person."""
+    """Why it is asked about, as a clause for the user."""
 
 
 POLICIES: dict[EffectName, Policy] = {
@@ -57,7 +57,7 @@ POLICIES: dict[EffectName, Policy] = {
     "publishes": Policy("never", "tells or changes other machines"),
     "lost": Policy("never", "loses what nothing brings back"),
 }
-"""What is decided by the class of an effect alone, whichever tool causes it."""
+"""The decision by effect class, whichever tool causes it."""
 
 _PLAIN_VARIABLES = re.compile(
     r"[a-z_][a-z0-9_]*|DEBUG|VERBOSE|CI|TZ|LANG|LC_\w+|TERM|COLUMNS|LINES|\w*COLOR\w*|NODE_ENV|RAILS_ENV|RACK_ENV"
@@ -73,7 +73,7 @@ _ONLY_NAMES = words(
     "echo printf ls stat test [ basename dirname realpath readlink which type file git find cd rm mkdir touch"
     " command sleep export"
 )
-"""Programs to which the words they are given are not files to read."""
+"""Programs whose arguments are not files to read."""
 _GIT_KEY = re.compile(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
 
 
@@ -83,9 +83,9 @@ class Assessment:
 
     verdict: Verdict
     only_looks: bool
-    """Whether it surely changes nothing and reaches nobody."""
+    """Whether it certainly changes nothing and contacts nobody."""
     hosts: frozenset[str] = frozenset()
-    """Hosts it names that are asked about."""
+    """Named hosts that are asked about."""
 
 
 class Assessor:

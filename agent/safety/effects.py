@@ -11,7 +11,7 @@ from agent.safety.reader.state import Command
 from agent.safety.reader.tree import GLOBS, UNKNOWN, literal
 
 _ALONE = frozenset({"--version", "-version", "-v", "-V", "--help", "-h", "help", "version"})
-"""What tells about a program only where nothing else is asked of it."""
+"""Options that only identify a harmless call if nothing else is given."""
 _OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out|--outfile)=(.+)", re.DOTALL)
 _ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?(\[[0-9a-f:]+\]|[^/:?#\s]*)", re.IGNORECASE)
 _HOST = re.compile(r"(?:[^@/?#\s]*@)?(\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?:[/?#].*)?", re.DOTALL)
@@ -46,21 +46,21 @@ class Deed:
     writes: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
     recursive: bool = False
-    """Whether it takes whole folders."""
+    """Whether it affects whole folders."""
     hosts: tuple[str, ...] = ()
-    """Other machines it names; `UNKNOWN` among them where one is not known."""
+    """Other machines it names; includes `UNKNOWN` if one is unknown."""
     sends: bool = False
-    """Whether it tells these machines anything."""
+    """Whether it sends data to these machines."""
     known: bool = True
     """Whether the program is in the table."""
     texts: tuple[str, ...] = ()
     """Arguments that are not paths, such as the expression of `sed`."""
     notes: bool = False
-    """Whether it keeps files of its own outside of the workspace, whatever it does."""
+    """Whether it always keeps files outside of the workspace."""
     local: bool = False
-    """Whether settings of the repository tell if it publishes anything."""
+    """Whether the repository's settings decide if it publishes anything."""
     unsure: bool = False
-    """Whether an argument that is not known may be an option that changes what it does."""
+    """Whether an unknown argument may be an option that changes its effect."""
 
 
 @dataclass(slots=True)
@@ -70,7 +70,7 @@ class _Words:
     operands: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
     values: list[tuple[str, str]] = field(default_factory=list)
-    """Options with the values they are given."""
+    """Options with their values."""
 
 
 def deed(command: Command, table: Table) -> Deed:

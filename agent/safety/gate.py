@@ -57,11 +57,11 @@ class Ruling:
     grant: str = ""
     """The id of the grant that was used or given."""
     by: str = ""
-    """Who answered and from where; empty for the person at the terminal."""
+    """Who answered and from where; empty for the user at the terminal."""
 
 
 Audit = Callable[[Ruling], Awaitable[None] | None]
-"""Takes a ruling down before its action happens."""
+"""Records a decision before its action happens."""
 
 
 class Approver(Protocol):
@@ -132,7 +132,7 @@ class Gate:
         self._audit = audit
         self._adviser = adviser
         self.changed: Callable[[PermissionPolicy], None] | None = None
-        """Told the policy when the permissions have been read again, before the action goes on."""
+        """Called with the policy after the permissions were read again, before the action continues."""
         self._told: PermissionPolicy | None = None
         home = home or Path.home()
         places = Places(
@@ -154,7 +154,7 @@ class Gate:
         )
         self._limit: Callable[[Action], str] = _unlimited
         self.grants = grants or Grants(workspace)
-        """What was allowed for more than once."""
+        """The lasting permissions."""
         self._asking: dict[Subject, asyncio.Lock] = {}
 
     @classmethod

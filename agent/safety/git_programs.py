@@ -110,7 +110,7 @@ def _runs(section: str, key: str, value: str) -> bool:
 
 _BYTES = 200_000
 _STEPS = 200_000
-"""Instructions of SQLite for one question."""
+"""The limit of SQLite instructions for one query."""
 _SVN_SENDS = ("commit", "ci", "import", "lock", "unlock")
 _SVN_VALUED = ("-m", "--message", "-F", "--file", "-r", "--revision", "--encoding", "--with-revprop")
 _OFF = frozenset({"0", "off", "no", "false", "pullonly"})
@@ -121,9 +121,9 @@ class CommitReach:
     """What a commit affects."""
 
     stays: bool
-    """Whether no other machine is told of it."""
+    """Whether no other machine is contacted."""
     runs: bool = False
-    """Whether settings of the repository name programs that it runs."""
+    """Whether settings of the repository name programs to run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 Scope = Literal["session", "always"]
 Subject = tuple[str, ...]
-"""What a grant covers, as texts that are compared one by one."""
+"""What a grant covers, as texts compared one by one."""
 
 _WAYS = {
     "background": "in the background",
@@ -41,13 +41,13 @@ _WAYS = {
     "outside": "outside of the sandbox",
     "network": "with the network",
 }
-"""How a command may be run: each way is a yes of its own."""
+"""The ways to run a command: each needs separate permission."""
 
 MOST = 2_000
-"""Permanent grants that are kept; a person does not read more."""
+"""The number of permanent grants kept."""
 
 _SET_BACK = 60.0
-"""Seconds by which a clock may be set back without ending a grant that holds for a time."""
+"""Seconds by which a clock may be set back without ending a temporary grant."""
 
 
 class GrantsError(HermesError):
@@ -63,17 +63,17 @@ class Grant:
     kind: str
     """The kind of action, such as `RunCommand`."""
     rule: str
-    """What it covers, spelled out as the dialog said it. Outside text."""
+    """What it covers, as the dialog said it. Outside text."""
     covers: Subject
     workspace: str
     given: float
-    """Seconds since the epoch."""
+    """The start, in seconds since the epoch."""
     by: str = "person"
     session: str = ""
-    """The session it was given in."""
+    """The session in which it was given."""
     agent: str = "main"
     expires: float | None = None
-    """Seconds since the epoch; None means never."""
+    """The end, in seconds since the epoch; None means never."""
 
     @property
     def headline(self) -> str:

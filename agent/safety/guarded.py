@@ -43,7 +43,7 @@ from tools.services.actions import Action, ChangeSettings, DeletePath, WritePath
 
 _MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")
 is_open = _MARK.search
-"""Whether a marked text may stand for others."""
+"""Whether a marked text may stand for other texts."""
 _ENDING = re.compile(r"[*?…]+\.\w+")
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
@@ -51,7 +51,7 @@ _BARE = frozenset({"hooks", "config", "head"})
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 _TABLES = (*SYSTEM, *HOME_OPEN, *HOME_FREE, *HOME_STORES, *GIT_HARMLESS)
 _TELLING = _KNOWN | _BARE | _PACKAGES | {"scratch", *(name for start in _TABLES for name in start)}
-"""Every name that any of the tables knows."""
+"""Every name in any of the tables."""
 _SYSTEM = {start[0]: [each for each in SYSTEM if each[0] == start[0]] for start in SYSTEM}
 _STORES = {start[0]: [each for each in HOME_STORES if each[0] == start[0]] for start in HOME_STORES}
 _OWN = "Hermes' own settings and guard rails"
@@ -162,7 +162,7 @@ class _Answers:
     def __init__(self) -> None:
         self.paths: dict[tuple[str, bool], str | None] = {}
         self.below: dict[tuple[str, bool], str | None] = {}
-        """For names that say nothing, by their folder."""
+        """Answers for names without meaning, by their folder."""
 
 
 class GuardedPlaces:
@@ -177,7 +177,7 @@ class GuardedPlaces:
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
         self._telling = _TELLING | named | {name.casefold() for name in named}
         self.says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
-        """Whether nothing is known of a name: below one folder, paths that end so all get one answer."""
+        """Whether nothing is known of a name: all paths with such ends below one folder get one answer."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
         """Return what a marked absolute path leads to; see `guarded_place`."""

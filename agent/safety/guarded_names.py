@@ -99,7 +99,7 @@ NESTED: tuple[tuple[tuple[str, ...], str], ...] = (
     ((".config", "pip"), _HOOKS),
     ((".local", "bin"), _SHELL),
 )
-"""Names in a row that are guarded in any folder. One of them may be unknown, as in `$D/hooks/pre-commit`."""
+"""Sequences of names guarded in any folder. One of them may be unknown, as in `$D/hooks/pre-commit`."""
 
 GIT_HARMLESS = frozenset(
     {
@@ -113,7 +113,7 @@ GIT_HARMLESS = frozenset(
         ("config.lock",),
     }
 )
-"""What may be written in `.git`: texts, and locks that a dead process left behind."""
+"""What may be written in `.git`: texts, and locks left by a dead process."""
 
 HOME_OPEN: tuple[tuple[str, ...], ...] = (
     ("bin",),
@@ -142,7 +142,7 @@ HOME_OPEN: tuple[tuple[str, ...], ...] = (
     (".config", "direnv"),
     (".config", "code"),
 )
-"""Places of the home folder that are guarded even where the workspace is inside them."""
+"""Places of the home folder that are guarded even if the workspace is inside them."""
 
 HOME_STORES = tuple(tuple(row.lower().rstrip("*").split("/")) for row in rows(STORES_ANYWHERE + STORES))
 """Places of keys and logins below the home folder."""
@@ -181,7 +181,7 @@ SYSTEM: tuple[tuple[str, ...], ...] = (
     ("system",),
     ("applications",),
 )
-"""Folders of the system, free only where the workspace lies inside them."""
+"""Folders of the system, free only if the workspace is inside them."""
 
 START_UP = (
     ".bashrc",
@@ -201,7 +201,7 @@ START_UP = (
     ".vimrc",
     ".netrc",
 )
-"""Files below the home folder that are known again under another name of the same file."""
+"""Files below the home folder that are recognised under another name of the same file."""
 
 SHORT_NAMES = {
     "git~1": ".git",

@@ -23,19 +23,20 @@ from tools.services.actions import Action, ChangeFiles, Fetch, ReachHost, RunCom
 from tools.services.sandbox import NetworkMode, SandboxName
 
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
-"""`yes`: it is known to reach the network; `open`: nothing keeps it from doing so; `filtered`: hosts that
-are not on the list are asked about by themselves; empty: not told."""
+"""`yes`: it certainly uses the network; `open`: nothing prevents that; `filtered`: unlisted hosts are
+asked about separately; empty: unknown.
+"""
 SandboxImpact = Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"]
-"""What it would run in; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
+"""Where it would run; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
 
 MOST_TOUCHED = 6
-"""Paths that are named; more are counted."""
+"""The number of named paths; more are counted."""
 MOST_COUNTED = 1_000
-"""Files of a folder that are counted."""
+"""The number of files counted in a folder."""
 
 _CHANGERS = DELETERS | OWNERS | WRITERS | words("touch mkdir rmdir tee truncate shred")
 _ONTO = words("cp install ln rsync scp")
-"""Programs that change only what they are given last."""
+"""Programs that change only their last operand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ActionEnvironment:
     sandbox: SandboxName = "none"
     network: NetworkMode = "on"
     commands_elsewhere: bool = False
-    """Whether commands run in a container or on another machine, of which nothing is known here."""
+    """Whether commands run in a container or on another machine, unknown here."""
 
 
 @dataclass(frozen=True, slots=True)

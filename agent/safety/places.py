@@ -44,7 +44,7 @@ _DISK = re.compile(
     r")"
 )
 _SHORT = 256
-"""Characters of a path whose parts are remembered: several judges ask for each one."""
+"""The length in characters of paths whose parts are cached, because several judges need them."""
 _UNTIDY = frozenset({"", ".", ".."})
 _SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
 # Unlike names, so that a pattern which matches two of them matches nearly everything.
@@ -127,7 +127,7 @@ class Places:
         self._files = _vital((*guarded, *secret))
         own = ["".join([f"/{name}" for name in parts(path)]) for path in (*guarded, *secret)]
         self._near_files = (*own, *VITAL_FILES, *KERNEL_FILES, "/private", "/dev")
-        """How every path begins that is, or lies in, what must not be overwritten."""
+        """The prefixes of all paths that must not be overwritten, or that contain such files."""
         self._guarded = _Own(tuple(parts(path) for path in (*guarded, *secret)))
         self._secret = _Own(tuple(parts(path) for path in secret))
         self._secret_names = tuple(dict.fromkeys(names[-1] for names in self._secret.paths))
@@ -199,7 +199,7 @@ class _Own:
 
 
 Index = dict[tuple[str, ...], str]
-"""Names of a path, and what is there."""
+"""Names of a path, and their meaning."""
 
 
 def _precious(homes: Sequence[str], own: Sequence[str]) -> Index:
@@ -288,15 +288,15 @@ def _covers(own: tuple[str, ...], names: tuple[str, ...]) -> bool:
 
 
 _DEEPEST = 128
-"""Folders inside each other up to which every one of them is remembered."""
+"""The nesting depth up to which every folder is cached."""
 _MANY = 24
-"""Names asked in one folder after which the folder is listed instead."""
+"""The number of names looked up in one folder after which the folder is listed instead."""
 _MOST_LISTED = 4_096
-"""Entries of a folder up to which a list of them is quicker than asking for single names."""
+"""The number of entries up to which listing a folder is faster than single lookups."""
 _LISTS_ALL = sys.platform == "linux"
-"""Whether a name that is in no list of a folder is surely not there, as far as `_is_listed` says so."""
+"""Whether a name missing in a folder's list certainly does not exist, if `_is_listed` says so."""
 _UNLISTED = re.compile(r"/(?:proc(?!/\d+/fd$)|sys|dev|run)\b")
-"""Where folders answer to names they do not list."""
+"""Folders that contain unlisted names."""
 
 Answer = TypeVar("Answer")
 

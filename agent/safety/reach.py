@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEADLINE = 600.0
-"""Seconds that a connection waits for a person."""
+"""Seconds that a connection waits for the user."""
 GRACE = 20.0
-"""Seconds that a question stands after the last connection has given up: programs try again."""
+"""Seconds that a question stays open after the last connection has given up, because programs retry."""
 _UNLISTED = "is not on the list of hosts"
 _SILENT: tuple[Mode, ...] = ("plan", "deny")
 
@@ -44,7 +44,7 @@ class _Question:
 
     answer: Future[str | None]
     running: set[int]
-    """The commands for which the answer holds."""
+    """The commands for which the answer is valid."""
     waiting: int = 0
     closing: asyncio.TimerHandle | None = field(default=None)
 

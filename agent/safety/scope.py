@@ -25,7 +25,7 @@ DEVICES = frozenset(
 )
 TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
 _MOST_SIZES = 2_000
-"""Files whose size is looked at before one is deleted."""
+"""The number of files whose size is checked before deleting."""
 _MEGABYTE = 1_000_000
 
 

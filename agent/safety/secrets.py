@@ -42,7 +42,7 @@ _SAMPLES = (
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
 _has_start = re.compile(r"/\.|/Library/|/snap/|/etc/|/run/|/var/|/proc/|/dev/", re.IGNORECASE).search
-"""One of these is in every path that holds secrets because of its folder."""
+"""A test for the path parts of all folders with secrets."""
 
 
 def is_secret(path: str) -> bool:

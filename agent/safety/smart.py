@@ -36,17 +36,17 @@ from tools.text.safe_text import clean, truncate
 from tools.text.words import one_line, shorten
 
 MARK = "side model: "
-"""Stands before every reason that is the side model's opinion."""
+"""The prefix of every reason from the side model."""
 LONGEST = 6_000
-"""Characters of one text of an action that are sent; of a longer one its start and its end."""
+"""Characters sent of one text of an action; of a longer one its start and end."""
 REASONS_SENT = 10
 REASON_SENT = 300
-"""Reasons of the gate that are sent, and characters of each."""
+"""The number of the gate's reasons sent, and characters of each."""
 REASONS = 3
 REASON = 160
-"""Reasons of the side model that are shown, and characters of each."""
+"""The number of the side model's reasons shown, and characters of each."""
 LONGEST_ANSWER = 20_000
-"""Characters of an answer beyond which it is not read."""
+"""Characters beyond which an answer is not read."""
 UNEXPLAINED = "it gave no reason"
 
 SYSTEM = """\
@@ -139,10 +139,10 @@ def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
 MAX_OUTPUT = 2_000
 """Tokens of an answer; models that think first need most of them."""
 KEPT = 256
-"""Opinions that are kept, so that equal actions are asked about once."""
+"""The number of cached opinions, so that equal actions are asked about once."""
 FAILURES = 3
 REST = 60.0
-"""After so many failures in a row it is not asked for so many seconds."""
+"""The number of failures in a row after which it pauses, and the pause in seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"sqlite3"), "sqlite3 database {}"),
     (re.compile(r"mongosh"), "mongosh --eval {}"),
 )
-"""Programs that read another language, and the command that runs a text of it at once."""
+"""Programs that read another language, and the command that runs such a text at once."""
 
 _SHELLS = re.compile(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|screen")
 

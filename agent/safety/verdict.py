@@ -12,11 +12,12 @@ from agent.core.net.hosts import groups
 from agent.safety.reader.tree import words
 
 Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
-"""Who decided: a rule, the mode, a yes that was given before, a person, nobody because none was there, or
-the side model of the smart mode, which only makes a verdict stricter."""
+"""Who decided: a rule, the mode, an earlier permission, the user, nobody because none was there, or the
+side model of the smart mode, which only makes a verdict stricter.
+"""
 
 SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
-"""From the mildest to the strictest; of several verdicts the strictest counts."""
+"""Verdicts from the mildest to the strictest; of several the strictest counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,11 @@ class Verdict:
     kind: VerdictKind
     reasons: tuple[str, ...] = ()
     parts: tuple[VerdictPart, ...] = ()
-    """For commands: what was said of each part, in the order in which they would run."""
+    """For commands: the verdict on each part, in order of execution."""
     once: bool = False
-    """Whether a yes counts for this once only, whatever the person says."""
+    """Whether permission only counts once, whatever the user says."""
     advice: str = ""
-    """The result of asking the side model, for the audit log; empty when it was not asked."""
+    """The side model's result, for the audit log; empty if it was not asked."""
 
     @property
     def network(self) -> bool:
@@ -48,13 +49,15 @@ class UndoCoverage:
     """The parts of a workspace that checkpoints record."""
 
     git: bool = True
-    """Whether refs, HEAD, index, settings and hooks of `.git` are kept, and objects from being pruned."""
+    """Whether refs, HEAD, index, settings and hooks of `.git` are recorded, and objects protected from
+    pruning.
+    """
     largest: int = 100_000_000
-    """Bytes of the largest file that is kept; -1: nothing is kept."""
+    """The size in bytes of the largest recorded file; -1: nothing is recorded."""
 
 
 NO_UNDO = UndoCoverage(git=False, largest=-1)
-"""Steps are not kept."""
+"""The coverage without recorded steps."""
 
 
 _LOOKED_UP = words(
@@ -63,7 +66,7 @@ _LOOKED_UP = words(
     "wikipedia.org docker.io 1.1.1.1 1.0.0.1 8.8.8.8 8.8.4.4 9.9.9.9 localhost ::1 "
     "example.com example.org example.net www.example.com"
 )
-"""May be named in a command unasked; the proxy asks before it connects."""
+"""Hosts that commands may name unasked; the proxy asks before it connects."""
 _LOCAL = re.compile(r"localhost|127(?:\.\d{1,3}){3}|::1|0\.0\.0\.0")
 
 

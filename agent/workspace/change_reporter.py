@@ -14,7 +14,7 @@ from agent.workspace.watcher import Watcher
 from tools.text.redact import mask_known
 
 MAX_TOLD = 500
-"""Files that one event names: another branch checked out can change a hundred thousand at once."""
+"""The number of files named in one event, because a branch switch can change a hundred thousand."""
 
 Kind = Literal["added", "modified", "removed"]
 
@@ -41,7 +41,7 @@ class ChangeReporter:
         self._secrets = secrets or {}
         self._watcher = Watcher(workspace, self._others_changed)
         self._calls = 0
-        """How many calls are under way."""
+        """The number of running calls."""
 
     async def start(self) -> None:
         """Begin to watch, in the background."""

@@ -12,10 +12,10 @@ from tools.text.safe_text import clean, reveal
 T = TypeVar("T")
 
 NOTE_CHARACTERS = 2_000
-"""Room of a note."""
+"""The length limit of a note."""
 
 MAX_NAMED = 20
-"""Files up to which a note names each and shows what changed in it."""
+"""The number of files up to which a note names each with its changes."""
 
 _NAMED_IN_SENTENCE = 3
 _NAME_CHARACTERS = 120
@@ -50,7 +50,7 @@ class ProjectChanges:
     diffs: tuple[ShownFileDiff, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     folder: Literal["", "gone", "back"] = ""
-    """What happened to the project folder itself: moved away, removed, or no longer to be reached."""
+    """What happened to the project folder: moved away, removed, or unreachable."""
 
     @property
     def count(self) -> int:

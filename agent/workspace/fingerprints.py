@@ -21,7 +21,7 @@ MAX_TEXT = 1_000_000
 """Bytes up to which a text can be shown as a diff."""
 
 MAX_HASHED = 64_000_000
-"""Bytes up to which a file is hashed whole. Of larger ones samples, spread over the file, stand for it."""
+"""Bytes up to which a file is hashed completely. Larger ones are represented by samples."""
 
 KEPT_BYTES = 24_000_000
 """Memory for old texts, compressed: about 100 MB of source."""
@@ -51,7 +51,7 @@ class FileFingerprint:
     kind: ContentKind
     stamp: tuple[int, ...]
     settled: bool
-    """Whether a later change is sure to leave another `stamp`."""
+    """Whether a later change certainly leaves another `stamp`."""
 
     def looks_like(self, status: os.stat_result) -> bool:
         """Return whether the file cannot have changed since, judged without reading it."""
@@ -191,7 +191,7 @@ class KeptTexts:
 
 _SECONDS = 20.0
 MOST_COMMITS = 20_000
-"""Commits between two that are read to find out whether one is an ancestor of the other."""
+"""The number of commits read to find out whether one is an ancestor of another."""
 
 
 class UnknownObjectError(GitError):

@@ -33,12 +33,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Report = Callable[[str | None], None]
-"""Told a path relative to the project that may have changed; None when anything may have. From any thread."""
+"""Called with a path relative to the project that may have changed; None when anything may have. From any
+thread.
+"""
 
 _UNREADABLE = -1
 _CATCH_UP_SECONDS = 1.0
 _TREE_SECONDS = 0.2
-"""Longest time that systems which watch whole trees keep an event to themselves."""
+"""The longest delay of an event on systems that watch whole trees."""
 
 
 class FileEventSource(FileEvents, Protocol):

@@ -31,7 +31,7 @@ _MAX_BYTES = 4_096
 _HEADS = "refs/heads/"
 _SHORT_HASH = 7
 _IN_TABLES = "ref: refs/heads/.invalid"
-"""What `HEAD` says in every repository that keeps its refs in tables."""
+"""The content of `HEAD` in every repository with refs in tables."""
 _TABLE_BYTES = 20_000_000
 
 
@@ -141,7 +141,7 @@ def _display(name: str) -> str:
 __all__ = ["GitError", "GitResult", "branch", "run_git"]
 
 MAX_OUTPUT = 20_000_000
-"""Bytes of output that are read; more is an error."""
+"""The limit of output in bytes; more is an error."""
 
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
 
@@ -153,7 +153,7 @@ _COMMANDS = {
         ("cat-file", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse"), ()
     ),
 }
-"""The commands that may be run. Submodules are left alone: git would read their configuration."""
+"""The allowed commands. Submodules are excluded, because git would read their configuration."""
 
 _REFUSED = (
     "--output",
@@ -187,7 +187,7 @@ _SETTINGS = (
     ),
     *("extensions.objectformat", "extensions.refstorage"),
 )
-"""Settings of a repository that say how to read it and can run nothing."""
+"""Settings of a repository that describe how to read it and can run nothing."""
 
 _HEAD_BYTES, _SETTINGS_BYTES = 4_096, 1_000_000
 

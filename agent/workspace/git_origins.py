@@ -29,7 +29,7 @@ from tools.kit.files import PRIVATE_FILE, read_bytes, write_atomically
 from tools.services.actions import Action, RunCommand, RunScript, SendInput
 
 AskRemote = Callable[[str], Awaitable[Sequence[str]]]
-"""The commits that the repository at an address says it has; empty where it cannot be asked."""
+"""A function returning the commits a remote repository claims to have; empty if unavailable."""
 
 _ID = re.compile(rb"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b")
 _SENDS = re.compile(r"\bgit\b[^\n]{0,200}?\bpush\b|\b(?:send-pack|dcommit|gh|glab|hub|tea)\b")
@@ -42,7 +42,7 @@ _UNINTERESTING = frozenset({"node_modules", ".venv", "venv", "__pycache__", "tar
 _MARKER = re.compile(rb"^(<{7}|>{7}|\|{7}).*$", re.MULTILINE)
 
 State = tuple[str, frozenset[str]] | None
-"""What stands at a path: its mode as git has it, and the objects it can be; None: nothing."""
+"""What is at a path: its git mode, and the possible objects; None: nothing."""
 
 
 @dataclass(slots=True)
@@ -51,9 +51,9 @@ class _Known:
 
     tips: list[str]
     remotes: dict[str, str]
-    """Addresses that the person had set, by name."""
+    """Addresses set by the user, by name."""
     fetched: list[str] = field(default_factory=list)
-    """Commits that a remote of the person's said it has."""
+    """Commits that a user's remote claims to have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +61,9 @@ class FileOrigins:
     """The origins of a step's guarded files."""
 
     known: frozenset[str] = frozenset()
-    """Paths that git brought from commits that are not the agent's own: they stay."""
+    """Paths that git brought from commits not made by the agent: they stay."""
     by_git: frozenset[str] = frozenset()
-    """Others that git wrote, or took over into a commit or the index: they go back with the whole step."""
+    """Other paths that git wrote, or took into a commit or the index: they are undone with the whole step."""
 
 
 class GitOrigins:

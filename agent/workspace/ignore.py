@@ -61,11 +61,11 @@ def is_noise(name: str, *, folder: bool) -> bool:
 MAX_LINES = 50_000
 """Lines of one ignore file that are read."""
 MAX_TRIED = 2_000
-"""Rules that have to be tried one by one, of all ignore files that count in one folder."""
+"""The number of rules with wildcards from all ignore files for one folder."""
 
 _MAX_LENGTH = 500
 _STARS_IN_ALL, _STARS_IN_NAME = 6, 3
-"""Wildcards in one rule. Matching may take time to their power, and a project may be hostile."""
+"""Wildcards allowed in one rule. Matching time may grow with their power, and a project may be hostile."""
 
 _STARS = re.compile(r"\*+")
 _PLAIN = re.compile(r"[^*?\[\]\\]*")
@@ -103,7 +103,7 @@ class Tried:
     pattern: GitIgnoreSpecPattern
     start: str
     by_name: bool
-    """Whether `start` begins a name, wherever that stands, and not a path."""
+    """Whether `start` begins a name in any folder, and not a path."""
 
     def fits(self, path: str, name: str) -> bool:
         """Return whether the rule names exactly `path`, relative to the folder of the ignore file."""
@@ -121,7 +121,7 @@ class IgnoreRules:
     names: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     paths: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     endings: dict[str, list[IgnoreRule]] = field(default_factory=dict)
-    """Of names, from a full stop on: `*.py`."""
+    """Name endings, from a full stop on: `*.py`."""
     tried: list[Tried] = field(default_factory=list)
     complete: bool = True
     """Whether no rule was left out for lack of room."""
@@ -228,7 +228,7 @@ class _Level:
     prefix: str
     above: _Level | None
     tried: int
-    """Rules, of these and those before, that are tried one by one."""
+    """Wildcard rules of this level and those before."""
 
 
 class IgnoreFiles:
@@ -246,7 +246,7 @@ class IgnoreFiles:
         self._above = "" if inside == "." else f"{inside}/"
         self._levels: dict[str, _Level | None] = {}
         self.cut: set[str] = set()
-        """Ignore files that have more rules than are used, as paths from the top of the repository."""
+        """Ignore files with more rules than are used, as paths from the top of the repository."""
 
     def skips(self, path: str, *, folder: bool) -> bool:
         """Return whether `path` is ignored, or noise. Its parent folders are assumed not to be ignored."""

@@ -49,7 +49,7 @@ class OwnWrites:
 
 
 MAX_PATHS = 50_000
-"""Paths that are kept; when more come in, everything must be looked at."""
+"""The number of stored paths; with more, everything must be checked."""
 
 
 class DirtyPaths:
@@ -61,7 +61,7 @@ class DirtyPaths:
         self._paths: set[str] = set()
         self._lost = False
         self.last = 0.0
-        """When the last word came, on the monotonic clock."""
+        """The time of the last report, on the monotonic clock."""
 
     def tell(self, path: str | None) -> None:
         """Record that `path` may have changed; None means anything."""

@@ -25,7 +25,7 @@ from tools.results import ToolError
 TIME = 499_162_500
 """The time of a placeholder, in seconds since the epoch: some moment of 1985."""
 MOUNT_MODE = 0o444
-"""The mode of the file that bubblewrap, or our launcher, makes in order to mount over it."""
+"""The mode of the mount point file made by bubblewrap or our launcher."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NONE: Mapping[Path, bytes] = MappingProxyType({})
 _HARMLESS = (b"", b".\n")

@@ -32,7 +32,7 @@ from tools.kit.threads import Stopped
 T = TypeVar("T")
 
 PIECE = 1_024
-"""Paths whose sort takes well below a millisecond."""
+"""The number of paths sorted in well below a millisecond."""
 
 
 def in_order(items: Iterable[T], key: Callable[[T], Any] | None = None) -> list[T]:
@@ -45,11 +45,11 @@ def in_order(items: Iterable[T], key: Callable[[T], Any] | None = None) -> list[
 
 
 MAX_FOLDERS = 20_000
-"""Folders that are watched; those that come after are looked at now and then."""
+"""The number of watched folders; further ones are checked at intervals."""
 
 MAX_KNOWN_FOLDERS = 60_000
 MAX_KNOWN_FILES = 400_000
-"""Folders and files that are known at all. Memory is about 1 kB a file."""
+"""The limit of known folders and files. Memory is about 1 kB a file."""
 
 IGNORE_FILE = ".gitignore"
 _STRETCH, _BREATH = 0.004, 0.001
@@ -96,7 +96,7 @@ class ProjectTree:
         self._silent = False
         self._breathed = 0.0
         self.left_out = False
-        """Whether there was more than can be known."""
+        """Whether there was more than the limit."""
 
     @property
     def folders(self) -> int:

@@ -25,19 +25,19 @@ from tools.kit.threads import Stopped
 T = TypeVar("T")
 
 MAX_WAIT = 5.0
-"""Seconds after which changes are told although more keep coming."""
+"""Seconds after which changes are reported although more keep coming."""
 
 SWEEP_SECONDS = 10.0
-"""Least time between two looks at the folders that cannot be watched."""
+"""Shortest time between two checks of the folders that cannot be watched."""
 
 _SWEEP_SHARE = 0.01
-"""Share of one core that these looks may take."""
+"""Share of one core that these checks may take."""
 
 _QUICK_SWEEP = 0.5
-"""Seconds a command may be held up by such a look."""
+"""Seconds a command may be delayed by such a check."""
 
 _ROOT_SECONDS = 1.0
-"""Time between two looks for a project folder that is gone."""
+"""Seconds between two checks for a missing project folder."""
 
 
 @dataclass(slots=True)

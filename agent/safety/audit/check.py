@@ -23,9 +23,9 @@ from agent.safety.audit.log import (
 )
 
 MOST_PROBLEMS = 200
-"""Problems after which the check ends; what follows is not worth more words."""
+"""The number of problems after which the check ends."""
 LONGEST_LINE = 64_000_000
-"""Bytes of one line that are read; no ruling is as long."""
+"""Bytes read of one line, more than any entry has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class AuditReport:
     records: int
     files: int
     problems: tuple[AuditFinding, ...]
-    """What no crash and no full disk can explain."""
+    """Findings that no crash and no full disk can explain."""
     notes: tuple[AuditFinding, ...]
-    """What is harmless: lines that a crash tore."""
+    """Harmless findings: lines torn by a crash."""
 
     @property
     def sound(self) -> bool:

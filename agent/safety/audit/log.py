@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 
 
 MAX_FILE = 8_000_000
-"""Bytes after which the next line begins a new file."""
+"""The size in bytes after which the next line begins a new file."""
 LOCK_SECONDS = 10.0
-"""How long an append waits for another process."""
+"""Seconds an append waits for another process."""
 START = "0" * 64
-"""What the first line of all has for the one before it."""
+"""The value of `previous` in the very first line."""
 MENDED = "mended"
 """The `kind` of a line that follows an incomplete one."""
 LONGEST_END = 4 * MAX_FILE
-"""Bytes of a file above which no end is looked for in it: a new file is started."""
+"""The size in bytes above which a file's end is not searched and a new file is started."""
 SHORTEST_WAIT = 0.002
 CHUNK = 65_536
 
@@ -336,14 +336,14 @@ class AuditRecorder:
     log: AuditLog
     session: str
     surface: str
-    """Where the person sits: `tui`, `plain`, `oneshot`, `json` …"""
+    """The user interface: `tui`, `plain`, `oneshot`, `json` …"""
     workspace: Path
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Exact values that are masked, by name."""
+    """Exact values to mask, by name."""
     agent: str = "main"
     """The id of the agent."""
     name: str = ""
-    """What a person calls it, if it has a name."""
+    """The user's name for it, if it has one."""
 
     async def __call__(self, ruling: Ruling) -> None:
         """Write the line; it is on disk before anything but reading happens.

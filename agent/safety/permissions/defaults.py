@@ -189,10 +189,10 @@ _WRITERS = (
     | words("touch mkdir rmdir dd curl wget tar unzip patch ed ex vi vim nano shred")
 )
 _WHOLE = DELETERS | words("mv rsync rmdir")
-"""Programs that take everything inside a folder with it."""
+"""Programs that affect everything inside a folder."""
 _NOWHERE = Places("/")
 _PLACERS = words("cp mv ln install rsync scp")
-"""Programs that put what they are given into a folder under its own name."""
+"""Programs that put a file into a folder under its own name."""
 _GIT_ASKS = words("--get --get-all --get-regexp --list -l --show-origin get list")
 
 
@@ -283,7 +283,7 @@ class Protection:
 
 
 Written = tuple[str, tuple[str, ...], bool]
-"""A path as it is written, the folders it may be seen from, and whether everything inside goes along."""
+"""A path as written, its possible current folders, and whether everything inside is affected."""
 
 
 def _writes(commands: tuple[Command, ...]) -> Iterator[Written]:

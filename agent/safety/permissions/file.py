@@ -123,7 +123,7 @@ SURFACES = (
     *("tui", "plain", "oneshot", "json", "cron", "serve", "acp", "batch", "eval", "gateway"),
     *(f"gateway.{name}{group}" for name in _GATEWAYS for group in ("", ".group")),
 )
-"""A surface with a dot takes what its first parts say too, so `gateway` holds for all messengers."""
+"""All surfaces. One with a dot also inherits from its first parts, so `gateway` applies to all messengers."""
 VERDICTS = ("allow", "ask", "deny")
 
 _TOP = ("mode", "profiles", "rules")
@@ -141,7 +141,7 @@ class PermissionFile:
     """Modes by surface."""
     problems: tuple[SettingProblem, ...] = ()
     readable: bool = True
-    """False when nothing of it could be understood, so that not even its denials are known."""
+    """False if nothing of it could be parsed, so that its denials are unknown."""
 
     @property
     def sound(self) -> bool:
@@ -333,7 +333,7 @@ class Edit:
     before: bytes | None
     after: bytes
     old: RuleVerdict | None
-    """The verdict the rule had; None if there was no such rule."""
+    """The earlier verdict of the rule; None if there was no such rule."""
     widens: bool
     """Whether more would pass than before."""
 

@@ -210,7 +210,7 @@ class PathPattern:
 
 
 Matcher = Callable[[str, bool], bool]
-"""Whether a path is covered; the flag says whether it may be a folder whose content the pattern names."""
+"""A test whether a path is covered; the flag says whether it may be a folder with matching content."""
 
 
 def _text(path: Path) -> str:
@@ -288,7 +288,7 @@ _SYSTEM_FOLDERS = tuple(
     f"{folder}/"
     for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin")
 )
-"""Where a program called by its full path is the one its name stands for."""
+"""Folders in which a program called by its full path counts as the one with its name."""
 
 
 class CommandPattern:
@@ -312,7 +312,7 @@ class CommandPattern:
         self._letters = [option for option in self._options if _SHORT.fullmatch(option)]
         base = self._program.rpartition("/")[2]
         self.program = base if _LITERAL.fullmatch(base) else ""
-        """The program's plain name, where no other command can be meant; empty otherwise."""
+        """The program's plain name, if no other command can match; empty otherwise."""
 
     @property
     def is_path(self) -> bool:
@@ -392,7 +392,7 @@ def _is_option(word: str) -> bool:
 _LITERAL = re.compile(r"[\w.+-]+")
 _SHORT = re.compile(r"-\w+")
 _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
-"""Whether a marked word stands for text that is not known."""
+"""Whether a marked word stands for unknown text."""
 
 
 @lru_cache(maxsize=8)
@@ -438,9 +438,9 @@ class Words(NamedTuple):
 
     words: frozenset[str]
     letters: frozenset[str]
-    """Those of all bundles of short options."""
+    """The letters of all combined short options."""
     others: tuple[int, ...]
-    """Places of the commands with arguments that are not known, or that give names to commands."""
+    """Indexes of the commands with unknown arguments, or that give names to commands."""
 
 
 @lru_cache(maxsize=64)

@@ -44,7 +44,7 @@ USER: Origin = "permissions.yaml"
 PROJECT: Origin = ".hermes/permissions.yaml"
 
 _SETTLED = 0.1
-"""Seconds after which a change of a file surely shows in its times."""
+"""Seconds after which a change of a file certainly shows in its times."""
 
 Stamp = tuple[int, ...] | None
 Signature = tuple[Stamp, ...]
@@ -56,11 +56,11 @@ class PermissionPolicy:
 
     rules: RuleSet
     mode: Mode | None = None
-    """The mode of the person's file; None when it names none."""
+    """The mode in the user's file; None if it names none."""
     project_mode: Mode | None = None
-    """The mode a trusted project asks for; it counts where it is stricter than the person's own."""
+    """The mode requested by a trusted project; it counts only if stricter than the user's."""
     floor: Mode | None = None
-    """Set while the person's file has a mistake in it: no mode that lets more pass than this one holds."""
+    """Set while the user's file has a mistake: modes more permissive than this do not apply."""
     problems: tuple[SettingProblem, ...] = ()
     project: str = "none"
     """`trusted`, `untrusted` or `none`, as for settings."""
@@ -117,7 +117,7 @@ class Permissions:
             PermissionRule(text, "allow", RuleSubject(text, self.setting), "the job", 0) for text in allow
         )
         self._strict: dict[Origin, tuple[PermissionRule, ...]] = {}
-        """The rules that ask or deny of the last sound state of each file."""
+        """The asking and denying rules of each file's last correct state."""
         self._lock = threading.Lock()
         self._signature: Signature | None = None
         self._policy: PermissionPolicy | None = None
@@ -233,13 +233,13 @@ def _stamp(path: Path) -> Stamp:
 
 
 Granted = Callable[[Action], str | None]
-"""Why an action is allowed by what a person has said before; None when it is not."""
+"""A function returning why an earlier permission allows an action; None if none does."""
 
 _PASSES_PLAIN: tuple[Mode, ...] = ("normal", "deny")
 _NAMED = 3
-"""Files a reason names."""
+"""The number of files a reason names."""
 _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
-"""Modes in which what was allowed before is not allowed any more."""
+"""Modes in which earlier permissions do not count."""
 
 
 class Decider:

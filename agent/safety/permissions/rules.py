@@ -21,7 +21,7 @@ Origin = Literal["permissions.yaml", ".hermes/permissions.yaml", "the job"]
 _NEUTRAL = words("cd pushd popd true false : test [ [[ pwd exit return wait sleep echo printf")
 """Builtins that change nothing outside their shell."""
 _TRANSPARENT = words("sh bash dash zsh time timeout nice nohup command stdbuf")
-"""Programs that only run another one, which is judged itself."""
+"""Programs that only run another one, which is judged separately."""
 _SINKS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 
@@ -30,7 +30,7 @@ class PermissionRule:
     """One line of a permissions file."""
 
     text: str
-    """`tool(pattern)` as it was written."""
+    """`tool(pattern)` as written."""
     verdict: RuleVerdict
     subject: RuleSubject
     origin: Origin
@@ -39,7 +39,7 @@ class PermissionRule:
     match: tuple[str, ...] = ()
     no_match: tuple[str, ...] = ()
     surface: str = ""
-    """The profile it stands in; empty when it holds everywhere."""
+    """The profile it belongs to; empty for all."""
 
     @property
     def place(self) -> str:
@@ -61,7 +61,7 @@ class RuleFindings:
     parts: tuple[VerdictPart, ...] = ()
     """The parts of a command that rules ask about or deny."""
     doubtful: tuple[str, ...] = ()
-    """Why a deny rule may be meant; such an action is asked about in every mode."""
+    """Why a deny rule may apply; such an action is asked about in every mode."""
 
 
 class RuleSet:

@@ -41,16 +41,16 @@ from tools.services.actions import (
 )
 
 ONLY_NAMES = words("echo printf ls stat test [ basename dirname realpath readlink which type file")
-"""Programs to which a path is only a name."""
+"""Programs to which a path is only text."""
 READERS = ONLY_NAMES | words(
     "cat head tail less more grep egrep fgrep rg ag wc diff cmp cut tr nl od xxd hexdump strings "
     "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
 )
-"""Programs that do not change the files they are given."""
+"""Programs that do not change the given files."""
 
 
 Spell = Callable[[str], tuple[str, ...]]
-"""All spellings of an absolute path: as it is given, and where its links lead."""
+"""A function returning all spellings of an absolute path: as given, and its target after links."""
 
 
 def speller() -> Spell:
@@ -84,7 +84,7 @@ def _texts(path: str, look: PathCache) -> tuple[str, ...]:
 
 
 Touched = tuple[dict[str, tuple[str, ...]], str]
-"""Paths as they are written, each with all its spellings; and all spellings in one text."""
+"""Paths as written, each with all its spellings; and all spellings in one text."""
 
 
 def find_touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
@@ -170,9 +170,9 @@ EFFECTS: dict[type[Action], tuple[str, Kind]] = {
     SpawnAgent: ("delegate_task", "other"),
     RunScript: ("execute_code", "other"),
 }
-"""For each kind of action the name rules know it by, and what its patterns are about.
-
-Others declare both themselves (`tools.effects`)."""
+"""For each kind of action its name in rules, and the kind of its patterns. Others declare both
+(`tools.effects`).
+"""
 
 _COMMANDS = words("terminal process")
 _PATHS = words("read_file write_file delete_file patch search search_files")
@@ -188,7 +188,7 @@ KNOWN_TOOLS = (
         "mixture_of_agents send_message homeassistant rl"
     )
 )
-"""Tools a rule may name although they are not on offer now."""
+"""Tools a rule may name although they are not offered now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class RuleHit:
 
     certainty: Certainty
     part: str = ""
-    """The part of a command it covers; empty when it covers all of it."""
+    """The covered part of a command; empty if all of it is covered."""
 
 
 NOT = RuleHit(Certainty.NO)

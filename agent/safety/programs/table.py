@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 EffectName = Literal["looks", "edits", "code", "network", "history", "machine", "publishes", "lost"]
-"""Classes of effects, from the mildest to the strictest.
-
-`looks`: changes nothing. `edits`: changes files it is given, which undo brings back. `code`: runs code that
-is not read, of the project or of its dependencies. `network`: reaches other machines to read. `history`:
-changes what only undo of `.git` brings back. `machine`: acts on the machine beyond files: services,
-containers, packages, other processes. `publishes`: tells or changes other machines. `lost`: nothing brings
-it back."""
+"""Classes of effects, from the mildest to the strictest. `looks`: changes nothing. `edits`: changes given
+files, which undo restores. `code`: runs unread code, of the project or of its dependencies. `network`:
+contacts other machines to read. `history`: changes what only undo of `.git` restores. `machine`: acts
+on the machine beyond files: services, containers, packages, other processes. `publishes`: sends to or
+changes other machines. `lost`: cannot be undone.
+"""
 EFFECTS: tuple[EffectName, ...] = get_args(EffectName)
 
 Operands = Literal["read", "write", "delete", "last", "rest", "none"]
-"""What is done to the paths a program is given. `last`: the last one is written, the others are read;
-`rest`: the first is read, the others are written."""
+"""The use of a program's path operands. `last`: the last one is written, the others are read; `rest`: the
+first is read, the others are written.
+"""
 
 _LONGEST_FILE = 200_000
-"""Bytes of a file of programs; a longer one is not read."""
+"""The size limit in bytes of a file of programs."""
 _LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by", "notes", "local"})
 _OWN_FIELDS = frozenset(
     {
@@ -64,7 +64,7 @@ class Wrapper:
     valued: frozenset[str] = frozenset()
     """Options that take a separate value; short ones as letters."""
     skip: int = 0
-    """Operands before the command."""
+    """The number of operands before the command."""
     assigns: bool = False
     """Whether `NAME=value` may come before it."""
     script: frozenset[str] = frozenset()
@@ -72,7 +72,7 @@ class Wrapper:
     joins: bool = False
     """Whether the operands are joined into shell text."""
     folder: frozenset[str] = frozenset()
-    """Options that say where the command runs."""
+    """Options that set the folder of the command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,50 +80,51 @@ class Program:
     """The effects of one program."""
 
     verbs: Mapping[tuple[str, ...], EffectName] = field(default_factory=dict)
-    """Effects by the first words that are not options; the longest beginning counts."""
+    """Effects by the first words that are not options; the longest match counts."""
     patterns: tuple[tuple[str, ...], ...] = ()
-    """Those of the verbs with a `*` in them, which stands for any text within a word."""
+    """The verbs with a `*`, which matches any text within a word."""
     bare: EffectName = "looks"
-    """What it does without a subcommand."""
+    """The effect without a subcommand."""
     otherwise: EffectName = "code"
-    """What it does with any other one."""
+    """The effect of any other subcommand."""
     always: EffectName | None = None
-    """What it does whatever it is told, where it has no subcommands."""
+    """The effect of a program without subcommands."""
     options: Mapping[str, EffectName] = field(default_factory=dict)
-    """Options that have an effect of their own; the stricter one counts."""
+    """Options with a separate effect; the stricter one counts."""
     quiet: frozenset[str] = frozenset()
-    """Options with which it only looks, such as `--dry-run`."""
+    """Options with which it only reads, such as `--dry-run`."""
     valued: frozenset[str] = frozenset()
     """Options that take a separate value."""
     outputs: frozenset[str] = frozenset()
-    """Options whose value is a file that is written."""
+    """Options whose value is a written file."""
     operands: Operands | None = None
-    """What is done to its operands; None for what its effect says."""
+    """The use of its operands; None: according to its effect."""
     skip: int = 0
-    """Operands before the first path, such as the expression of `sed`."""
+    """The number of operands before the first path, such as the expression of `sed`."""
     skipped_by: frozenset[str] = frozenset()
-    """Options that give what is skipped otherwise."""
+    """Options that replace the skipped operands."""
     recursive: frozenset[str] = frozenset()
-    """Options with which it takes whole folders; `always` where it does so anyway."""
+    """Options with which it affects whole folders; `always` if it always does."""
     hosts: bool = False
     """Whether its operands name other machines."""
     first: bool = False
     """Whether only the first of them does."""
     notes: frozenset[str] = frozenset()
-    """Subcommands that keep logs or settings in the home folder or ask for updates, though they only look;
-    `*` for every use."""
+    """Subcommands that keep logs or settings in the home folder or check for updates, though they only
+    read; `*` for every use.
+    """
     plain: re.Pattern[str] | None = None
-    """What the operands that are skipped must be to have no effect of their own; others are code."""
+    """A pattern for skipped operands without effect; others are code."""
     scripts: frozenset[str] = frozenset()
-    """Options whose value is shell text that it runs."""
+    """Options whose value is shell text to run."""
     starts: frozenset[str] = frozenset()
-    """Subcommands behind which a command line stands that it runs."""
+    """Subcommands followed by a command line to run."""
     same: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By subcommand, or empty for all: options that say the same, each with the one they are known by."""
+    """By subcommand, or empty for all: equivalent options, each with its main form."""
     local: frozenset[str] = frozenset()
-    """Subcommands that tell other machines only where settings of the repository say so."""
+    """Subcommands that contact other machines only if the repository's settings say so."""
     wraps: Wrapper | None = None
-    """How to find the command it runs; None when it runs none."""
+    """How to find the command it runs; None if it runs none."""
 
     def normalize_options(self, arguments: Sequence[str]) -> tuple[str, ...]:
         """Return arguments with equivalent options unified: `-Rf` and `--recursive -f` as `-rf`."""

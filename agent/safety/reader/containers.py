@@ -21,7 +21,7 @@ _FLAGS = words(
     "--rm --privileged --init --tty --interactive --detach --read-only --no-healthcheck --publish-all "
     "--quiet --oom-kill-disable --sig-proxy --disable-content-trust --replace --rmi --tls-verify --http-proxy"
 )
-"""Long options without a value; every other one takes one."""
+"""Long options without a value; all others have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ _LIST_CALL = re.compile(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\])))+
 _BACKQUOTES = re.compile(r"`([^`]*)`")
 _TEMPLATE_CALL = re.compile(rf"{_STARTER}\s*\(\s*`([^`]*)`")
 _WITH_TEMPLATES = words("node nodejs bun deno")
-"""Languages in which backquotes are texts; they start nothing by themselves."""
+"""Languages in which backquotes are texts and start nothing."""
 _PLACE = rf"(?:[\w.]*(?:expanduser|Path|path)\s*\(\s*)?{_STRING}"
 _HOME = (
     r"Path\.home\(\)|Dir\.home|[\w.]*homedir\(\)|(?:os\.)?environ\[.HOME.\]|process\.env\.HOME|ENV\[.HOME.\]"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 LONGEST = 20_000
-"""Characters of one word; a longer one is not known."""
+"""Characters of one word; a longer one counts as unknown."""
 
 _ESCAPE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(.))", re.DOTALL
@@ -37,10 +37,10 @@ _DEFAULTS = frozenset({":-", "-", ":=", "="})
 _REQUIRED = frozenset({":?", "?"})
 _EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"})
 HIDDEN = re.compile(r"\$\(|`")
-"""What starts a program where the shell reads a text once more."""
+"""Characters that start a program if the shell evaluates a text again."""
 
 Substitute = Callable[["Node"], str | None]
-"""Reads the script inside a substitution; its output where that is known."""
+"""Reads the script inside a substitution; returns its output if known."""
 
 
 def unescaped(text: str) -> str:

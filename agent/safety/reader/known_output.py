@@ -10,7 +10,7 @@ from agent.safety.reader.expansion import ShellReader
 from agent.safety.reader.tree import ANY, UNKNOWN, unmarked, value
 
 MADE_BY_MKTEMP = "/tmp/.made-by-mktemp"
-"""Stands for the new file or folder that `mktemp` names."""
+"""A placeholder for the new file or folder that `mktemp` names."""
 
 
 def _cat(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str | None:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 700
-"""Statements and starts that are read of one text, those of loops and functions each time."""
+"""Statements and starts read in one text, counting repeats in loops and functions."""
 MOST_ROUNDS = 16
-"""Values of a loop that are followed one by one; of more, none is known."""
+"""The number of loop values that are evaluated; with more, none is known."""
 DEEPEST = 24
-"""Scripts inside scripts, calls of functions inside each other."""
+"""The nesting limit of scripts and function calls."""
 LONGEST = 1_000_000
 """Characters of a text that is read."""
 

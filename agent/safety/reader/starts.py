@@ -34,7 +34,7 @@ class Inner:
     script: str | None = None
     assignments: tuple[tuple[str, str], ...] = ()
     folders: tuple[str, ...] = ()
-    """Where the wrapper goes before that, one step after the other."""
+    """The folders to which the wrapper changes first, in order."""
 
 
 def unwrap(wrapper: Wrapper, arguments: Sequence[str]) -> Inner | None:
@@ -144,7 +144,7 @@ def shell_call(arguments: Sequence[str]) -> ShellCall:
 
 
 _MOST = 64
-"""Lines of input that are read one by one."""
+"""The number of input lines read one by one."""
 
 
 def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> str:

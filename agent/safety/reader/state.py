@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MOST_FOLDERS = 4
-"""Folders a command may run in; of more, none is known."""
+"""The number of possible folders of a command; with more, none is known."""
 
 Value = str | tuple[str, ...]
 """The value of a variable, or of an array."""
@@ -36,9 +36,9 @@ class State:
     functions: dict[str, tuple[ParsedText, Node]] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
-    """What files hold that the script has written, by their paths as they were written."""
+    """Contents of files written by the script, by their paths as written."""
     positional: tuple[str, ...] | None = None
-    """What `$1` and its followers hold; None when that is not known."""
+    """The values of `$1` and so on; None if unknown."""
 
     def copy(self) -> State:
         """Return a copy for another shell."""
@@ -82,7 +82,7 @@ class Command(NamedTuple):
     """The program without its folder."""
     arguments: tuple[str, ...]
     word: str
-    """The program as it is called, folder included."""
+    """The program as called, folder included."""
     cwds: tuple[str, ...]
     """The folders it may run in."""
 
@@ -107,13 +107,13 @@ class Reading:
     writes: tuple[Touched, ...] = ()
     reads: tuple[Touched, ...] = ()
     doubts: tuple[str, ...] = ()
-    """What was not understood, as clauses for a person. A program in another language is not a doubt."""
+    """What was not understood, as clauses for the user. A program in another language is not a doubt."""
     assigned: frozenset[str] = frozenset()
-    """Variables that are set and may reach programs; these may behave differently because of them."""
+    """Variables that are set and may change how programs behave."""
     bomb: str = ""
-    """The name of a function that starts itself without end, if there is one."""
+    """The name of a function that starts itself endlessly, if there is one."""
     complete: bool = True
-    """False when it is too long or too broken to be read to its end."""
+    """False if it is too long or too broken to be read to its end."""
 
     @property
     def is_known(self) -> bool:

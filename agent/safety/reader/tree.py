@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 UNKNOWN = "\ue000"
-"""Text that cannot be known without running something: any length, any content, maybe empty."""
+"""Text that only running something would reveal: any length, any content, possibly empty."""
 ANY = "\ue001"
 ONE = "\ue002"
 SET = "\ue003"
@@ -27,14 +27,14 @@ CLOSE = "\ue005"
 COMMA = "\ue006"
 """`{`, `}` and `,` that may form a brace expansion."""
 GAP = "\ue007"
-"""Where an unquoted expansion is split into fields."""
+"""A place where an unquoted expansion is split into fields."""
 KEEP = "\ue008"
-"""Keeps a quoted empty text a field of its own."""
+"""A mark that keeps a quoted empty text as a field."""
 
 MOST_READINGS = 64
-"""Texts that the braces of one word are expanded to; of more, the braces count as unknown."""
+"""The number of texts that one word's braces are expanded to; with more, the braces count as unknown."""
 LONGEST_NAME = 1_024
-"""Characters of a glob that are looked at; names of files have at most 255 bytes."""
+"""Characters of a glob that are read; file names have at most 255 bytes."""
 
 _ACTIVE = str.maketrans({"*": ANY, "?": ONE, "[": SET, "{": OPEN, "}": CLOSE, ",": COMMA})
 _GLOBBING = str.maketrans({"*": ANY, "?": ONE, "[": SET})
@@ -186,7 +186,7 @@ PORTION = 4_096
 """Bytes the parser reads at a time."""
 LONGEST = 0.008
 LONGEST_PER_BYTE = 1e-6
-"""Seconds of processor time the parser may take; sound scripts need a tenth of it."""
+"""Processor seconds per byte for the parser; valid scripts need a tenth of it."""
 
 _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _BRACES = re.compile(rb"(?:^|(?<=[;&|(\n]))([ \t]*)\{([^\s{}]+)\}")
@@ -228,7 +228,7 @@ class ParsedText:
     data: bytes
     root: Node
     complete: bool
-    """Whether all of it is shell, and all of it is in the tree."""
+    """Whether all of it is valid shell and in the tree."""
 
     def text(self, node: Node) -> str:
         """Return the source text of a node."""

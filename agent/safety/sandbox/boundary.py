@@ -40,8 +40,9 @@ from tools.services.sandbox import (
 from tools.terminal.environment import child_environment
 
 NetworkReach = Literal["open", "filtered", "closed"]
-"""`open`: every host, and nothing asks. `filtered`: listed hosts; each other one asks a person, whatever
-was decided about the command. `closed`: none."""
+"""`open`: every host, unasked. `filtered`: listed hosts; any other is asked about separately. `closed`:
+none.
+"""
 _REACH: dict[NetworkMode, NetworkReach] = {
     "on": "open",
     "filtered": "filtered",
@@ -57,7 +58,7 @@ class BoundaryCoverage:
     level: SandboxName = "none"
     network: NetworkReach = "open"
     guards_places: bool = False
-    """Whether programs change no guarded place: those that stand are read-only, others are taken back."""
+    """Whether programs cannot change guarded places: existing ones are read-only, new ones are removed."""
 
     @property
     def is_closed(self) -> bool:
@@ -66,7 +67,7 @@ class BoundaryCoverage:
 
 
 NO_COVERAGE = BoundaryCoverage()
-"""No boundary, or commands that run on another machine."""
+"""The coverage without a boundary, or for commands on another machine."""
 
 
 def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
@@ -92,7 +93,7 @@ class NetworkWish:
 
     reaches: bool
     hosts: frozenset[str] = frozenset()
-    """Hosts that it names."""
+    """The hosts it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,11 @@ class Opened:
     """The guarded places that a command changes by its text."""
 
     named: tuple[Path, ...] = ()
-    """Places it names: the gate asks a person before it runs."""
+    """The places it names: the gate asks the user before it runs."""
     versions: bool = False
-    """Whether it has git put other versions of files into the work tree, guarded ones among them."""
+    """Whether it makes git put other file versions into the work tree, including guarded ones."""
     deletes: Callable[[Path], bool] = lambda path: False
-    """Whether it deletes a folder with all that is in it."""
+    """Whether it deletes a folder with its content."""
 
 
 class SessionBoundary:
@@ -150,7 +151,7 @@ class SessionBoundary:
         self._home = home
         self._mode: NetworkMode = "ask" if network == "filtered" and filtered is None else network
         self.filtered = filtered if self._mode == "filtered" else None
-        """The filtered network, if that is what commands are in."""
+        """The filtered network, if commands use one."""
         real = _Resolver()
         self._writable = tuple(real(path) for path in writable)
         self._hidden = tuple(dict.fromkeys(real(path) for path in self._secrets(environ, hidden)))
@@ -163,7 +164,7 @@ class SessionBoundary:
         """The copies of git's settings that commands write."""
         self._caches = caches if sandbox.name != "none" else None
         self._open_names: set[Path] = set()
-        """Names that must stay free and cannot be held, in repositories that commands have worked in."""
+        """Names that must stay free and cannot be reserved, in repositories where commands have worked."""
         self._finders = [GuardedFinder(root) for root in dict.fromkeys((self._workspace, *self._writable))]
 
     @property

@@ -33,7 +33,7 @@ _SCOPES_SINCE = 6
 _OF_THE_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/fs")
 _PATIENCE = 10.0
 _CONSOLE = "/dev/console"
-"""Where bubblewrap puts the terminal that its output goes to."""
+"""The path at which bubblewrap mounts the terminal of its output."""
 
 
 class Bubblewrap:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _TABLE = Path(__file__).with_name("caches.yaml")
 _MOST = 30_000
-"""Entries of a person's cache that are linked; a larger one is left out, and the program fetches."""
+"""The number of linked entries of a user's cache; a larger one is left out, and the program downloads."""
 _LARGEST_COPY = 2_000_000
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAME = re.compile(r"\{(\w+)\}")
@@ -78,9 +78,9 @@ class WorkspaceCaches:
         self._workspace = workspace
         self._is_ready = False
         self._waiting: list[Path] = []
-        """Files that tell that a cache is needed which was not filled yet."""
+        """Files that show that an unfilled cache is needed."""
         self.shown: tuple[Path, ...] = ()
-        """The person's caches, which can be read inside."""
+        """The user's caches, readable inside."""
 
     def prepare(self) -> None:
         """Make the folder and its links; protect it from `sweep` while this process lives.

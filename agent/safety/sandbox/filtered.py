@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 PROXY_PORT = 3128
-"""Where the proxy listens inside: nobody else was there before."""
+"""The proxy's port inside, free because the network is new."""
 _PATIENCE = 20.0
 _PROGRAMS = "/usr/bin:/bin:/usr/sbin:/sbin:/run/current-system/sw/bin"
 _OPENER = """
@@ -53,9 +53,9 @@ class OpenedSpace:
 
     space: NetworkSpace
     watch: socket.socket
-    """Asks the kernel about sockets inside (`NETLINK_SOCK_DIAG`)."""
+    """The socket for asking the kernel about sockets inside (`NETLINK_SOCK_DIAG`)."""
     listeners: dict[int, socket.socket]
-    """What listens inside, by port."""
+    """Listening sockets inside, by port."""
 
     def close(self) -> None:
         for each in (self.watch, *self.listeners.values()):
@@ -179,9 +179,9 @@ VARIABLES: Mapping[str, str] = {
     **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,.localhost,127.0.0.1,::1"),
     "NODE_USE_ENV_PROXY": "1",
 }
-"""What tells programs about the proxy."""
+"""Variables that tell programs about the proxy."""
 _MOST_KEPT = 200
-"""Refusals that are remembered for the results of commands."""
+"""The number of refusals kept for the results of commands."""
 
 
 async def nobody(host: str, port: int) -> str | None:
@@ -235,7 +235,7 @@ class FilteredNetwork:
         self._refused: deque[tuple[float, ProxyRefusal]] = deque(maxlen=_MOST_KEPT)
         self.decide: Decide = nobody
         self.idle: Callable[[frozenset[int]], None] = lambda running: None
-        """Told which commands still run when one has ended."""
+        """Called with the commands still running when one has ended."""
 
     @property
     def is_open(self) -> bool:

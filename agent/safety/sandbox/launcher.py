@@ -21,7 +21,7 @@ import signal
 import sys
 
 FAILED = 125
-"""Exit code when the boundary could not be drawn."""
+"""The exit code if the boundary could not be applied."""
 NOT_FOUND, NOT_RUN = 127, 126
 
 _NEWNS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x20000000, 0x40000000

@@ -34,7 +34,7 @@ _OF_RUNTIME = tuple(
     )
 )
 NOTHING = Path(__file__).with_name("nothing")
-"""An empty file, shown in place of hidden ones: programs take it better than a refusal."""
+"""An empty file shown in place of hidden ones, which programs handle better than a refusal."""
 
 PRIVATE_TMP = (Path("/tmp"), Path("/var/tmp"))
 _NAMED = """
@@ -178,14 +178,14 @@ def _open_anchor(path: Path) -> int:
 
 
 _DEPTH = 2
-"""Folders below the top down to which is looked."""
+"""The folder depth that is searched."""
 _FOLDERS = 64
-"""Folders that are looked into, those near the top first."""
+"""The number of searched folders, those near the top first."""
 _MOST = 24
-"""Places that are covered, those near the top first: each costs the start of a command a mount."""
+"""The number of covered places, those near the top first, because each costs every command a mount."""
 _UNINTERESTING = words(".hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache")
 _PROGRAMS = {".git": words("hooks config"), ".yarn": words("releases plugins")}
-"""Folders that tools write into every day, with what of them runs."""
+"""Folders that tools write daily, with the parts that are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class GuardedFiles:
 
     read_only: tuple[Path, ...] = ()
     pinned: tuple[Path, ...] = ()
-    """Folders above them that stay writable but cannot be renamed: one put in their place would be open."""
+    """Parent folders that stay writable but cannot be renamed, since a replacement would be unprotected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class _Folder:
     """The content of a folder at the last reading."""
 
     read_at: tuple[int, int, int]
-    """Inode, and the times of the last change of content and of status, in nanoseconds."""
+    """Inode, and the times of the last content and status change, in nanoseconds."""
     guarded: tuple[str, ...]
     folders: tuple[str, ...]
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from tools.services.sandbox import SandboxLimits
 
 _COUNTS_BY_NAMESPACE = (5, 14)
-"""Linux since which processes are counted by user namespace; before, the whole desktop would count."""
+"""The Linux version since which processes are counted per user namespace; before, the whole desktop would
+count.
+"""
 
 
 def rlimits(limits: SandboxLimits) -> dict[int, int]:
@@ -64,7 +66,7 @@ _HIERARCHIES = (Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup"))
 _JOIN = 'echo $$ >"$0" && exec "$@"'
 _serial = itertools.count(1)
 _left: set[Path] = set()
-"""Groups that still had members when they were to go."""
+"""Groups that still had members when they were to be removed."""
 
 
 def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:

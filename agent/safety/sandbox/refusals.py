@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.core.home import from_home
 
 _TAIL = 20_000
-"""Characters at the end of the output that are looked at."""
+"""Characters read at the end of the output."""
 _LONGEST = 200
 _READ_ONLY = re.compile(r"read-only file system|\bEROFS\b", re.IGNORECASE)
 _DENIED = re.compile(

@@ -23,7 +23,7 @@ from tools.services.sandbox import SandboxPolicy
 
 _RUNS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
 _HARMLESS = {"commondir": b".\n"}
-"""The repository is its own common folder; an empty file would stop git."""
+"""Neutral content: the repository is its own common folder; an empty file would stop git."""
 _LONGEST = 4096
 """Bytes read of a file that holds one path, or of a configuration."""
 _INDEX = 65_536
@@ -39,7 +39,7 @@ class Repository:
     store: tuple[Path, ...]
     guarded: tuple[Path, ...]
     alternates: tuple[Path, ...] = ()
-    """Folders that git reads objects from besides."""
+    """Further folders from which git reads objects."""
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
         """Return missing folders and files of `guarded`, the files with a neutral content."""
@@ -197,7 +197,7 @@ def _line(path: Path) -> str:
 
 
 MOST = 16
-"""Files that are lent at once, those of the workspace's own repository first."""
+"""The number of files lent at once, those of the workspace's own repository first."""
 _NAMES = ("config", "config.worktree")
 _BYTES = 1_000_000
 _PATIENCE = 10.0
@@ -211,7 +211,7 @@ class _Copy:
     copy: Path
     link: Path
     base: bytes
-    """What the file held when the copy was last the same."""
+    """The content of the file when the copy was last equal."""
 
 
 @dataclass(frozen=True, slots=True)

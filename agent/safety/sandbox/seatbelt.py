@@ -34,7 +34,7 @@ _ALWAYS = """\
 (allow pseudo-tty)
 (allow file-map-executable)
 (allow file-read*)"""
-"""What a shell and its programs need anywhere: to start, to look, to end what they started."""
+"""Rules a shell and its programs always need: to start, to read, to end their children."""
 _SERVICES = (
     "com.apple.system.opendirectoryd.libinfo",
     "com.apple.system.opendirectoryd.membership",
@@ -42,7 +42,7 @@ _SERVICES = (
     "com.apple.system.logger",
     "com.apple.logd",
 )
-"""System services for names of users and for logs. None of them starts programs or hands out secrets."""
+"""System services for user names and logs. None of them starts programs or reveals secrets."""
 _SERVICES_OF_NETWORK = (
     "com.apple.SystemConfiguration.configd",
     "com.apple.SystemConfiguration.DNSConfiguration",

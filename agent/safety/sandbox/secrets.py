@@ -16,9 +16,9 @@ _STARTUP = """
 .inputrc .pam_environment .xprofile .xinitrc .xsessionrc .local/bin bin .local/share/applications .pythonrc
 """
 _DEPTH = 2
-"""Folders below the workspace down to which files are looked for."""
+"""The folder depth below the workspace that is searched."""
 _FOLDERS = 64
-"""Folders that are looked into."""
+"""The number of folders searched."""
 _UNINTERESTING = words(".git .hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache")
 _SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "TMUX")
 _ADDRESSES = ("DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "PULSE_SERVER")

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FIRST_SECONDS = 180.0
-"""How long after the start clearing begins: the start belongs to the person."""
+"""Seconds from the start to the first cleanup, so that it does not slow the start."""
 AGAIN_SECONDS = 6 * 3600.0
 BUSY_SECONDS = 600.0
-"""When it is tried again after somebody kept the store in use."""
+"""Seconds before a retry while somebody uses the store."""
 PAUSE_SECONDS = 0.05
-"""Between two pieces, so that clearing takes a small share of a core and of the disk."""
+"""Seconds between two pieces, so that cleanup takes a small share of a core and of the disk."""
 
 
 async def keep_tidy(

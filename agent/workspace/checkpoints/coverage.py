@@ -10,7 +10,7 @@ from agent.workspace.checkpoints.entries import NAMED, Coverage, KnownPath, Left
 from agent.workspace.git import common_folder, git_folder, top_folder
 
 _SINGLY = 3
-"""Paths of one kind in one folder that are named one by one."""
+"""The number of paths of one kind in one folder that are named one by one."""
 
 
 def coverage_of(
@@ -93,9 +93,9 @@ class GitCoverage:
     state: bool
     """HEAD, refs, reflogs, stash, the index, settings, hooks, and what is under way."""
     history: bool
-    """Commits and contents that nothing names any more, whatever git clears away."""
+    """Commits and contents that nothing names any more, whatever git removes."""
     reason: str = ""
-    """Why not all of it, as a clause for a person; empty where all is."""
+    """Why it is incomplete, as a clause for the user; empty if complete."""
 
     @property
     def whole(self) -> bool:

@@ -41,16 +41,16 @@ class FolderKind:
 
     name: str
     has: tuple[str, ...]
-    """Patterns of names that are all in it."""
+    """Patterns of names that must all be in it."""
     magic: tuple[tuple[str, Magic], ...] = ()
     only: tuple[str, ...] = ()
-    """Patterns of the names that belong to it; none: everything does."""
+    """Patterns of the names that belong to it; none: all."""
     process: tuple[str, ...] = ()
-    """Patterns of files that begin with the number of the process that has it."""
+    """Patterns of files that begin with the number of the process using it."""
     programs: tuple[str, ...] = ()
-    """Programs that have it when they work in the folder."""
+    """Programs that use it when they work in the folder."""
     passing: tuple[str, ...] = ()
-    """Patterns of names that a look rewrites and nothing depends on."""
+    """Patterns of names that reading rewrites and nothing depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FoundDatabase:
     """One database of the workspace."""
 
     path: str
-    """The folder, or the file that the others lie beside; empty for the workspace itself."""
+    """The folder, or the main file; empty for the workspace."""
     kind: FolderKind | FileKind
 
     def owns(self, path: str) -> bool:

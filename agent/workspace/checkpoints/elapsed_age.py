@@ -24,7 +24,7 @@ from tools.kit.files import read_bytes, write_atomically
 
 NAME = "clock"
 MOST_SECONDS = 86_400.0
-"""What the time between two looks at the clock counts for at most."""
+"""The largest counted time between two readings of the clock."""
 MAX_GAPS = 1_000
 _MAX_BYTES = 200_000
 
@@ -34,9 +34,9 @@ class ElapsedAge:
     """The clock readings of a store. Times are seconds since the epoch, as given by the clock."""
 
     seen: float
-    """When the clock was last looked at."""
+    """The last reading of the clock."""
     gaps: tuple[tuple[float, float], ...] = ()
-    """Stretches longer than `MOST_SECONDS` between two looks, from and to, in their order."""
+    """Periods longer than `MOST_SECONDS` between two readings, from and to, in order."""
 
     def after_look(self, now: float) -> ElapsedAge:
         """Return the age after another reading of the clock. Pure."""

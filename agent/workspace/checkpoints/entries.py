@@ -35,7 +35,9 @@ from agent.workspace.placeholders import TIME, is_placeholder
 from tools.results import ToolError
 
 StepKind = Literal["tool", "command", "restore", "outside"]
-"""What made a step: a file tool, something that runs programs, a restore, or somebody else than the agent."""
+"""The cause of a step: a file tool, something that runs programs, a restore, or somebody else than the
+agent.
+"""
 
 
 class PathKind(Enum):
@@ -45,7 +47,7 @@ class PathKind(Enum):
     LINK = "link"
     FOLDER = "folder"
     OTHER = "other"
-    """A socket, a device, a pipe: noticed, never kept and never restored."""
+    """A socket, a device, a pipe: noticed, never stored and never restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +56,23 @@ class PathEntry:
 
     kind: PathKind
     mode: int
-    """Permission bits, such as 0o644; 0 for a link, which has none of its own."""
+    """Permission bits, such as 0o644; 0 for a link."""
     size: int = 0
     """Bytes of a file; 0 for the rest."""
     modified: int = 0
     """Time of the last change of contents in nanoseconds since the epoch."""
     digest: str | None = None
-    """SHA-256 of a file's bytes in hex; None when the contents are not kept, and for the rest."""
+    """SHA-256 of a file's bytes in hex; None if the contents are not stored, and for other kinds."""
     target: str = ""
-    """Where a link leads, exactly as it is written in it."""
+    """The target of a link, exactly as written."""
     twin: str = ""
-    """Another path of the workspace that is the same file (a hard link); empty for most."""
+    """Another path of the workspace for the same file (a hard link); usually empty."""
     reason: str = ""
-    """Why the contents of a file are not kept; empty when they are."""
+    """Why the contents of a file are not stored; empty if they are."""
     inode: str = ""
-    """The number of a file that has several names, here or elsewhere; empty for most."""
+    """The number of a file with several names, here or elsewhere; usually empty."""
     attributes: str = ""
-    """Names of what no restore gives back, parted by spaces; empty for most, and where nobody looked."""
+    """Names of attributes that no restore gives back, separated by spaces; usually empty."""
 
     @property
     def is_restorable(self) -> bool:
@@ -138,11 +140,11 @@ class Coverage:
 
 
 NAMED = 100
-"""Paths a coverage names at most."""
+"""The largest number of paths a coverage names."""
 
 
 _REFS = 5_000
-"""Refs of one unit that a step writes down; of a step with more, what the files say is enough."""
+"""The number of refs of one unit recorded in a step; with more, the files are enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,11 @@ class UnitMark:
     """A unit in which a step changed files; see `units`."""
 
     kind: str
-    """Empty for a work tree within one, where files are ordinary again."""
+    """The kind; empty for a work tree inside a unit, where files are ordinary again."""
     refs: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What refs of git pointed to, before and after; empty for one that was not there. See `git_refs`."""
+    """Values of git refs, before and after; empty if missing. See `git_refs`."""
     objects: str = ""
-    """Of a repository that the step made: what tells whether its objects are still those."""
+    """For a repository made by the step: the identity of its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +166,11 @@ class Step:
     number: int
     kind: StepKind
     session: str
-    """The session that acted; a child's steps stand in the line of the session that delegated to it."""
+    """The acting session; a child's steps are in the line of the session that delegated to it."""
     call: str
-    """The tool call that made it; empty for steps of a person."""
+    """The tool call that made it; empty for steps of the user."""
     label: str
-    """One line for a person: `write_file src/app.py`, `restored to step 12`. Cleaned, secrets masked."""
+    """One line for the user: `write_file src/app.py`, `restored to step 12`. Cleaned, secrets masked."""
     created: float
     """Seconds since the epoch."""
     root: str
@@ -176,13 +178,13 @@ class Step:
     changes: tuple[PathChange, ...]
     coverage: Coverage = Coverage()
     git: str = ""
-    """What it did to repositories, in one plain line; empty where it did nothing to them."""
+    """Its effect on repositories, in one plain line; empty without one."""
     units: Mapping[str, UnitMark] = field(default_factory=dict)
-    """The units it changed files of, by their folders; steps of older versions have none."""
+    """The units in which it changed files, by folder; steps of older versions have none."""
     place: str = ""
-    """Which folder the workspace was, see `root_identity`; empty in a record of an older Hermes."""
+    """The identity of the workspace folder, see `root_identity`; empty in a record of an older Hermes."""
     perhaps: tuple[str, ...] = ()
-    """Paths that a person may have changed while the command ran, see `perhaps_by_others`."""
+    """Paths that a user may have changed while the command ran, see `perhaps_by_others`."""
 
 
 def undo_refusal() -> ToolError:
@@ -284,14 +286,14 @@ def _mark_of(record: Any) -> UnitMark:
 TICK = 50_000_000
 """Nanoseconds within which two writes may leave the same time on a file."""
 COARSE_TICK = 2_000_000_000
-"""The same on file systems that keep no parts of seconds."""
+"""The same on file systems without fractions of seconds."""
 
 MOVING = "was moved while it was looked at"
 
 Stamp = tuple[int, ...]
 
 _KIND, _IS_FOLDER = 0o170000, stat.S_IFDIR
-"""Bits of a mode; compared in place, as that runs for each path at every command."""
+"""Bits of a mode, compared inline because that runs for each path at every command."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -300,9 +302,9 @@ class KnownPath(NamedTuple):
 
     stamp: Stamp
     settled: bool
-    """Whether a later change is sure to leave another stamp."""
+    """Whether a later change certainly leaves another stamp."""
     entry: PathEntry | None
-    """How it stood; None while it was not read yet."""
+    """The state; None while it was not read."""
     blob: str = ""
     """The id of the git object with exactly these bytes; the store need not have them then."""
 
@@ -312,7 +314,7 @@ class ManifestScan:
     """The result of reading a whole workspace."""
 
     changed: dict[str, os.stat_result] = field(default_factory=dict)
-    """Paths that are new or have another stamp."""
+    """New paths and those with another stamp."""
     gone: list[str] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     """Folders that were not entered."""

@@ -27,9 +27,9 @@ from agent.workspace.checkpoints.units import TOP
 from tools.kit.files import open_folder
 
 ATTEMPTS = 3
-"""How often a file that changes while it is read is read."""
+"""How often a file that keeps changing is read."""
 SETTLED = 2_000_000_000
-"""Nanoseconds after which a file's time tells a later change for sure, whatever the file system."""
+"""Nanoseconds after which a file's time certainly reveals a later change, on any file system."""
 
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 # O_NONBLOCK: what became a pipe after it was looked at must not hold us.

@@ -62,7 +62,7 @@ from tools.kit.threads import Stopped
 
 FORMAT = 3
 MAX_BYTES = 500_000_000
-"""Of the file: two million paths have about so much."""
+"""The size limit of the file: about two million paths."""
 _BATCH = 2_000
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _BLOB = re.compile(r"(?:[0-9a-f]{40})?")
@@ -76,7 +76,7 @@ class Baseline:
         self._root = root
         self.path = folder / f"{sha256(os.fsencode(root)).hexdigest()[:32]}.json"
         self.written = 0.0
-        """When what `load` gave was written, in seconds since the epoch; 0 where there was nothing."""
+        """When the result of `load` was written, in seconds since the epoch; 0 if there was none."""
 
     def load(self) -> dict[str, KnownPath] | None:
         """Load the known state; None if there is none or it is unreadable. Blocking."""
@@ -159,12 +159,12 @@ def _known_path(record: list) -> tuple[str, KnownPath]:
 GONE_FROM_GIT = "its contents were in git only, and are gone from there"
 TAKEN_ALONG = "belongs to git, and is gone"
 _MANY = 200
-"""Files that are read without asking git whether it has them."""
+"""The number of files read without asking git whether it has them."""
 _STRETCH, _BREATH = 0.004, 0.001
-"""Seconds of work, and the pause after it, while nobody waits."""
+"""Seconds of work, and of the pause after it, while nobody waits."""
 
 LOOKED_AT = 20_000
-"""Paths of a workspace up to which a restore looks at all of them for newer times."""
+"""The number of workspace paths up to which a restore checks all of them for newer times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +172,11 @@ class CaptureLimits:
     """The size limits of stored contents, in bytes."""
 
     file: int
-    """Of one file."""
+    """The limit of one file."""
     beforehand: int
-    """Of all files that nothing has changed yet."""
+    """The limit of all files stored before any change."""
     objects: bool = True
-    """Whether contents that git's extensions keep get second names, whatever their size."""
+    """Whether contents of git's extensions get second names, whatever their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +185,13 @@ class FoundChanges:
 
     changes: tuple[PathChange, ...]
     fresh: Mapping[str, KnownPath | None]
-    """What is known of each path from now on; None where nothing stands."""
+    """The new known state of each path; None if nothing is there."""
     closed: tuple[LeftOut, ...] | None = None
-    """Folders that were not looked into; None when only some paths were looked at."""
+    """Unread folders; None if only some paths were read."""
     taken_along: tuple[LeftOut, ...] = ()
-    """What was never covered and is gone."""
+    """Lost data that was never covered."""
     units: Units = NO_UNITS
-    """Those that were met, if all was looked at."""
+    """The units found, if everything was read."""
     marks: Mapping[str, UnitMark] = field(default_factory=dict)
     """The marks to store for the units."""
 
@@ -201,7 +201,7 @@ class Survey:
     """A first look at a whole workspace, not yet taken up."""
 
     known: dict[str, KnownPath]
-    """What the session before knew."""
+    """The previous session's state."""
     found: FoundChanges
     index: Index
 
@@ -233,19 +233,19 @@ class FileRegister:
         self._keeping: Iterator[None] | None = None
         self._unsaved = 0
         self._redated: dict[str, tuple[int, PathEntry]] = {}
-        """Files written again with the same bytes: after which position, and how they stood before."""
+        """Files rewritten with the same bytes: after which position, and their earlier state."""
         self._breathed = 0.0
         self._uncovered = Uncovered()
         self._met: set[str] | None = set()
-        """Paths that calls named before the first look was taken up; None from then on."""
+        """Paths named by calls before the first look was taken up; None from then on."""
         self.hurried = False
-        """Whether somebody waits: then no pauses are made."""
+        """Whether somebody waits: then there are no pauses."""
         self.waiting = 0
-        """How many pieces of work wait for the thread: keeping contents makes way for them."""
+        """The number of tasks waiting for the thread, for which storing contents pauses."""
         self.complete = False
-        """Whether the contents of everything that must be kept are available."""
+        """Whether all required contents are available."""
         self.left_out = Coverage()
-        """What could not be taken back if it were changed now. Any thread may read it."""
+        """What could not be restored if it changed now. Any thread may read it."""
 
     # Taking the workspace in
 

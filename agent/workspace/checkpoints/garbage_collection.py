@@ -49,16 +49,16 @@ __all__ = [
 ]
 
 YOUNG_SECONDS = 3600.0
-"""Objects and lines used within this time are left alone, named or not."""
+"""Objects and lines used within this time are kept, named or not."""
 PRESSED_SECONDS = 300.0
 """The same while the store is over its limit."""
 TARGET = 0.9
-"""Share of the limit that stays in use, so that clearing does not begin again at once."""
+"""Share of the limit left in use, so that cleanup does not start again at once."""
 GIT_SHARE = 0.25
-"""Share of the limit for git's objects that only the store has."""
+"""Share of the limit for git objects that only the store has."""
 PAUSE_SECONDS = 0.005
 WAIT_SECONDS = 2.0
-"""How long a piece waits for a process that adds something; after that the rest is left for the next time."""
+"""Seconds a piece waits for a process that adds; after that the rest is left for the next time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Collected:
     """The result of a collection so far."""
 
     sessions: int = 0
-    """Lines of deleted sessions that are gone."""
+    """The number of removed lines of deleted sessions."""
     steps: int = 0
-    """Steps that can no longer be taken back."""
+    """The number of steps that can no longer be undone."""
     objects: int = 0
     freed: int = 0
-    """Bytes on the disk that objects took."""
+    """Bytes freed on disk."""
     busy: bool = False
-    """Whether somebody kept the store in use, so that something is left for the next time."""
+    """Whether the store was in use, so that something is left for the next time."""
 
 
 def collect(

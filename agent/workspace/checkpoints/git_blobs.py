@@ -25,12 +25,12 @@ from agent.workspace.project_tree import in_order
 T = TypeVar("T")
 
 _COUNT, _BYTES = 500, 32_000_000
-"""Objects, and bytes of them, that are asked for at once."""
+"""The number of objects, and of bytes, requested at once."""
 _ANSWER = 2 * _BYTES + 60_000_000
-"""Bytes of one answer: a single object may have up to 50 MB."""
+"""The size limit of one answer: a single object may have up to 50 MB."""
 _SECONDS = 20.0
 _PATIENCE = 60.0
-"""Seconds for all questions of one call together: a broken repository must not hold anybody for hours."""
+"""Seconds for all requests of one call: a broken repository must not block for hours."""
 _ASKED = 5_000
 
 

@@ -28,9 +28,9 @@ from agent.workspace.git import common_folder, git_folder, top_folder
 from tools.kit.files import read_bytes
 
 MAX_BYTES = 100_000_000
-"""Of an index; the index of a million files has about so much."""
+"""The size limit of an index: about a million files."""
 MAX_NAMES = 200_000_000
-"""Bytes of all names together: version 4 can name gigabytes in a small file."""
+"""The limit of all names together: version 4 can name gigabytes in a small file."""
 MAX_NAME = 4_096
 _HEADER = 12
 _EXTENDED, _NAME_MASK = 0x4000, 0x0FFF
@@ -67,7 +67,7 @@ class Index:
     written: int = 0
     """When the index was written (ns): a stamp from then or later proves nothing."""
     top: Path | None = None
-    """The work tree; None where there is no repository."""
+    """The work tree; None without a repository."""
     git: Path | None = None
 
 

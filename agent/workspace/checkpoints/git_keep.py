@@ -36,11 +36,11 @@ from agent.workspace.checkpoints.git_index import is_sha256
 from tools.kit.files import read_bytes
 
 MAX_LOOSE = 60_000
-"""Single objects of one repository that get second names; git packs them from 6,700 on."""
+"""The number of loose objects of one repository that get second names; git packs them from 6,700 on."""
 COPIED_BYTES = 200_000_000
-"""Of a repository on another file system, up to which it is copied."""
+"""The size up to which a repository on another file system is copied."""
 MAX_INDEX = 100_000_000
-"""Bytes of the index of a pack; that of three million objects has about so much."""
+"""The size limit of a pack's index: about three million objects."""
 _VERSION_2, _NAMES = b"\xfftOc\0\0\0\2", 8 + 256 * 4
 _TICK = 2_000_000_000
 _FAN = tuple(f"{number:02x}" for number in range(256))
@@ -56,9 +56,9 @@ class GitKeep:
         self._all = folder
         self._objects = objects
         self.place = folder / sha256(os.fsencode(objects)).hexdigest()[:32]
-        """A folder with a `.git` in it that holds nothing but objects."""
+        """A folder with a `.git` that only holds objects."""
         self.reason = ""
-        """Why not everything is kept; empty when everything is."""
+        """Why not everything is kept; empty if everything is."""
         self._ours = self.place / ".git" / "objects"
         self._seen: dict[str, int] = {}
         self._held: dict[str, set[str]] = {}

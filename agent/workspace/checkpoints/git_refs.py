@@ -21,7 +21,7 @@ from agent.workspace.checkpoints.git_tables import table_values
 from agent.workspace.checkpoints.units import within
 
 Side = Callable[[str], bytes | None]
-"""Contents of a file by its path in the workspace, as they were at one moment; None where there is none."""
+"""A function returning a file's contents by path at one moment; None if missing."""
 Values = dict[str, tuple[str, str]]
 """Values before and after, by path of a ref in its unit."""
 

@@ -17,7 +17,7 @@ _FOOTER = 5 * 8 + 4
 _SIZES = {b"sha1": 20, b"s256": 32}
 _DELETED, _ID, _PEELED, _LINK = range(4)
 MOST = 50_000_000
-"""Bytes of a table that is read."""
+"""The size limit in bytes of a table."""
 
 
 def table_values(tables: Iterable[bytes | None]) -> Mapping[str, str]:

@@ -13,13 +13,13 @@ from tools.text.safe_text import clean
 from tools.text.words import plural
 
 Read = Callable[[str], bytes]
-"""Contents by digest; may raise `OSError` or `HermesError` where they are gone."""
+"""A function returning contents by digest; may raise `OSError` or `HermesError` if they are gone."""
 
 Refs = Mapping[str, tuple[str, str]]
 """Values before and after, by ref; see `git_refs`."""
 
 SHORT = 6
-"""Digits of a commit that are shown."""
+"""Digits shown of a commit."""
 _UNDER_WAY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",

@@ -22,7 +22,7 @@ from tools.kit.files import read_bytes
 from tools.text.safe_text import clean
 
 NAMED = 12
-"""Paths of each kind that a sentence names."""
+"""The number of paths of each kind named in a sentence."""
 
 
 def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step, ...]:
@@ -131,9 +131,9 @@ def _is_ours(path: str, objects: ObjectStore) -> bool:
 
 
 MOST = 20
-"""More files than a person changes while a command runs."""
+"""More files than a user changes while a command runs."""
 TYPED_BYTES = 1_000_000
-"""A larger file was not typed."""
+"""The size above which a file was not typed."""
 SCRIPT_BYTES = 300_000
 _SCRIPTS = 30
 _WORD = re.compile(r"[^\s;|&<>()'\"=`$]+")
@@ -142,11 +142,11 @@ _BUILDS = (
     *("package.json", "Cargo.toml", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "noxfile.py"),
     *("build.gradle", "build.gradle.kts", "pom.xml", "Rakefile", "Taskfile.yml", "dvc.yaml", "Snakefile"),
 )
-"""What programs read without being told its name."""
+"""Files that programs read by default."""
 _BY_TOOLS = re.compile(
     r".*[.-]lock(?:\.json|\.yaml|b)?|go\.sum|go\.mod|\.gitmodules|\.gitattributes|\.fslckout|_FOSSIL_|.*\.(?:min\.js|map)"
 )
-"""Files that tools keep: lock files of packages, and those of version control."""
+"""Files maintained by tools: lock files of packages, and those of version control."""
 
 
 def perhaps_by_others(

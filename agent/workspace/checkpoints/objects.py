@@ -32,16 +32,16 @@ from tools.kit.files import create_file
 
 RAW, ZLIB = b"\0", b"\1"
 LEVEL = 1
-"""Of zlib: a third of the size for a tenth of the time that the best level takes."""
+"""The zlib level: a third of the size for a tenth of the time of the best level."""
 CHUNK = 1 << 18
 """Bytes read at a time."""
 REFRESH_SECONDS = 60.0
-"""How far behind the time may be that an object was put or asked for last."""
+"""The accuracy in seconds of an object's last use."""
 TEMPORARY = ".new-"
-"""What names of unfinished files begin with."""
+"""The prefix of names of unfinished files."""
 
 CONTENTS = "contents"
-"""The folder of second names, beside that of the objects."""
+"""The folder of second names, next to that of the objects."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _TELLS_DIGEST = re.compile(r"(?:SHA256E?-s[0-9]+--)?([0-9a-f]{64})(?:\.[^/]*)?")
@@ -66,7 +66,9 @@ class Stored:
     size: int
     """Bytes it takes, after compression."""
     used: float
-    """Seconds since the epoch when it was put or asked for last, at most `REFRESH_SECONDS` too early."""
+    """When it was last stored or requested, in seconds since the epoch, at most `REFRESH_SECONDS` too
+    early.
+    """
 
 
 class ObjectStore:

@@ -28,9 +28,9 @@ from tools.kit.files import read_bytes
 NOT_YET = "was not read yet"
 TOO_MUCH = "more than checkpoints keep beforehand"
 _FEW = 500
-"""Paths up to which each is asked for by itself rather than listing the store."""
+"""The number of paths up to which each is looked up separately instead of listing the store."""
 WHOLE = 50_000_000
-"""Bytes above which git's copy of a file is not used: it would be held in memory as a whole."""
+"""The size above which git's copy of a file is not used, because it would be held in memory."""
 
 
 class Precapture:
@@ -59,7 +59,7 @@ class Precapture:
         self._units = units
         self._links = links
         self._stored: set[str] = set()
-        """Contents that were in the store when this began."""
+        """Contents that were in the store at the start."""
 
     def all(self, index: Index) -> Iterator[None]:
         """Store everything, one file between two pauses. Others may change `known` in the pauses."""

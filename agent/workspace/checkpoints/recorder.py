@@ -54,15 +54,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 PATIENCE = 5.0
-"""Seconds a command waits until the workspace was seen, and its contents are available."""
+"""Seconds a command waits until the workspace was read, and its contents are available."""
 FORMER = 40
-"""States of a file that are looked through, the newest ones."""
+"""The number of latest file states that are searched."""
 LABEL = 200
-"""Characters of a step's label."""
+"""The length limit of a step's label in characters."""
 SLICE, PAUSE = 0.1, 0.002
-"""Seconds that the contents of the workspace are read at a stretch, and between two stretches."""
+"""Seconds of reading contents at a time, and between two such times."""
 SAVE_SECONDS = 120.0
-"""How often what is known is written down; contents nothing names are cleared after five minutes."""
+"""Seconds between writes of the known state; contents nothing names are removed after five minutes."""
 
 _PROGRAMS = (RunCommand, RunScript, SendInput)
 UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
@@ -78,12 +78,12 @@ class CallRecording:
     wide: bool = False
     """Whether a program ran, so that anything may have changed."""
     blind: bool = False
-    """Whether it ran before the workspace had been seen."""
+    """Whether it ran before the workspace was read."""
     noted: dict[str, PathEntry | None] = field(default_factory=dict)
-    """How the paths that a tool named stood before."""
+    """The earlier states of paths named by a tool."""
     commands: list[RunCommand] = field(default_factory=list)
     step: Step | None = None
-    """What the call did; known when it has ended."""
+    """The step of the call, once it has ended."""
 
 
 class StepRecorder:
@@ -111,7 +111,7 @@ class StepRecorder:
         self._further = further
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
-        """Open while files are put back, so that watchers do not take it for the work of others."""
+        """Active while files are restored, so that watchers do not report it as others' work."""
         self._line = store.line(line)
         self._trouble = trouble
         self._stop = threading.Event()

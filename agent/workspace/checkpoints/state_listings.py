@@ -22,14 +22,14 @@ from pathlib import Path
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 
 Read = Callable[[str], bytes | None]
-"""The contents of a path of the workspace at one moment; None where nothing stands or none can be had."""
+"""A function returning the contents of a workspace path at one moment; None if unavailable."""
 
 LARGEST = 16_000_000
-"""Bytes of a database that is read; a larger one is compared by its bytes."""
+"""The size in bytes above which a database is compared by its bytes."""
 _SQLITE = b"SQLite format 3\0"
 _BESIDE = ("-wal", "-shm", "-journal")
 _LOOKED_AT = frozenset({"recorded_time", "recorded_size", "mtime", "chnged"})
-"""Columns in which Subversion and Fossil note how a file of the work tree looked when they last saw it."""
+"""Columns in which Subversion and Fossil record the last seen state of work tree files."""
 _HG_STATE = re.compile(r"dirstate(\.[0-9a-f]{1,64})?")
 _SECOND = b"dirstate-v2\n"
 _NODE = struct.Struct(">IH2xIHII8xH12x")
@@ -162,7 +162,7 @@ def _listed_alike(listed: Callable[[Read], object], one: Read, other: Read) -> b
 
 
 State = dict[str, PathEntry | None]
-"""How paths stood; None: nothing was there. A path that is missing was never touched."""
+"""The states of paths; None: nothing was there. A missing path was never touched."""
 
 
 def between(steps: Sequence[Step], after: int, upto: int) -> Sequence[Step]:

@@ -65,7 +65,7 @@ class BusyError(StoreError):
 
 FORMAT = 1
 INLINE_BYTES = 64 * 1024
-"""Changes that take more than this as JSON are kept as an object of their own."""
+"""The size in bytes of JSON above which changes are stored as a separate object."""
 SUFFIX = ".log"
 COMPLETE = Coverage()
 
@@ -89,7 +89,7 @@ class Needs:
     number: int
     created: float
     digests: frozenset[str]
-    """Contents before and after, and its own changes where they are an object."""
+    """Contents before and after, and the changes if they are an object."""
     size: int
     """Bytes of its record in the line."""
 
@@ -100,7 +100,7 @@ class _Reading:
 
     inode: tuple[int, int] = (0, 0)
     offset: int = 0
-    """Bytes up to the end of the last whole line."""
+    """Bytes up to the end of the last complete line."""
     lines: int = 0
     floor: int = 0
     last: int = 0

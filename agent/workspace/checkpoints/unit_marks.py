@@ -14,7 +14,7 @@ from agent.workspace.checkpoints.units import Units
 from tools.kit.files import read_bytes
 
 LARGEST = 50_000_000
-"""Bytes of a file that tells what refs point to."""
+"""The size limit in bytes of a file with refs."""
 
 
 def unit_marks(

@@ -36,12 +36,12 @@ Role = Literal["passing", "objects", "contents", "store", "state", "alone", "bes
 
 TABLE = Path(__file__).with_name("units.yaml")
 ORDINARY = ""
-"""In place of a kind: a folder within a unit from which on files are ordinary ones, such as a work tree."""
+"""A pseudo kind: a folder within a unit from which on files are ordinary, such as a work tree."""
 TOP = "."
-"""The workspace itself, where that is a unit: a bare repository with its work trees in it."""
+"""The workspace, if it is a unit: a bare repository with its work trees in it."""
 PASSING = "is there for a moment only"
 APART = "belongs to git"
-"""Why objects are not looked into: they are kept by name (see `git_keep`)."""
+"""Why objects are not read: they are kept by name (see `git_keep`)."""
 _NAME = ".git"
 
 
@@ -55,12 +55,12 @@ class UnitKind:
     named: str = ""
     versions: bool = False
     told: str = ""
-    """What it is called where that is told."""
+    """Its name in reports."""
     locks: tuple[str, ...] = ()
-    """Files that the programs of this kind respect as locks, and that are held while it goes back."""
+    """Files that the programs of this kind respect as locks, held during its restore."""
 
     again: tuple[str, ...] = ()
-    """Files that are taken away when it goes back: what was the same size a second ago counts as the same."""
+    """Files removed during a restore, because equal size in the same second counts as unchanged."""
 
     def role(self, rest: str) -> Role:
         """Return the role of a file, by its path in the unit. Pure."""
@@ -78,11 +78,11 @@ class UnitPart:
     """The position of a path in a unit."""
 
     root: str
-    """The folder of the outermost unit: what goes back or stays as a whole."""
+    """The folder of the outermost unit, which is restored or stays as a whole."""
     kind: str
-    """The kind of the innermost one, of which the path is a part."""
+    """The kind of the innermost unit with the path."""
     inner: str
-    """The folder of the innermost one; most often the same as `root`."""
+    """The folder of the innermost one; usually the same as `root`."""
     rest: str
     """The path within that; empty for the folder itself."""
 

@@ -24,9 +24,9 @@ class StoreStatus:
     size: int
     """Bytes on the disk, each file in whole blocks."""
     oldest: float | None
-    """Seconds since the epoch of the oldest step; None without any."""
+    """The time of the oldest step, in seconds since the epoch; None without any."""
     flaws: int
-    """Lines, records and steps that cannot be used."""
+    """The number of unusable lines, records and steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class StoreReport:
     objects: int
     problems: tuple[StoreFinding, ...]
     notes: tuple[StoreFinding, ...]
-    """What is odd but costs no step anything."""
+    """Oddities without effect on any step."""
 
     @property
     def sound(self) -> bool:

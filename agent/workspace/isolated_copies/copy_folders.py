@@ -30,7 +30,7 @@ from agent.workspace.isolated_copies.tree_copier import TreeCopied, cloned
 from tools.kit.files import create_file, file_lock, lock_file, open_lock, write_atomically
 
 HELD = "held"
-"""The file that tells for whom a copy is kept."""
+"""The file that names the owner of a kept copy."""
 
 _LOCK = ".lock"
 _BARRIER = b"A copy made by Hermes. The repository around its original is not part of it.\n"
@@ -166,7 +166,7 @@ MEGABYTE = 1_000_000
 _SPARE = 500 * MEGABYTE
 """Bytes of the disk that a copy leaves free."""
 _LOOKED_AT = 200
-"""Files that are tried at most to find out whether the file system shares blocks."""
+"""The number of files tried to find out whether the file system shares blocks."""
 
 
 def clones(source: Path, target: Path) -> bool:
@@ -283,12 +283,12 @@ class CopyRecord:
 
     holder: Holder
     name: str
-    """Of the folder it is in, below its place."""
+    """The name of its folder, below its place."""
     origin: Path
     position: int
     copied: TreeCopied
     stamps: Mapping[str, tuple[Stamp, bool]]
-    """How each path of the copy stood at first, and whether a later change is sure to show."""
+    """The first state of each path of the copy, and whether a later change certainly shows."""
     bases: Mapping[str, PathEntry | None]
 
 

@@ -21,13 +21,13 @@ from tools.kit.files import read_bytes
 
 LINKED = "leads to a repository elsewhere"
 OF_WORKTREES = frozenset({"commondir", "gitdir", "locked"})
-"""Files that tie a work tree to a repository elsewhere."""
+"""Files that link a work tree to a repository elsewhere."""
 
 _MAX_BYTES = 65_536
 _CONFIG_BYTES = 4_000_000
 _TREE = re.compile(rb"^[^#;\n]*?\bworktree[ \t]*=[ \t]*(.*?)[ \t\r]*$", re.IGNORECASE | re.MULTILINE)
 _SETTINGS = b"\n[core]\n\tfsmonitor = false\n\ttrustctime = false\n\tcheckStat = minimal\n"
-"""The copy has other inodes and times of change than the index knows, with the same contents."""
+"""Settings for a copy, whose inodes and change times differ from the index."""
 
 
 def is_folder_of_git(folder: int) -> bool:

@@ -155,14 +155,14 @@ class TreeCopied:
     """The content of a copy."""
 
     files: dict[str, Stamp] = field(default_factory=dict)
-    """The plain files, as they stood in the workspace."""
+    """The plain files, as in the workspace."""
     others: dict[str, PathEntry] = field(default_factory=dict)
     """Folders and links."""
     left_out: list[LeftOut] = field(default_factory=list)
     restless: set[str] = field(default_factory=set)
     """Files that changed while they were copied: the copy may hold a mixture."""
     leading_back: list[str] = field(default_factory=list)
-    """Links that name a place in the workspace in full."""
+    """Links with an absolute path into the workspace."""
     repositories: list[str] = field(default_factory=list)
     """Folders of git."""
 
@@ -172,7 +172,7 @@ class _Folder:
     path: str
     status: os.stat_result
     git: bool
-    """Whether it lies in a folder of git, whose contents are not part of the workspace."""
+    """Whether it is inside a git folder, whose contents are not part of the workspace."""
 
 
 class TreeCopier:
@@ -374,7 +374,7 @@ class TreeCopier:
 
 
 _FATAL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE))
-"""What keeps every further file from being copied too."""
+"""Errors that prevent copying any further file."""
 
 
 def _identity(folder: Path | None) -> tuple[int, int]:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.apply import Restored
 
 MOST = 4_000_000_000
-"""Bytes a copy has at most where the file system cannot share blocks."""
+"""The size limit in bytes of a copy if the file system cannot share blocks."""
 
 BASE_GONE = "changed since by somebody else, and how it was when the copy was made is not known"
 _UNKNOWN = PathEntry(PathKind.FILE, 0, reason=BASE_GONE)
@@ -72,22 +72,22 @@ class WorkspaceCopy:
     ) -> None:
         """`held` is the record of a copy made by an earlier process."""
         self.root = root
-        """Where the copy is: the workspace of anyone who works in it."""
+        """The folder of the copy, which is the workspace of its users."""
         self.origin = recorder.root
         self.position = recorder.position if held is None else held.position
         """The last step of the workspace when the copy was made."""
         self.coverage = _coverage(copied)
-        """What the copy is without."""
+        """What is missing in the copy."""
         self._recorder = recorder
         self._place = place
         self._copied = copied
         self._hidden = {item.path for item in copied.left_out}
         self._known = known
         self._bases: dict[str, PathEntry | None] = {} if held is None else dict(held.bases)
-        """How paths were at first, where that is known better than from the workspace."""
+        """First states of paths, if better known than from the workspace."""
         self._holder = None if held is None else held.holder
         self._reopened = held is not None
-        """Whether the workspace may have changed meanwhile without a step."""
+        """Whether the workspace may have changed in between without a step."""
 
     @property
     def id(self) -> str:

@@ -69,19 +69,19 @@ class Pending:
     """A decided restore."""
 
     id: str
-    """Names the step it becomes and the temporary files it makes."""
+    """The id of its step and of its temporary files."""
     line: str
     """The root session whose line the step belongs to."""
     session: str
-    """The session that acts."""
+    """The acting session."""
     label: str
     created: float
     root: str
     moves: tuple[Move, ...]
     units: Units = NO_UNITS
-    """The units that moves are in."""
+    """The units that contain moves."""
     place: str = ""
-    """Which folder `root` was, see `root_identity`."""
+    """The identity of `root`, see `root_identity`."""
 
     @property
     def call(self) -> str:
@@ -220,7 +220,7 @@ class RestoredUnit:
     """Its folder in the workspace."""
     kind: str
     reason: str = ""
-    """Why it stays as it is, as a whole; empty where it went back."""
+    """Why it stays unchanged as a whole; empty if it was restored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,13 +228,13 @@ class Restored:
     """The result of a restore."""
 
     step: Step | None
-    """The step it is; None when nothing changed."""
+    """Its step; None if nothing changed."""
     skipped: tuple[LeftOut, ...]
-    """Paths that stay as they are, and why."""
+    """Unchanged paths, and why."""
     unnamed: tuple[str, ...] = ()
-    """Paths that were changed while commands ran that do not name them: perhaps by a person."""
+    """Paths changed while commands ran that do not name them: perhaps by a user."""
     remarks: tuple[str, ...] = ()
-    """What else a person should know, a clause each."""
+    """Further notes for the user, a clause each."""
     units: tuple[RestoredUnit, ...] = ()
     """What happened to repositories and other units."""
 

@@ -48,7 +48,7 @@ class OpenFiles:
 
     files: list[OpenFile] = field(default_factory=list)
     unseen: int = 0
-    """Processes that cannot be looked at."""
+    """Processes that cannot be examined."""
 
 
 def open_files(root: Path, *, maps: bool) -> OpenFiles:
@@ -182,11 +182,11 @@ class Spared:
 
     moves: tuple[Move, ...]
     skipped: tuple[LeftOut, ...]
-    """What stays; of a database or a folder that does, one line."""
+    """What stays; one line for a whole database or folder."""
     remarks: tuple[str, ...] = ()
-    """What could not be found out, a clause each."""
+    """Unknown facts, a clause each."""
     databases: Mapping[str, str] = field(default_factory=dict)
-    """Kinds of the databases of which something was to go back, by their paths."""
+    """Kinds of the affected databases, by path."""
 
 
 def spare_used(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:

@@ -44,7 +44,7 @@ _NONE = re.compile(rb"0+")
 _SUBMODULE = b"\x00\x00\xe0\x00"
 """The mode of a submodule in an index: its commit lies elsewhere."""
 POINTERS = ("index", "HEAD", "tables.list")
-"""Files that say which others count: written last, while a lock beside them is held."""
+"""Files that list other files: written last, while their lock is held."""
 _SECONDS = 60.0
 _FULL = 1_000_000_000
 _NAMED = 3
@@ -197,7 +197,7 @@ class RepositoryProvider:
         self._store = store
         self._units = units
         self._gone: list[str] = []
-        """Repositories that come back as a whole."""
+        """Repositories that are restored as a whole."""
 
     def provide(self, moves: Sequence[Move]) -> list[LeftOut]:
         """Bring back objects that git removed; return repositories whose commits are lost.

@@ -35,9 +35,9 @@ class Parted:
     item: PlanItem
     hunks: Hunks
     now: str
-    """SHA-256 of what stands there, in hex."""
+    """SHA-256 of the current content, in hex."""
     then: str
-    """SHA-256 of what the file becomes as a whole."""
+    """SHA-256 of the fully restored content."""
     merging: bool = False
 
     def part(self, numbers: Collection[int]) -> PartialRestore:

@@ -18,7 +18,7 @@ from tools.files.diffs import ChangedBlock, changed_blocks, hunk_lines, hunks_of
 from tools.text.safe_text import reveal
 
 MAX_BYTES = 4_000_000
-"""Size of a file above which it is not parted."""
+"""The size above which a file is not divided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Hunks:
 
     then: str
     now: str
-    """Both with one character for one byte, so that every byte comes through."""
+    """Both contents with one character for one byte, so that every byte is preserved."""
     groups: tuple[tuple[ChangedBlock, ...], ...]
     """Per hunk the lines of `then` that became lines of `now`."""
 
@@ -130,4 +130,4 @@ def _reverse_block(block: ChangedBlock) -> ChangedBlock:
 
 
 _MOST = 100_000
-"""Hunks that one range names at most."""
+"""The largest number of hunks in one range."""

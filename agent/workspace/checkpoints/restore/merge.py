@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 MAX_LINES = 40_000
-"""Lines of the three texts together above which nothing is merged: comparing takes too long."""
+"""The total number of lines above which texts are not merged, because comparing takes too long."""
 
 _BINARY_SAMPLE = 8_000
 Lines = Sequence[bytes]

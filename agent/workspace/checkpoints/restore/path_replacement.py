@@ -90,7 +90,7 @@ def _attributes(old: int, new: int) -> None:
 
 
 WAIT_SECONDS = 0.2
-"""How long a write that is under way may take; an editor is done in a blink, a log never."""
+"""Seconds to wait for a write: an editor ends quickly, a log never."""
 _PAUSE = 0.005
 
 _SET_LEASE = getattr(fcntl, "F_SETLEASE", None)
@@ -443,7 +443,7 @@ def _reason(error: OSError) -> str:
 
 _HEAD = 8_000
 _STEP = 1_000
-"""Nanoseconds between two files that are given the time of now."""
+"""Nanoseconds between two files that get the current time."""
 _DATED = (PathKind.FILE, PathKind.LINK)
 
 
@@ -453,7 +453,7 @@ class _Stayed:
 
     modified: int
     recorded: int
-    """Its time at the position; 0 where it was not there."""
+    """Its time at the position; 0 if it was missing."""
     is_result: bool
 
 

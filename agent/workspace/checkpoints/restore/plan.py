@@ -41,15 +41,15 @@ class RestorePlan:
     position: int
     items: tuple[PlanItem, ...]
     git: tuple[PathChange, ...] = ()
-    """One change for each unit of which files are in the plan, see `git_words.repository_change`."""
+    """One change for each unit with files in the plan, see `git_words.repository_change`."""
     units: Units = NO_UNITS
-    """Those that the steps taken back changed files of."""
+    """The units in which the undone steps changed files."""
     whole: bool = True
-    """Whether the steps taken back could guarantee all they did."""
+    """Whether the undone steps guarantee all their changes."""
     place: str = ""
-    """Which folder `root` was, see `root_identity`."""
+    """The identity of `root`, see `root_identity`."""
     stood: Mapping[str, PathEntry | None] = field(default_factory=dict)
-    """How files stood that are not in the plan and may have other times by now."""
+    """States of files outside the plan whose times may have changed."""
 
     @property
     def shown_items(self) -> tuple[PlanItem, ...]:
@@ -240,13 +240,13 @@ class _Runs:
     """The history of one path."""
 
     ours: list[PathChange]
-    """Our changes, newest first; those between which nobody else changed it are one."""
+    """Our changes, newest first; adjacent ones without others' changes in between are joined."""
     left: PathEntry | None
-    """How the last step left it, no matter who made it."""
+    """The state after the last step, whoever made it."""
     others: bool
-    """Whether somebody else changed it at last."""
+    """Whether somebody else changed it last."""
     unnamed: bool = True
-    """Whether a person may have made each of our changes while a command ran."""
+    """Whether a user may have made each of our changes while a command ran."""
 
 
 def _runs(steps: Sequence[Step], planned: UnitPlan) -> dict[str, _Runs]:

@@ -36,10 +36,10 @@ from agent.workspace.checkpoints.unit_marks import changed_sides, disk, ref_chan
 from agent.workspace.checkpoints.units import Units, within
 
 PlanState = Literal["change", "conflict", "lost"]
-"""`lost`: cannot be made as it was; it is left as it is now."""
+"""The state of an item; `lost`: it cannot be restored and stays unchanged."""
 
 Way = Literal["mine", "checkpoint", "merge"]
-"""What happens to a path: what stands there now, what the checkpoint has, or both put together."""
+"""The choice for a path: the current state, the checkpoint's, or both merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,17 @@ class PartialRestore:
     """A choice of some hunks of a file, numbered between exactly these two contents."""
 
     now: str
-    """SHA-256 of what stood there when they were chosen, in hex."""
+    """SHA-256 of the current content when they were chosen, in hex."""
     then: str
-    """SHA-256 of what the file would become as a whole."""
+    """SHA-256 of the fully restored content."""
     hunks: frozenset[int]
     """Numbers from 1."""
     merging: bool = False
-    """Whether the whole is both sides put together."""
+    """Whether the full result is a merge of both sides."""
 
 
 Choice = Way | PartialRestore
-"""What was chosen for a path. A conflict without a choice stays as it is; anything else goes back."""
+"""The choice for a path. A conflict without a choice stays unchanged; anything else is restored."""
 
 CHANGED_SINCE = "changed since by somebody else"
 CHANGED_BETWEEN = "changed by somebody else between two steps"
@@ -69,20 +69,20 @@ class PlanItem:
 
     path: str
     now: PathEntry | None
-    """How it stands; its contents are in the store by now, so that the restore can be undone."""
+    """The current state; its contents are already in the store, so that the restore can be undone."""
     target: PathEntry | None
-    """How it stood at the position."""
+    """The state at the position."""
     state: PlanState
     reason: str = ""
     """Why it is not a plain change; empty for one."""
     taking_back: tuple[PathChange, ...] = ()
-    """Our changes since the position, newest first; those of others lie between them."""
+    """Our changes since the position, newest first, without those of others."""
     unnamed: bool = False
-    """Whether only commands that do not name the path changed it: a person may have, while they ran."""
+    """Whether only commands that do not name the path changed it: a user may have, while they ran."""
     unit: str = ""
-    """The folder of the unit with which a file of its work tree goes back or stays; empty for most."""
+    """The folder of the unit with which a work tree file is restored or stays; usually empty."""
     about: str = ""
-    """What in its unit it stands for, such as a ref; empty where that is the path itself."""
+    """What it represents in its unit, such as a ref; empty if that is the path."""
 
     @property
     def is_repository(self) -> bool:
@@ -91,7 +91,7 @@ class PlanItem:
 
 
 Take = Callable[[str], PathEntry | None]
-"""How a path of the workspace stands, its contents kept."""
+"""A function returning the current state of a workspace path, contents stored."""
 
 
 @dataclass(slots=True)
@@ -101,7 +101,7 @@ class RefHistory:
     before: dict[str, str] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
-    """Those that somebody else moved between two of the steps."""
+    """Refs that somebody else moved between two of the steps."""
 
 
 def ref_histories(steps: Iterable[Step], units: Units, objects: ObjectStore) -> dict[str, RefHistory]:
