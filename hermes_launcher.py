@@ -1,11 +1,10 @@
-"""The entry point of `hermes`: a search path of our own, a first frame, then the program.
+"""The entry point of `hermes`: a safe search path, a first frame, then the program.
 
-Our packages have plain names (`app`, `agent`, `tools`) that a project may use
-as well. So the current folder and PYTHONPATH leave the search path before
-anything of ours is imported, and the current folder leaves PATH before a library
-looks there for a program.
+Hermes's packages have plain names (`app`, `agent`, `tools`) that a project may use too. So the current folder
+and PYTHONPATH are removed from the search path before any of them is imported. The current folder is also
+removed from PATH before a library searches it for a program.
 
-What is imported here is waited for with a blank screen, hence `os.path` instead of pathlib.
+Imports here delay the first frame, hence `os.path` instead of pathlib.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) -> list[str]:
-    """`path` without the current folder `folder` and the entries of PYTHONPATH."""
+    """Return `path` without the current folder `folder` and the entries of PYTHONPATH."""
     foreign = {os.path.realpath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
     foreign.add(os.path.realpath(folder))
     foreign.discard(os.path.realpath(os.path.dirname(__file__)))  # noqa: PTH120
@@ -28,20 +27,20 @@ def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) ->
 
 
 def own_program_path(path: str) -> str:
-    """PATH without entries that mean whatever folder a program is started in.
+    """Return PATH without entries relative to the current folder.
 
-    A project could put its own `uname` or `docker` there. A `~` that the shell left in
-    place is the home folder, as bash takes it.
+    A project could put its own `uname` or `docker` there. A leading `~` that the shell did not expand means
+    the home folder, as in bash.
     """
     entries = (os.path.expanduser(entry) for entry in path.split(os.pathsep))  # noqa: PTH111
     return os.pathsep.join(entry for entry in entries if entry.startswith(os.sep))
 
 
 def own_home(environ: MutableMapping[str, str]) -> None:
-    """Make HOME a full path: the one of the user database where it is empty, unset or depends on a folder.
+    """Make HOME an absolute path; the user database is used if HOME is empty, unset or relative.
 
-    Rules that guard the home folder, and our own files in it, would else mean another place in each
-    folder. Where nobody knows the user, HOME is left out.
+    Otherwise rules that guard the home folder, and files in it, would refer to a different place in each
+    folder. For an unknown user HOME is removed.
     """
     if environ.get("HOME", "").startswith(os.sep):
         return

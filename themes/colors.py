@@ -1,4 +1,4 @@
-"""Colours of skins, and what a terminal can show of them."""
+"""Colours of skins, and their reduction to a terminal's colours."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class RGB(NamedTuple):
 
     @property
     def hex(self) -> str:
-        """As a skin writes it: `#rrggbb`."""
+        """The colour as in skin files: `#rrggbb`."""
         return f"#{self.red:02x}{self.green:02x}{self.blue:02x}"
 
 
 def normalize_color(text: str) -> str | None:
-    """A colour as skins keep it (`#rrggbb` or `ansi_…`, lower case), None when `text` is not one."""
+    """Return a colour in normal form (`#rrggbb` or `ansi_…`, lower case); None if `text` is not one."""
     color = text.strip().lower()
     if color == DEFAULT or color in _VALUES:
         return color
@@ -50,14 +50,14 @@ def normalize_color(text: str) -> str | None:
 
 
 def is_terminal(color: str) -> bool:
-    """Whether the terminal, not the skin, decides what `color` looks like."""
+    """Return whether the terminal, not the skin, defines `color`."""
     return color.startswith("ansi_")
 
 
 def rgb(color: str, *, default: RGB) -> RGB:
-    """The numbers of a normalised colour.
+    """Return the RGB values of a normalised colour.
 
-    A terminal's own colours count as xterm shows them; `ansi_default` counts as `default`.
+    Terminal colours have xterm's values; `ansi_default` has the value `default`.
     """
     if color == DEFAULT:
         return default
@@ -67,13 +67,13 @@ def rgb(color: str, *, default: RGB) -> RGB:
 
 @lru_cache(maxsize=1024)
 def luminance(color: RGB) -> float:
-    """Relative luminance as WCAG 2 defines it: 0 for black, 1 for white."""
+    """Return the relative luminance by WCAG 2: 0 for black, 1 for white."""
     red, green, blue = (_linear(channel / 255) for channel in color)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def contrast(one: RGB, other: RGB) -> float:
-    """Contrast ratio as WCAG 2 defines it: 1 for equal colours, 21 for black on white."""
+    """Return the contrast ratio by WCAG 2: 1 for equal colours, 21 for black on white."""
     dark, light = sorted((luminance(one), luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 
@@ -122,7 +122,7 @@ _GREY = 0.16
 
 
 def detect(environ: Mapping[str, str]) -> Depth:
-    """What the terminal of this environment can show. `NO_COLOR` (no-color.org) comes first."""
+    """Return the colour depth of this environment's terminal. `NO_COLOR` (no-color.org) comes first."""
     if environ.get("NO_COLOR"):
         return "none"
     if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
@@ -136,7 +136,7 @@ def detect(environ: Mapping[str, str]) -> Depth:
 
 
 def adapt_skin(skin: Skin, depth: Depth) -> Skin:
-    """`skin` as a terminal of `depth` can show it. A skin that fits already comes back unchanged."""
+    """Return `skin` reduced to the colour `depth`; a skin that already fits is returned unchanged."""
     if depth == "full":
         return skin
     if depth == "none":
@@ -147,7 +147,7 @@ def adapt_skin(skin: Skin, depth: Depth) -> Skin:
 
 
 def _sixteenth(role: str, color: str) -> str:
-    """The colour of the terminal that says the same as `color` does in `role`."""
+    """Return the terminal colour with the meaning of `color` in `role`."""
     if is_terminal(color):
         return color
     if role in _BACKGROUNDS | _QUIET:

@@ -1,11 +1,10 @@
-"""Checks whether a skin can be read: WCAG contrast of every pair of roles that is drawn.
+"""Readability checks of skins: WCAG contrast of every pair of roles that is drawn.
 
-Text needs 4.5:1 on the backgrounds it stands on. Lines, the cursor, and anything but
-plain text while it is selected or found need 3:1.
+Text needs 4.5:1 on its backgrounds. Lines, the cursor, and selected or found text other than plain text need
+3:1.
 
-What the terminal decides cannot be measured. Its colours count as xterm shows them, on
-black in dark skins and on white in light ones, and need 3:1. A colour that is
-`ansi_default` needs nothing: the terminal's owner chose that pair.
+Colours defined by the terminal cannot be measured. They have xterm's values, on black in dark skins and on
+white in light ones, and need 3:1. `ansi_default` needs nothing: the terminal's owner chose that pair.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MARKS = ("selection", "match")
 
 @dataclass(frozen=True, slots=True)
 class ContrastFinding:
-    """The contrast of one pair of roles. `str()` is a sentence for a person about one that is too low."""
+    """The contrast of one pair of roles. `str()` is a sentence about a contrast that is too low."""
 
     role: str
     background: str
@@ -41,7 +40,7 @@ class ContrastFinding:
 
     @property
     def share(self) -> float:
-        """How much of the contrast that is needed there is; 1 is just enough."""
+        """The contrast as a share of the needed one; 1 is just enough."""
         return self.ratio / self.needed
 
     @property
@@ -59,7 +58,7 @@ class ContrastFinding:
 
 
 def pairs() -> Iterator[tuple[str, str, float]]:
-    """Every role with a background it is drawn on and the contrast it needs there."""
+    """Yield every role with a background it is drawn on and the needed contrast."""
     for page in _PAGES:
         yield from ((role, page, TEXT) for role in (*_PROSE, "added", "removed"))
         yield from ((role, page, LINES) for role in ("rule", "cursor"))
@@ -73,14 +72,14 @@ def pairs() -> Iterator[tuple[str, str, float]]:
 
 
 def check(skin: Skin) -> list[ContrastFinding]:
-    """What is hard to read in `skin`; empty when nothing is."""
+    """Return the pairs of `skin` with too little contrast."""
     return [finding for pair in pairs() if (finding := _finding(skin, *pair))]
 
 
 def tightest(skin: Skin) -> dict[str, ContrastFinding]:
-    """For each role the pair it is part of that has the least contrast to spare, enough or not.
+    """Return for each role its pair with the smallest contrast relative to the needed one.
 
-    Roles that only meet what the terminal's owner chose are left out.
+    Roles that are only drawn with colours chosen by the terminal's owner are left out.
     """
     found: dict[str, ContrastFinding] = {}
     for pair in pairs():
@@ -109,7 +108,7 @@ def _finding(skin: Skin, role: str, background: str, needed: float) -> ContrastF
 
 
 def _measure(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
-    """The contrast of one pair, None where the terminal's owner chose it."""
+    """Return the contrast of one pair; None if the terminal's owner chose it."""
     ink, paper = skin.colors[role], skin.colors[background]
     if ink == DEFAULT and is_terminal(paper):
         # Drawn as text of the terminal, or reversed; see widgets/palette.py.
@@ -121,7 +120,7 @@ def _measure(skin: Skin, role: str, background: str, needed: float) -> ContrastF
 
 
 def fix_contrast(ink: RGB, paper: RGB, needed: float) -> str:
-    """`ink` made lighter or darker until it has `needed` on `paper`; empty when nothing has."""
+    """Return `ink`, lightened or darkened to reach `needed` on `paper`; empty if that is impossible."""
     aims = sorted((BLACK, WHITE), key=lambda aim: -contrast(aim, paper))
     for aim in aims:
         for step in range(1, 65):
@@ -132,7 +131,7 @@ def fix_contrast(ink: RGB, paper: RGB, needed: float) -> str:
 
 
 def is_dark(colors: Mapping[str, str]) -> bool:
-    """Whether the page is dark; a terminal's own background counts as dark."""
+    """Return whether the background is dark; a terminal's default background counts as dark."""
     return luminance(rgb(colors["background"], default=BLACK)) < 0.18
 
 

@@ -1,7 +1,6 @@
-"""Skins by name: the built-in ones, and a person's own from a folder of YAML files.
+"""Skins by name: built-in ones, and a person's own from a folder of YAML files.
 
-Loading never raises. A file that is partly wrong gives a skin that is partly as the
-file says; the rest is the default, and every problem is told.
+Loading never raises. Invalid parts of a file get default values, and every problem is reported.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class UnreadableSkinError(Exception):
 
 
 def is_name(text: str) -> bool:
-    """Whether a skin may be called `text`: letters, digits, `-` and `_`, so never a path."""
+    """Return whether `text` is a valid skin name: letters, digits, `-` and `_`, so never a path."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -66,7 +65,7 @@ _LIGHT_BASE = "paper"
 
 @dataclass(frozen=True, slots=True)
 class LoadedSkin:
-    """A skin that can be used, and what was wrong with its file."""
+    """A usable skin, and the problems of its file."""
 
     skin: Skin
     problems: tuple[SkinProblem, ...] = ()
@@ -74,7 +73,7 @@ class LoadedSkin:
 
 @dataclass(frozen=True, slots=True)
 class ListedSkin:
-    """A skin that is there. `own` skins hide built-in ones of the same name."""
+    """An available skin. `own` skins hide built-in ones of the same name."""
 
     name: str
     path: Path
@@ -91,7 +90,7 @@ def list_skins(folder: Path | None = None) -> tuple[ListedSkin, ...]:
 
 
 def load_skin(name: str, folder: Path | None = None) -> LoadedSkin:
-    """The skin called `name`; the default one with a problem when there is none."""
+    """Return the skin called `name`; if there is none, the default one with a problem."""
     found = next((listed for listed in list_skins(folder) if listed.name == name), None)
     if found is None:
         known = [listed.name for listed in list_skins(folder)]
@@ -104,12 +103,12 @@ def load_skin(name: str, folder: Path | None = None) -> LoadedSkin:
 
 
 def load_file(path: Path) -> LoadedSkin:
-    """The skin in the file `path`, called like the file."""
+    """Return the skin in the file `path`, named after the file."""
     return _load(path, own=True)
 
 
 def _load(path: Path, *, own: bool) -> LoadedSkin:
-    """`own=False` is for the built-in skins: they stand on their own, so that others can stand on them."""
+    """Load a skin file. `own=False` marks built-in skins, which have no base because others build on them."""
     problems: list[SkinProblem] = []
 
     def report(message: str, line: int | None) -> None:
@@ -128,7 +127,7 @@ def _load(path: Path, *, own: bool) -> LoadedSkin:
 
 
 def _base(root: SkinSection, report: Report) -> Skin:
-    """What a skin has where its file says nothing."""
+    """Return the skin that supplies missing values."""
     start = schema.base_name(root, report)
     if start in builtin_names():
         return _builtin(start).skin
@@ -146,9 +145,9 @@ def builtin_names() -> tuple[str, ...]:
 
 
 def new_skin(name: str, based_on: Skin) -> str:
-    """The text of a skin file that looks like `based_on`, with every part explained.
+    """Return the text of a skin file that looks like `based_on`, with every part explained.
 
-    Raises `ValueError` when no skin may be called `name`.
+    Raises `ValueError` if `name` is not a valid skin name.
     """
     if not is_name(name):
         raise ValueError(f"`{quote(name)}` is no name for a skin; use letters, digits, - and _.")

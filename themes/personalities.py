@@ -1,4 +1,4 @@
-"""Ways of talking: a name, what it is, and a paragraph for the system prompt."""
+"""Personalities: a name, a description, and a paragraph for the system prompt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILE = Path(__file__).with_name("personalities.yaml")
 
 @dataclass(frozen=True, slots=True)
 class Personality:
-    """One way of talking. It changes the tone of answers, never what is done or refused."""
+    """A tone of answers. It never changes what is done or refused."""
 
     name: str
     description: str
@@ -38,7 +38,9 @@ def personalities() -> tuple[Personality, ...]:
 
 
 def personality(name: str) -> Personality:
-    """The personality called `name`, in any case. Raises `KeyError` with a sentence when there is none."""
+    """Return the personality called `name`, ignoring case. Raises `KeyError` with a sentence if there is
+    none.
+    """
     known = {each.name: each for each in personalities()}
     try:
         return known[name.strip().lower()]

@@ -1,4 +1,4 @@
-"""Skins as data: every field, the file they are read from, and older forms of it."""
+"""The data format of skins: every field, the file format, and older forms of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Report = Callable[[str, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class SkinValue:
-    """A scalar as it was written. `quoted` tells `"12"` from `12`, and `""` from nothing."""
+    """An unparsed scalar. `quoted` distinguishes `"12"` from `12`, and `""` from nothing."""
 
     text: str
     line: int
@@ -35,7 +35,7 @@ class SkinValue:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is written here (`key:`, or a colour whose `#` began a comment)."""
+        """True if nothing is written here (`key:`, or a colour whose `#` began a comment)."""
         return not self.quoted and self.text in ("", "~", "null", "Null", "NULL")
 
 
@@ -49,7 +49,7 @@ class SkinItems:
 
 @dataclass(frozen=True, slots=True)
 class SkinSection:
-    """A mapping. `lines` tells where each key stands."""
+    """A mapping. `lines` gives each key's line."""
 
     entries: dict[str, Node] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class _RefusedError(Exception):
 
 
 def parse(content: bytes, report: Report) -> SkinSection:
-    """The outermost mapping of a file. Never raises; what cannot be used is reported and left out."""
+    """Return the outermost mapping of a file. Never raises; unusable parts are reported and left out."""
     try:
         root = _compose(_decode(content, report))
         if root is None:
@@ -149,13 +149,13 @@ _BANNER_LINES, _BANNER_CELLS = 40, 160
 
 
 def base_name(root: SkinSection, report: Report) -> str | None:
-    """The built-in skin that `root` says it starts from, None when it says nothing."""
+    """Return the built-in skin that `root` names as its base, or None."""
     node = root.entries.get("base")
     return _text(node, "base", report) if node is not None else None
 
 
 def wants_light(root: SkinSection) -> bool:
-    """Whether a skin without a base is a light one: it says so, or its background is light."""
+    """Return whether a skin without a base is light: it says so, or its background is light."""
     dark = root.entries.get("dark")
     if isinstance(dark, SkinValue) and dark.text.lower() in _TRUTHS:
         return not _TRUTHS[dark.text.lower()]
@@ -166,7 +166,7 @@ def wants_light(root: SkinSection) -> bool:
 
 
 def build(root: SkinSection, name: str, base: Skin, report: Report) -> Skin:
-    """The skin `root` describes, called `name`; whatever it does not say is as in `base`."""
+    """Return the skin that `root` describes, called `name`; missing values are taken from `base`."""
     for key, line in root.lines.items():
         if key not in KEYS:
             report(f"`{quote(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
@@ -192,7 +192,7 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 
 
 class _Parts:
-    """Reads the parts of one file. Each method gives None when the part is not there or wrong."""
+    """Reads the parts of one file. Each method returns None if the part is missing or invalid."""
 
     def __init__(self, root: SkinSection, report: Report) -> None:
         self._root = root
@@ -257,7 +257,7 @@ class _Parts:
         return self._steady(key, found, node.line)
 
     def _steady(self, key: str, found: list[str], line: int) -> tuple[str, ...] | None:
-        """Frames of a spinner are equally wide: the text beside it must not move."""
+        """Check that spinner frames have equal widths, so that the following text does not move."""
         if key == "spinner" and len({_cells(frame) for frame in found}) > 1:
             self._report("the frames of `spinner` are not equally wide.", line)
             return None
@@ -301,7 +301,7 @@ class _Parts:
         return "\n".join(lines)
 
     def colors(self, base: Skin) -> dict[str, str]:
-        """Every role: as the file says, else as `base` has it."""
+        """Return every role's colour: from the file, else from `base`."""
         colors = {role: base.colors[role] for role in ROLES}
         node = self._root.entries.get("colors")
         if node is None:
@@ -345,7 +345,7 @@ def _no_color(text: str) -> str:
 
 
 def _text(node: Node, key: str, report: Report) -> str | None:
-    """The harmless text of a scalar."""
+    """Return the sanitised text of a scalar."""
     if not isinstance(node, SkinValue):
         report(f"`{key}` must be text.", node.line)
         return None
@@ -406,7 +406,7 @@ _MARKUP = re.compile(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
 
 
 def translate_names(root: SkinSection, report: Report) -> SkinSection:
-    """`root` in our words only. Reports what should be a section and is not, and unknown names in others."""
+    """Return `root` with current field names only. Reports non-sections and unknown names."""
     entries, lines = dict(root.entries), dict(root.lines)
     for key in _NOTHING:
         entries.pop(key, None)
@@ -431,7 +431,7 @@ def _lift(
     ignored: frozenset[str],
     report: Report,
 ) -> None:
-    """Move what the section `name` holds to the top, the first old name that is there for each of ours."""
+    """Move the values of the section `name` to the top level; `moves` lists the old names of each field."""
     if name not in entries:
         return
     section = entries.pop(name)
@@ -450,7 +450,7 @@ def _lift(
 
 
 def _unknown(section: str, key: str, known: set[str]) -> str:
-    """The sentence about a key that a section does not have."""
+    """Return the sentence about an unknown key of a section."""
     return f"`{quote(key)}` is nothing that `{section}` has{nearest(key, sorted(known))}"
 
 
@@ -467,7 +467,7 @@ def _colors(colors: SkinSection) -> SkinSection:
 
 
 def _banner(entries: dict[str, Node], lines: dict[str, int]) -> None:
-    """One banner of logo and hero, without the markup of its colours."""
+    """Combine logo and hero into one banner, without colour markup."""
     parts = [
         part for key in _BANNER if isinstance(part := entries.pop(key, None), SkinValue) and not part.empty
     ]

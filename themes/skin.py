@@ -1,4 +1,4 @@
-"""A skin: semantic colours, symbols and words. Widgets know roles, never colours."""
+"""A skin: semantic colours, symbols and words. Widgets use roles, never colours."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ NIGHT: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skin:
-    """One look. Missing parts of a skin file fall back to these defaults.
+    """One look. These defaults replace missing parts of a skin file.
 
-    Colours are `#rrggbb`, or a name of the terminal's own palette (`ansi_red`,
-    `ansi_default` …) in skins for terminals of 16 colours.
+    Colours are `#rrggbb`, or names of the terminal's palette (`ansi_red`, `ansi_default` …) in skins for
+    terminals with 16 colours.
     """
 
     name: str = "night"
@@ -103,9 +103,9 @@ _DROPPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def plain(text: str, *, lines: bool = False) -> str:
-    """`text` without escape sequences, control characters and invisible marks.
+    """Return `text` without escape sequences, control characters and invisible marks.
 
-    With `lines`, line feeds stay; otherwise every white space becomes a blank.
+    With `lines`, line feeds are kept; other white space becomes a blank.
     """
     text = _SEQUENCE.sub("", text.replace("\r\n", "\n")).expandtabs(4)
     if not lines:
@@ -118,13 +118,13 @@ def plain(text: str, *, lines: bool = False) -> str:
 
 
 def quote(text: str, limit: int = 40) -> str:
-    """`text` as one short, harmless line, to stand in a message."""
+    """Return `text` as one short, safe line, for use in a message."""
     line = " ".join(plain(text[: limit * 4]).split())
     return line if len(line) <= limit else line[:limit] + "…"
 
 
 class SkinProblem(NamedTuple):
-    """One thing wrong with a skin file. `str()` is `file:line: sentence`."""
+    """One problem of a skin file. `str()` is `file:line: sentence`."""
 
     origin: str
     """The file's name; for a skin that is nowhere, the name asked for."""
@@ -137,7 +137,7 @@ class SkinProblem(NamedTuple):
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """`; did you mean …?` when one of `known` looks like `word`, a full stop otherwise."""
+    """Return `; did you mean …?` if one of `known` is similar to `word`, else a full stop."""
     from difflib import get_close_matches
 
     close = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)

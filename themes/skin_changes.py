@@ -1,4 +1,4 @@
-"""Tells whether the file of a skin was edited since it was read, to read it again while it is written."""
+"""Detection of edits to a skin file, so that it is reloaded while being written."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SkinFileState = tuple[tuple[str, int, int, int], ...]
 
 
 def file_state(folder: Path, name: str) -> SkinFileState:
-    """What the files of the skin called `name` in `folder` are now; empty where there are none.
+    """Return the state of the files of the skin `name` in `folder`; empty if there are none.
 
-    Taken before the skin is read, it differs from any later look that finds something else than what was
-    read. One `stat` per suffix; cheap enough for twice a second. An unreadable folder counts as empty.
+    Take the state before reading the skin; a later state differs if the files have changed since. It costs
+    one `stat` per suffix, cheap enough for twice a second. An unreadable folder counts as empty.
     """
     if not is_name(name):
         return ()

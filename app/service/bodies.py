@@ -1,4 +1,4 @@
-"""Bodies of requests: bounded in bytes and time, and JSON objects of the form that is asked for."""
+"""Request bodies: JSON objects with limits on size and time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ BODY_SECONDS = 30.0
 
 
 async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
-    """The object that a request brings. Raises `TurnedAwayError`."""
+    """Return a request's JSON object. Raises `TurnedAwayError`."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise TurnedAwayError(415, "The body is to be application/json.")
@@ -42,7 +42,7 @@ async def json_body(request: Request, most: int = BODY) -> dict[str, Any]:
 
 
 async def body_of(request: Request, most: int) -> bytes:
-    """The bytes a request brings. Raises `TurnedAwayError`."""
+    """Return a request's bytes. Raises `TurnedAwayError`."""
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > most:
         raise TurnedAwayError(413, f"The body is larger than {most:,} bytes.")
@@ -61,7 +61,7 @@ async def body_of(request: Request, most: int) -> bytes:
 
 
 def parse_object(data: bytes | str) -> dict[str, Any]:
-    """The JSON object that stands there. Raises `TurnedAwayError`."""
+    """Parse a JSON object. Raises `TurnedAwayError`."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -72,7 +72,7 @@ def parse_object(data: bytes | str) -> dict[str, Any]:
 
 
 def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most: int = 400_000) -> str:
-    """A text of an object; surrogates that nothing can store are replaced. Raises `TurnedAwayError`."""
+    """Return a text field of an object; lone surrogates are replaced. Raises `TurnedAwayError`."""
     value = data.get(name, default)
     if not isinstance(value, str):
         raise TurnedAwayError(400, f"`{name}` is to be a text.")
@@ -82,7 +82,7 @@ def text_of(data: Mapping[str, Any], name: str, default: str | None = None, most
 
 
 def only(data: Mapping[str, Any], *names: str) -> None:
-    """Refuse what is not known, so that a misspelt name is noticed. Raises `TurnedAwayError`."""
+    """Refuse unknown fields, so that a misspelt name is noticed. Raises `TurnedAwayError`."""
     for name in data:
         if name not in names:
             raise TurnedAwayError(400, f"`{str(name)[:40]}` is not known here; there is {', '.join(names)}.")
@@ -92,12 +92,12 @@ LONGEST = 100_000
 
 
 def scope_of(request: Asked) -> Scope:
-    """What a head needs for an answer: a question of the model is a part of the conversation."""
+    """Return the scope needed to answer a request; a question of the model counts as conversation."""
     return "talk" if isinstance(request, QuestionAsked) else "approve"
 
 
 def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
-    """The reply. Raises `TurnedAwayError` for what is not an answer to this request."""
+    """Return the reply to a request. Raises `TurnedAwayError` for an invalid answer."""
     match request:
         case QuestionAsked():
             return _person_answer(request, answer)

@@ -1,7 +1,7 @@
-"""Paired devices with their tokens, and codes that pair one: who may come in. Only hashes are kept.
+"""Paired devices with their tokens, and codes that pair one. Only hashes are stored.
 
-All of it is one private file, `serve/devices.json` in the home, changed under a lock, so that
-`hermes serve pair` and `revoke` work beside a running service, which notices at its next request.
+All data is in one private file, `serve/devices.json` in the home, changed under a lock. So `hermes serve
+pair` and `revoke` work during a running service, which reads the change at its next request.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class WrongCodeError(HermesError):
 
 
 def includes(held: Scope, needed: Scope) -> bool:
-    """Whether a scope includes another one."""
+    """Return whether a scope includes another one."""
     return SCOPES.index(held) >= SCOPES.index(needed)
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that was paired. Times are seconds since the epoch."""
+    """A paired device. Times are seconds since the epoch."""
 
     id: str
     name: str
@@ -86,7 +86,7 @@ class _Contents:
 
 
 class Credentials:
-    """The file and what stands in it."""
+    """The credentials file and its contents."""
 
     def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
@@ -95,15 +95,15 @@ class Credentials:
         self._read: tuple[tuple[int, int, int] | None, _Contents] | None = None
 
     def devices(self) -> tuple[Device, ...]:
-        """All paired devices, the oldest first. Raises `ConfigError`."""
+        """Return all paired devices, oldest first. Raises `ConfigError`."""
         return self._contents().devices
 
     def device(self, id: str) -> Device | None:
-        """One of them."""
+        """Return a device by its id."""
         return next((each for each in self.devices() if each.id == id), None)
 
     def make_code(self, scope: Scope, name: str = "") -> tuple[str, float]:
-        """A new code and when it expires. Raises `ConfigError`."""
+        """Create a code; return it with its expiry time. Raises `ConfigError`."""
         first, second, third = ("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(3))
         code = PairingCode(first, _hash(second + third), scope, _short_name(name), self._now() + CODE_LIFE)
         with self._changing() as contents:
@@ -112,9 +112,9 @@ class Credentials:
         return f"{first}-{second}-{third}", code.expires
 
     def pair(self, code: str, name: str = "", address: str = "") -> tuple[str, Device]:
-        """Use a code: the token, which nobody can read again, and the device.
+        """Use a code; return the device and its token, which cannot be read again.
 
-        Raises `WrongCodeError`, or `ConfigError` when the file cannot be used.
+        Raises `WrongCodeError`, or `ConfigError` if the file cannot be used.
         """
         letters = "".join(each for each in code.upper() if each.isalnum())
         id, secret = letters[:4], letters[4:]
@@ -143,7 +143,7 @@ class Credentials:
         return f"{TOKEN_MARK}{device.id}_{token_secret}", device
 
     def find(self, token: str) -> Device | None:
-        """The device of a token; None for one that is wrong or was revoked."""
+        """Return the device of a token; None if it is wrong or revoked."""
         id, secret = token_parts(token)
         device = self.device(id) if id else None
         if device is None or not hmac.compare_digest(device.hash, _hash(secret)):
@@ -151,7 +151,7 @@ class Credentials:
         return device
 
     def note_visit(self, device: Device, address: str) -> None:
-        """Note when and where a device came from; seldom, as it writes."""
+        """Record a device's last visit and address; at most once per `SEEN_EVERY` seconds, as it writes."""
         if self._now() - device.seen < SEEN_EVERY and device.address == address:
             return
         with contextlib.suppress(HermesError), self._changing() as contents:
@@ -162,7 +162,7 @@ class Credentials:
             self._write(replace(contents, devices=tuple(known)))
 
     def revoke(self, word: str) -> Device:
-        """Take a device out, by its id or name. Raises `ConfigError` if there is none, or several."""
+        """Remove a device by its id or name. Raises `ConfigError` if none or several match."""
         with self._changing() as contents:
             found = [each for each in contents.devices if word in (each.id, each.name)]
             exact = [each for each in found if each.id == word] or found
@@ -180,7 +180,7 @@ class Credentials:
     # The file
 
     def _contents(self) -> _Contents:
-        """What stands in it, read again when it was changed."""
+        """Return the file's contents, read again after a change."""
         try:
             status = self._file.stat()
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
@@ -234,7 +234,7 @@ class Credentials:
 
 
 def token_parts(token: str) -> tuple[str, str]:
-    """The id of the device and the secret of a token; empty texts for what is not a token. Pure."""
+    """Return the device id and the secret of a token; empty texts for an invalid token. Pure."""
     if not token.startswith(TOKEN_MARK) or len(token) > 200 or not token.isascii():
         return "", ""
     id, _, secret = token[len(TOKEN_MARK) :].partition("_")
@@ -256,17 +256,17 @@ ANYBODY = ""
 
 
 class Lockout:
-    """Faults within a span of time, by device or by the name of a code."""
+    """A counter of faults within a time span, by device or code name."""
 
     def __init__(self, most: int, span: float, now: Callable[[], float] = time.monotonic) -> None:
-        """At most `most` faults in `span` seconds."""
+        """Allow at most `most` faults in `span` seconds."""
         self._most = most
         self._span = span
         self._now = now
         self._faults: dict[str, deque[float]] = {}
 
     def fault(self, key: str) -> float:
-        """Note a fault; seconds to wait if there were too many, else 0."""
+        """Record a fault; return the seconds to wait if there were too many, else 0."""
         now = self._now()
         if key not in self._faults and len(self._faults) >= MOST_KEYS:
             self._forget(now)
@@ -279,14 +279,14 @@ class Lockout:
         return faults[0] + self._span - now if len(faults) > self._most else 0.0
 
     def _forget(self, now: float) -> None:
-        """Forget those whose last fault is long past."""
+        """Drop keys whose last fault is older than the span."""
         old = [key for key, faults in self._faults.items() if faults[-1] <= now - self._span]
         for key in old:
             del self._faults[key]
 
 
 class RateLimit:
-    """So many requests a second on average, with bursts, by device: a bucket that fills again."""
+    """A token bucket per device: an average number of requests per second, with bursts."""
 
     def __init__(self, rate: float, burst: float, now: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -296,7 +296,7 @@ class RateLimit:
         """What is left, and when that was so."""
 
     def take(self, key: str) -> float:
-        """Take one; 0 if there was one, else the seconds until there is."""
+        """Use one request; return 0 if allowed, else the seconds to wait."""
         now = self._now()
         left, since = self._buckets.get(key, (self._burst, now))
         left = min(self._burst, left + (now - since) * self._rate)

@@ -1,7 +1,7 @@
-"""Checks at the door: what a request must show before anything of it is looked at. See docs/serve.md#doors.
+"""Access checks that every request must pass before it is processed. See docs/serve.md#doors.
 
-In this order: no token in the address, a host that is ours, no foreign origin, a valid token, an
-origin or a Bearer token where something changes, scope, limits. Whatever is not understood is refused.
+In this order: no token in the address, a known host, no foreign origin, a valid token, an origin or a Bearer
+token for changes, scope, limits. Anything unknown is refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class HeadIdentity:
-    """Who asks: a paired device, or a terminal of the same person."""
+    """The sender of a request: a paired device, or a terminal of the same person."""
 
     device: str
     """Its id; empty for a terminal."""
@@ -68,17 +68,17 @@ class HeadIdentity:
     """Where it comes from: `serve`, `terminal`, or `gateway.NAME` of a messenger."""
 
     def may(self, scope: Scope) -> bool:
-        """Whether its scope includes another one."""
+        """Return whether the identity's scope includes another one."""
         return includes(self.scope, scope)
 
     def __str__(self) -> str:
-        """For the audit log and for the client that came second: who and from where."""
+        """Return name and address, for the audit log and for a client that answered second."""
         known = f" ({self.device})" if self.device else ""
         return f"{self.surface}: {self.name}{known} at {self.address}"
 
 
 class TurnedAwayError(Exception):
-    """A request that does not come in."""
+    """A request was refused."""
 
     def __init__(self, status: int, sentence: str, wait: float = 0.0) -> None:
         super().__init__(sentence)
@@ -89,7 +89,7 @@ class TurnedAwayError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the service can be reached."""
+    """The addresses of the service."""
 
     scheme: str
     host: str
@@ -99,17 +99,18 @@ class Address:
 
     @property
     def cookie(self) -> str:
-        """The name of the page's cookie: with the port, as browsers keep one jar for all ports of a host.
+        """The name of the page's cookie. It includes the port, as browsers share cookies between ports.
 
-        Under TLS browsers take a name with `__Host-` from this very host only.
+        Under TLS the prefix `__Host-` restricts it to exactly this host.
         """
         return f"{'__Host-' if self.scheme == 'https' else ''}hermes_token_{self.port}"
 
     def knows(self, host: str, reached: str) -> bool:
-        """Whether the Host header is ours. `reached` is the address of this machine it came in by.
+        """Return whether the Host header names this service. `reached` is the local address of the
+        connection.
 
-        A page that a name server sends here under its own name is refused: only numbers that are
-        those of this machine, `localhost`, and names of the settings are taken.
+        A page that points its domain at this address is refused: only this machine's IP addresses,
+        `localhost`, and names from the settings are accepted.
         """
         name, port = split_host(host)
         if name in self.more_hosts:
@@ -121,7 +122,7 @@ class Address:
         return name == self.host or _same_address(name, reached)
 
     def origin(self, host: str, origin: str) -> bool:
-        """Whether an Origin is that of the page this service itself gave, reached under `host`."""
+        """Return whether an Origin is the service's page as reached under `host`."""
         parts = urlsplit(origin)
         name, _ = split_host(host)
         schemes = ("https", self.scheme) if name in self.more_hosts else (self.scheme,)
@@ -129,12 +130,12 @@ class Address:
 
 
 class Doors:
-    """Stands before the application; what passes finds its `HeadIdentity` in `scope["state"]["caller"]`."""
+    """Middleware before the application; it stores the `HeadIdentity` in `scope["state"]["caller"]`."""
 
     def __init__(
         self, app: App, credentials: Credentials, address: Address, open_paths: Callable[[str, str], bool]
     ) -> None:
-        """`open_paths` says which method and path need no token."""
+        """`open_paths` returns whether a method and path need no token."""
         self._app = app
         self._credentials = credentials
         self._address = address
@@ -171,7 +172,7 @@ class Doors:
                 del self._connected[caller.device]
 
     async def _while_welcome(self, caller: HeadIdentity, work: Awaitable[None]) -> None:
-        """Carry a request out; it is cut off when its device is revoked meanwhile."""
+        """Process a request; cancel it if its device is revoked."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait([task], timeout=LOOK))[0]:
@@ -184,7 +185,7 @@ class Doors:
             await asyncio.gather(task, return_exceptions=True)
 
     def _enter(self, scope: Message) -> HeadIdentity | None:
-        """Who it is; None on an open path. Raises `TurnedAwayError`."""
+        """Return the sender's identity; None on an open path. Raises `TurnedAwayError`."""
         headers = _headers(scope)
         if "transfer-encoding" in headers and "content-length" in headers:
             raise TurnedAwayError(400, "A request has one length, not two.")
@@ -240,7 +241,7 @@ class Doors:
 
 
 async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
-    """Answer with the status and a sentence, and close the connection."""
+    """Respond with the status and a sentence, and close the connection."""
     told: Any = str(refusal)
     if scope["path"].startswith("/v1/"):
         # In the form that clients of these endpoints read.
@@ -267,7 +268,7 @@ async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
 
 
 def split_host(host: str) -> tuple[str, int | None]:
-    """Name and port of a Host header; an empty name for what is not one. Pure."""
+    """Return name and port of a Host header; an empty name if it is invalid. Pure."""
     host = host.strip().lower()
     if host.startswith("["):
         name, bracket, rest = host[1:].partition("]")
@@ -282,7 +283,7 @@ def split_host(host: str) -> tuple[str, int | None]:
 
 
 def _headers(scope: Message) -> Mapping[str, str]:
-    """By name; what stands there twice and must not is refused. Raises `TurnedAwayError`."""
+    """Return the headers by name; a forbidden duplicate is refused. Raises `TurnedAwayError`."""
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -308,7 +309,7 @@ def _no_token_in(scope: Message) -> None:
 
 
 def _bearer(headers: Mapping[str, str]) -> str | None:
-    """The token of the Authorization header; None without one. Raises `TurnedAwayError`."""
+    """Return the token of the Authorization header; None without one. Raises `TurnedAwayError`."""
     given = headers.get("authorization")
     if given is None:
         return None
@@ -319,7 +320,7 @@ def _bearer(headers: Mapping[str, str]) -> str | None:
 
 
 def _cookie(headers: Mapping[str, str], name: str) -> str | None:
-    """The token of the cookie; None without one. Raises `TurnedAwayError`."""
+    """Return the token of the cookie; None without one. Raises `TurnedAwayError`."""
     given = headers.get("cookie")
     if given is None:
         return None
@@ -376,7 +377,7 @@ class GuardedProtocol(H11Protocol):
         self._late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first head."""
+        """Start the time limit for the first head."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS:
             self._turn_away(503)
@@ -384,12 +385,12 @@ class GuardedProtocol(H11Protocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Stop the time limit."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count what belongs to a head."""
+        """Count the bytes of a head."""
         if self.transport.is_closing():
             return
         if self.conn.their_state is h11.IDLE:
@@ -405,7 +406,7 @@ class GuardedProtocol(H11Protocol):
             self._stop_waiting()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Only a request that reads, and brings no body, becomes a socket."""
+        """Upgrade only a GET request without a body."""
         names = {name for name, _ in self.headers}
         if event.method != b"GET" or names & {b"content-length", b"transfer-encoding"}:
             self._turn_away(400)
@@ -413,13 +414,13 @@ class GuardedProtocol(H11Protocol):
         super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
-        """What is left of a body that nobody read is not waited for."""
+        """Close the connection instead of waiting for the rest of an unread body."""
         super().on_response_complete()
         if self.conn.their_state is h11.SEND_BODY and not self.transport.is_closing():
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that this is not a request; what is too large for the parser has its own status."""
+        """Reject an invalid request; one too large for the parser gets a separate status."""
         self._turn_away(431 if self._head > HEAD_BYTES else 400)
 
     def _is_upgraded(self) -> bool:
@@ -450,6 +451,6 @@ class GuardedProtocol(H11Protocol):
 
 
 def _head_end(data: bytes, total: int) -> int:
-    """How many bytes the head has so far: up to its end if that is in the last piece. Pure."""
+    """Return the bytes of the head so far: up to its end if the last piece contains it. Pure."""
     end = data.find(b"\r\n\r\n")
     return total if end < 0 else total - len(data) + end

@@ -1,8 +1,8 @@
-"""The events of one session as they were told, in a file: what a head missed is read from there.
+"""The event log of one session, in a file from which heads read missed events.
 
-A line is one event as JSON. It is written before any head hears of it, so whatever one of them was
-told survives a kill and is told again with the same number. Each head reads at its own speed; one
-that is slow holds up nobody. Blocking parts are small writes and reads of the page cache.
+A line is one event as JSON. It is written before any head receives it, so every delivered event survives a
+kill and is delivered again with the same number. Each head reads at a separate speed; a slow one delays no
+other. Blocking parts are small writes, and reads of the page cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PIECES = frozenset({"text", "reasoning", "call_drafted", "tool_progress", "agent
 
 
 class EventLog:
-    """The file and where in it each event begins."""
+    """The file and the position of each event in it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,14 +43,14 @@ class EventLog:
 
     @classmethod
     async def open(cls, path: Path) -> EventLog:
-        """The file as it was left; a last line that is not whole is cut off. Raises `StoreError`."""
+        """Open the file; an incomplete last line is cut off. Raises `StoreError`."""
         log = cls(path)
         await asyncio.to_thread(log._open)
         return log
 
     @property
     def first(self) -> int:
-        """The number of the first event that is there; 0 if there is none."""
+        """The number of the first stored event; 0 if there is none."""
         return self._numbers[0] if self._numbers else 0
 
     @property
@@ -59,7 +59,7 @@ class EventLog:
         return self._numbers[-1] if self._numbers else 0
 
     def append(self, event: Mapping[str, Any]) -> None:
-        """Write an event, then let the heads know. Raises `StoreError`."""
+        """Write an event, then wake the heads. Raises `StoreError`."""
         if self.closed:
             return
         line = json.dumps(event, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
@@ -76,7 +76,7 @@ class EventLog:
         self._wake()
 
     def read(self, after: int, most: int = 256_000, count: int = 2_000) -> list[tuple[int, str]]:
-        """Events behind a number, oldest first, as number and line; about `most` bytes of them at most."""
+        """Return events after a number, oldest first, as (number, line); at most about `most` bytes."""
         at = bisect_right(self._numbers, after)
         end = min(at + count, len(self._numbers))
         if at >= end:
@@ -89,14 +89,14 @@ class EventLog:
         return list(zip(self._numbers[at:end], lines, strict=True))
 
     async def news(self, after: int) -> None:
-        """Wait until there is an event behind a number, or the log is closed."""
+        """Wait until there is an event after a number, or the log is closed."""
         while self.last <= after and not self.closed:
             if self._news is None or self._news.done():
                 self._news = asyncio.get_running_loop().create_future()
             await asyncio.shield(self._news)
 
     async def make_smaller(self) -> None:
-        """Leave out the pieces of what is long over, and the oldest events, where the file is large."""
+        """Drop streamed pieces of finished turns, and the oldest events, if the file is large."""
         if self._size <= LARGE:
             return
         until, old = len(self._numbers), self._file
@@ -118,7 +118,7 @@ class EventLog:
         os.close(old)
 
     def close(self) -> None:
-        """Write nothing more; heads that wait go on."""
+        """Stop writing; wake all waiting heads."""
         self.closed = True
         if self._file >= 0:
             os.close(self._file)
@@ -154,7 +154,7 @@ class EventLog:
             raise StoreError(f"{self._path} cannot be used: {error.strerror}.") from error
 
     def _write_smaller(self, until: int) -> tuple[array[int], array[int]]:
-        """A new file beside the old one, with what stays of the first `until` events. Runs in a thread."""
+        """Write a new file with what is kept of the first `until` events. Runs in a thread."""
         numbers, starts, size = array("Q"), array("Q"), 0
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
         lines: list[tuple[int, bytes]] = []
@@ -178,7 +178,7 @@ class EventLog:
 
 
 def _number(line: bytes) -> int:
-    """The number of the event on a line; 0 for one that is not whole."""
+    """Return the number of the event on a line; 0 for an incomplete line."""
     if not line.endswith(b"\n"):
         return 0
     try:

@@ -1,4 +1,4 @@
-"""The service as messengers see it: its sessions as heads have them, and its address for their calls."""
+"""The service's interface for messengers: its sessions, and an address for platform calls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALLS = "/gateways/"
 
 
 class GatewaySession:
-    """One hosted session, as chats have it."""
+    """One hosted session, as chats use it."""
 
     def __init__(self, hosted: HostedSession) -> None:
         self.hosted = hosted
@@ -60,14 +60,14 @@ class GatewaySession:
         return self.hosted.subscribe(listener)
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment], received: int) -> None:
-        """Hand a message over. Raises `HermesError`."""
+        """Send a message to the session. Raises `HermesError`."""
         try:
             self.hosted.message(text, how, attachments, received)
         except TurnedAwayError as refusal:
             raise HermesError(str(refusal)) from refusal
 
     def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
-        """Answer a request; a sentence if that did not count, else empty."""
+        """Answer a request; return a sentence if the answer did not count, else an empty text."""
         name, _, address = who.partition(" at ")
         caller = HeadIdentity("", name, scope or "look", address, f"gateway.{gateway}")
         try:
@@ -77,25 +77,25 @@ class GatewaySession:
         return ""
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """What `/name` is here beside the commands of chats."""
+        """Return the kind of `/name` if it is no command of chats."""
         return await word_kind(self.client, name)
 
     async def run_plugin(self, name: str, rest: str) -> str:
-        """Run the command of a plugin, and what it says. Raises `HermesError`."""
+        """Run a plugin's command and return its output. Raises `HermesError`."""
         return await self.client.plugins.run(name, rest)
 
     def expire(self, request: str) -> None:
-        """Nobody answered in time."""
+        """Expire a request that nobody answered in time."""
         asked = next((each for each in self.pending if each.id == request), None)
         if asked is not None:
             self.hosted.decide(request, asked.unattended, "nobody (in time)")
 
 
 class GatewayHost:
-    """The hub, for messengers."""
+    """The session hub, as messengers use it."""
 
     def __init__(self, hub: SessionHub, home: Home, store: Store) -> None:
-        """`store` stays open as long as the gateways run."""
+        """`store` must stay open as long as the gateways run."""
         self._hub = hub
         self._home = home
         self._store = store
@@ -143,13 +143,14 @@ class GatewayHost:
 
 
 def _reason(refusal: TurnedAwayError) -> HermesError:
-    """What a session was refused for: chats wait for a store, and not for a session that is gone."""
+    """Return the refusal as the error chats expect: they retry for a busy store, not for a missing session.
+    """
     cause = refusal.__cause__
     return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
 
 
 class Messengers:
-    """The gateways of a service and what they need."""
+    """The gateways of a service and their resources."""
 
     def __init__(self, hub: SessionHub, gateways: AllGateways, store: Store) -> None:
         self._hub = hub
@@ -160,7 +161,7 @@ class Messengers:
     async def start(
         cls, hub: SessionHub, home: Home, settings: Settings, environ: Mapping[str, str]
     ) -> Messengers:
-        """Start those that are enabled. Raises `StoreError`."""
+        """Start the enabled gateways. Raises `StoreError`."""
         store = await Store.open(home.database)
         gateways = AllGateways(GatewayHost(hub, home, store), home, settings, environ, Path.cwd())
         hub.opened = lambda hosted: gateways.wake_session(GatewaySession(hosted))
@@ -168,14 +169,15 @@ class Messengers:
         return cls(hub, gateways, store)
 
     async def move(self, hosted: HostedSession, where: str) -> str:
-        """Let a chat go on with a session, or none; where it goes on, in words. Raises `TurnedAwayError`."""
+        """Move a session to a chat, or away from chats; return its place in words. Raises `TurnedAwayError`.
+        """
         try:
             return await self.gateways.move(GatewaySession(hosted), where)
         except HermesError as error:
             raise TurnedAwayError(409, str(error)) from error
 
     async def check_move(self, where: str) -> None:
-        """See whether a session can move there. Raises `TurnedAwayError`."""
+        """Check that a session can move to a chat. Raises `TurnedAwayError`."""
         try:
             await self.gateways.destination(where)
         except HermesError as error:
@@ -189,7 +191,7 @@ class Messengers:
 
 
 def call_routes(gateways: Callable[[], AllGateways | None]) -> list[BaseRoute]:
-    """Where platforms call, for the application."""
+    """Return the routes that platforms call."""
 
     async def handle(request: Request) -> Response:
         running = gateways()

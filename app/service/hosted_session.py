@@ -1,4 +1,4 @@
-"""One session that the service hosts: its engine, the log of its events, and the answers of its heads."""
+"""One session hosted by the service: its engine, its event log, and the answers of its heads."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ QUEUED = 50
 
 
 class HostedSession:
-    """Hears every event of its engine from the first on. Heads read the log, never the engine."""
+    """A session that logs every event of its engine. Heads read the log, never the engine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -83,7 +83,7 @@ class HostedSession:
 
     @classmethod
     async def open(cls, options: Options, folder: Path) -> HostedSession:
-        """Open the engine, then tell what an earlier process did not. Raises `HermesError`."""
+        """Open the engine, then log what an earlier process could not. Raises `HermesError`."""
         session = cls(folder)
         client = await open_here(options, session._hear)
         try:
@@ -101,11 +101,11 @@ class HostedSession:
 
     @property
     def pending(self) -> tuple[Asked, ...]:
-        """Requests that wait for a person, oldest first."""
+        """The requests waiting for a person, oldest first."""
         return tuple(self._asked.values())
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Hear every event from now on, behind the log; the returned function ends that."""
+        """Call `listener` with every event after it is logged; return a function that unsubscribes."""
         self._listeners = (*self._listeners, listener)
 
         def unsubscribe() -> None:
@@ -114,12 +114,12 @@ class HostedSession:
         return unsubscribe
 
     def replace_by(self, heir: HostedSession) -> None:
-        """Lead those who stay with the session over to another opening of it."""
+        """Redirect attached heads to the reopened session."""
         for follow in tuple(self.followers):
             follow(heir)
 
     def state(self) -> dict[str, Any]:
-        """What a head shows beside the conversation, as of the last event."""
+        """Return the state shown next to the conversation, as of the last event."""
         client = self.client
         return {
             "session": client.id,
@@ -139,7 +139,7 @@ class HostedSession:
     # Commands of heads
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = (), received: int = 0) -> bool:
-        """Begin a turn, or let the message wait for it; whether it waits. Raises `TurnedAwayError`."""
+        """Start a turn, or queue the message; return whether it waits. Raises `TurnedAwayError`."""
         if not text.strip() and not attachments:
             raise TurnedAwayError(400, "The message is empty.")
         if len(self.client.queue) >= QUEUED:
@@ -152,7 +152,7 @@ class HostedSession:
         return waits
 
     async def store_message(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
-        """As `message`, and wait until it is on the disk: what a head is told then survives a kill."""
+        """Send a message like `message`, and wait until it is on disk, so that it survives a kill."""
         waits = self.message(text, how, attachments)
         if not waits:
             kept = asyncio.get_running_loop().create_future()
@@ -163,7 +163,7 @@ class HostedSession:
         return waits
 
     def take_back(self, text: str) -> None:
-        """Take a message out of the queue. Raises `TurnedAwayError` where none says this."""
+        """Remove a message from the queue. Raises `TurnedAwayError` if no queued message has this text."""
         queue = list(self.client.queue)
         if text not in queue:
             raise TurnedAwayError(409, "This message does not wait any more.")
@@ -171,7 +171,7 @@ class HostedSession:
         self.client.set_queue(queue)
 
     def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
-        """Answer a request. Raises `TurnedAwayError`: 409 for the second, with who decided."""
+        """Answer a request. Raises `TurnedAwayError`: 409 for a second answer, naming who decided."""
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             by = self._decided.get(request)
@@ -184,7 +184,7 @@ class HostedSession:
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
 
     def decide(self, request: str, reply: Reply, by: str) -> bool:
-        """Give a reply, once; whether it was the first."""
+        """Give a reply once; return whether it was the first."""
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             return False
@@ -193,7 +193,7 @@ class HostedSession:
         return True
 
     async def aclose(self) -> None:
-        """Stop what runs and close the session; heads are told by the end of the log."""
+        """Stop the turn and close the session; the end of the log informs the heads."""
         for task in self._tasks:
             task.cancel()
         try:
@@ -246,7 +246,7 @@ class HostedSession:
                 log.exception("a head failed on %s", event.type)
 
     def _release(self, event: Event) -> None:
-        """Let those go on whose message is stored, or waits after all."""
+        """Wake senders whose message is stored or queued."""
         if not self._to_be_kept or event.agent != "main":
             return
         match event:
@@ -271,7 +271,7 @@ class HostedSession:
             await self.log.make_smaller()
 
     async def _catch_up(self, *, fresh: bool) -> None:
-        """Tell what happened before this process and was not told, then what it told so far."""
+        """Log the events that an earlier process did not, then restore the state from the log."""
         told: list[Mapping[str, Any]] = []
         missed: Sequence[Event] = ()
         if not fresh and self.log.last:
@@ -326,7 +326,7 @@ LISTED = 200
 
 
 class SessionHub:
-    """The sessions, by id."""
+    """The hosted sessions, by id."""
 
     def __init__(self, home: Home, model: str | None) -> None:
         self._home = home
@@ -344,14 +344,14 @@ class SessionHub:
 
     @property
     def sessions(self) -> tuple[HostedSession, ...]:
-        """Those that are open."""
+        """The open sessions."""
         done = [each for each in self._open.values() if each.done() and not each.cancelled()]
         return tuple(each.result() for each in done if each.exception() is None)
 
     async def session(self, id: str, surface: str = "", model: str | None = None) -> HostedSession:
-        """A stored session, opened if it is not, with `model` if one is named. Raises `TurnedAwayError`.
+        """Return a stored session, opened if necessary, with `model` if given. Raises `TurnedAwayError`.
 
-        One that a chat talks to has the surface of that chat, no matter who opens it.
+        A session that belongs to a chat has that chat's surface, no matter who opens it.
         """
         while (opening := self._open.get(id)) is None:
             workspace, chat = await self._stored_folder(id)
@@ -372,7 +372,7 @@ class SessionHub:
             raise TurnedAwayError(409, str(error)) from error
 
     async def create(self, workspace: str, model: str | None = None, surface: str = SURFACE) -> HostedSession:
-        """A new session in a folder. Raises `TurnedAwayError`."""
+        """Create a session in a folder. Raises `TurnedAwayError`."""
         folder = await asyncio.to_thread(_folder, workspace)
         options = Options(workspace=folder, surface=surface, attended=True, model=model or self._model)
         self._stay_open()
@@ -387,19 +387,19 @@ class SessionHub:
         return session
 
     async def move(self, session: HostedSession, where: str) -> str:
-        """Let your chat at a messenger go on with a session; in words. Raises `TurnedAwayError`."""
+        """Move a session to the person's chat at a messenger; return a sentence. Raises `TurnedAwayError`."""
         if self.mover is None:
             raise TurnedAwayError(503, NOT_YET)
         return await self.mover(session, where)
 
     async def check_move(self, where: str) -> None:
-        """See whether a session can move there, before it is handed over. Raises `TurnedAwayError`."""
+        """Check that a session can move to a messenger before it is released. Raises `TurnedAwayError`."""
         if self.move_checker is None:
             raise TurnedAwayError(503, NOT_YET)
         await self.move_checker(where)
 
     async def find_session(self, text: str, model: str | None = None) -> HostedSession:
-        """A stored session by id, beginning of an id, or title; `model` answers in it if it is not open yet.
+        """Return a stored session by id, id prefix, or title; `model` is used if it is not open yet.
 
         Raises `TurnedAwayError`.
         """
@@ -413,7 +413,7 @@ class SessionHub:
         return await self.session(record.id, model=model)
 
     async def list_sessions(self) -> list[dict[str, Any]]:
-        """Stored sessions, those used last first. Raises `TurnedAwayError`."""
+        """Return stored sessions, most recently used first. Raises `TurnedAwayError`."""
         from agent.core.store.store import Store
 
         if not self._home.keeps_sessions():
@@ -439,11 +439,11 @@ class SessionHub:
 
     @property
     def folder(self) -> Path:
-        """Where the logs of events lie."""
+        """The folder of the event logs."""
         return self._home.root / "serve" / "events"
 
     async def close(self, id: str) -> None:
-        """Release a session, so that another program may have it."""
+        """Release a session, so that another program can open it."""
         opening = self._open.get(id)
         if opening is not None:
             session = await asyncio.shield(opening)
@@ -451,9 +451,9 @@ class SessionHub:
             await session.aclose()
 
     async def reopen(self, id: str, model: str, surface: str = "") -> HostedSession:
-        """A session that is open, opened once more with another model; those who stay with it go along.
+        """Reopen an open session with another model; attached heads move with it.
 
-        Raises `TurnedAwayError`; where the model cannot be had, the session goes on with the one before.
+        Raises `TurnedAwayError`; if the model is unavailable, the session continues with the previous one.
         """
         before = await self.session(id, surface)
         if before.client.busy:
@@ -496,7 +496,7 @@ class SessionHub:
             raise TurnedAwayError(503, "The service is about to end.")
 
     async def _stored_folder(self, id: str) -> tuple[Path, str]:
-        """The folder of a session that nobody else has open, and the surface of its chat if it has one.
+        """Return a free session's folder, and the surface of its chat if it has one.
 
         Raises `TurnedAwayError`.
         """
@@ -517,7 +517,7 @@ class SessionHub:
 
 
 def _folder(path: str) -> Path:
-    """A folder that is there. Raises `TurnedAwayError`."""
+    """Return an existing folder. Raises `TurnedAwayError`."""
     try:
         folder = Path(path).expanduser()
         if not folder.is_absolute():

@@ -1,7 +1,7 @@
-"""Endpoints in the form of OpenAI's, onto sessions: models, chat completions, responses.
+"""OpenAI-compatible endpoints on sessions: models, chat completions, responses.
 
-The messages of a request become one message of a session, which works with its own tools; the answer is the
-last message of its turn. An approval waits for a device that may say yes, or is a no by
+The messages of a request become one message of a session, which uses its own tools. The answer is the last
+message of its turn. An approval waits for a device with the right to approve and is denied after
 `serve.approval_timeout`.
 """
 
@@ -42,7 +42,7 @@ _PICTURES = ("image_url", "input_image")
 
 @dataclass(frozen=True, slots=True)
 class GivenMessage:
-    """What a request says to the session."""
+    """The content of a request for the session."""
 
     text: str
     images: tuple[Mapping[str, str], ...] = ()
@@ -50,7 +50,7 @@ class GivenMessage:
 
 
 def conversation(messages: Sequence[Any]) -> GivenMessage:
-    """The messages of a request as the first message of a session. Raises `TurnedAwayError`. Pure."""
+    """Combine a request's messages into a session's first message. Raises `TurnedAwayError`. Pure."""
     read = [(_role(each), _content(each)) for each in messages]
     images = tuple(image for _, given in read for image in given.images)
     if len(images) > IMAGES:
@@ -63,7 +63,7 @@ def conversation(messages: Sequence[Any]) -> GivenMessage:
 
 
 def newest(messages: Sequence[Any]) -> GivenMessage:
-    """The last message of the person. Raises `TurnedAwayError`. Pure."""
+    """Return the last user message. Raises `TurnedAwayError`. Pure."""
     for each in reversed(messages):
         if _role(each) == "user":
             return _content(each)
@@ -71,7 +71,7 @@ def newest(messages: Sequence[Any]) -> GivenMessage:
 
 
 def require_supported(data: Mapping[str, Any]) -> None:
-    """Refuse what a session cannot do, rather than leave it out. Raises `TurnedAwayError`. Pure."""
+    """Refuse options a session does not support, instead of ignoring them. Raises `TurnedAwayError`. Pure."""
     if data.get("tools") or data.get("functions"):
         raise TurnedAwayError(400, "Tools of the client are not taken: the session has its own.")
     if data.get("n") not in (None, 1):
@@ -85,7 +85,7 @@ def require_supported(data: Mapping[str, Any]) -> None:
 
 
 def usage_of(ended: TurnEnded) -> dict[str, int]:
-    """Tokens of a turn, all its requests together. Pure."""
+    """Return the tokens of a turn, summed over its requests. Pure."""
     found: dict[str, int] = {}
     for name, field in (("prompt_tokens", "input"), ("completion_tokens", "output")):
         with suppress(TypeError, ValueError):
@@ -95,13 +95,13 @@ def usage_of(ended: TurnEnded) -> dict[str, int]:
 
 
 def complaint(status: int, sentence: str) -> dict[str, Any]:
-    """An error as such clients read it. Pure."""
+    """Return an error in OpenAI's form. Pure."""
     kind = _KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")
     return {"error": {"message": sentence, "type": kind, "param": None, "code": None}}
 
 
 def refusal_of(status: int, sentence: str, headers: Mapping[str, str] = NO_STORE) -> Response:
-    """The answer that carries a complaint."""
+    """Return the error response."""
     return JSONResponse(complaint(status, sentence), status, headers=dict(headers))
 
 
@@ -132,7 +132,7 @@ def _content(message: dict[str, Any]) -> GivenMessage:
 
 
 def _image(part: Mapping[str, Any], number: int) -> Mapping[str, str]:
-    """An image that a part carries itself: nothing is fetched for a request."""
+    """Return an image embedded in a part; URLs are never fetched."""
     url = part.get("image_url")
     if isinstance(url, dict):
         url = url.get("url")
@@ -160,7 +160,7 @@ class OpenAiApi:
         timeout: float,
         images: AttachmentStore,
     ) -> None:
-        """`workspace` is where new sessions work; `models` are names beside `hermes` (blocking)."""
+        """`workspace` is the folder of new sessions; `models` returns names besides `hermes` (blocking)."""
         self._hub = hub
         self._workspace = workspace
         self._models = models
@@ -168,7 +168,7 @@ class OpenAiApi:
         self._images = images
 
     def routes(self) -> list[Route]:
-        """For the application."""
+        """Return the routes."""
         return [
             Route("/v1/models", self._with_refusals(self._list, "look"), methods=["GET"]),
             Route("/v1/models/{model:path}", self._with_refusals(self._one_model, "look"), methods=["GET"]),
@@ -317,13 +317,13 @@ class OpenAiApi:
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
 
     async def _turn(self, data: dict[str, Any], known: str | None, given: GivenMessage) -> _Turn:
-        """The message in its session. Raises `TurnedAwayError`."""
+        """Send the message to its session. Raises `TurnedAwayError`."""
         session = await self._session(data, known)
         images = await asyncio.to_thread(kept_images, given.images, self._images) if given.images else ()
         return _Turn(session, given.text, self._timeout, images)
 
     async def _session(self, data: dict[str, Any], known: str | None) -> HostedSession:
-        """The session to work in. Raises `TurnedAwayError`."""
+        """Return the session to use. Raises `TurnedAwayError`."""
         require_supported(data)
         model = data.get("model")
         if not isinstance(model, str):
@@ -343,7 +343,7 @@ class OpenAiApi:
 
 
 class _Turn:
-    """One message and what follows from it, up to the end of its turn."""
+    """One message and its turn."""
 
     def __init__(
         self, session: HostedSession, text: str, timeout: float, images: Sequence[Attachment] = ()
@@ -363,7 +363,7 @@ class _Turn:
             raise
 
     async def pieces(self) -> AsyncIterator[str]:
-        """The words of the answer as they come; a client that goes stops the turn."""
+        """Yield the answer as it is streamed; a disconnected client stops the turn."""
         try:
             while (piece := await self._queue.get()) is not None:
                 yield piece
@@ -373,7 +373,7 @@ class _Turn:
                 self.session.client.interrupt()
 
     async def whole(self) -> TurnEnded:
-        """The end of the turn."""
+        """Wait for the end of the turn."""
         async for _ in self.pieces():
             pass
         assert self.ended is not None
@@ -396,7 +396,7 @@ class _Turn:
                 pass
 
     def _expire(self, request: str) -> None:
-        """Nobody answered: that is a no."""
+        """Deny a request that nobody answered."""
         for asked in self.session.pending:
             if asked.id == request:
                 self.session.decide(request, asked.unattended, "nobody in time")
@@ -408,13 +408,13 @@ class _Turn:
 
 
 def response_id(session: str) -> str:
-    """A new id for a response of a session; the session and a check of both stand in it."""
+    """Return a new response id that encodes the session and a checksum."""
     nonce = secrets.token_hex(3)
     return f"resp_{session}_{nonce}{_check(session, nonce)}"
 
 
 def session_of_response(id: str) -> str:
-    """The session of a response; empty for an id that `response_id` never gave."""
+    """Return the session of a response; empty for an id not made by `response_id`."""
     session, _, end = id.removeprefix("resp_").rpartition("_")
     is_ours = id.startswith("resp_") and len(end) == 12 and end[6:] == _check(session, end[:6])
     return session if is_ours else ""

@@ -1,4 +1,4 @@
-"""Stored messages as the events that once told of them, for heads that were not there. Pure."""
+"""Reconstruction of events from stored messages, for heads that missed them. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recove
 
 
 def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
-    """The events of the nodes of a path, oldest first, without numbers."""
+    """Yield the events of a path's nodes, oldest first, without numbers."""
     arguments: dict[str, dict[str, Any]] = {}
     for node in path:
         match node.kind:
@@ -73,9 +73,9 @@ def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
 
 
 def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
-    """What nobody told because the process was killed, given the last events it told: what is over.
+    """Yield the events that a killed process could not send, given the last events it sent.
 
-    A message that was being written is cut, requests are cancelled, and the turn was interrupted.
+    An unfinished message is cut, requests are cancelled, and the turn is interrupted.
     """
     writing, open_requests, turn = False, dict[str, str](), False
     for event in told:
@@ -113,9 +113,9 @@ def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[
 
 
 def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The messages that waited behind the last of these events, in order.
+    """Return the messages still queued after these events, in order.
 
-    One that was taken to be stored, and of which no `user_message` tells, still waits.
+    A message accepted for storage without a `user_message` event still waits.
     """
     taken: list[str] = []
     waiting: list[str] = []
@@ -134,7 +134,7 @@ def waiting_of(told: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def still_waiting(waiting: Sequence[str], missed: Sequence[Event]) -> list[str]:
-    """Those of the waiting messages that none of the events that were missed has in the conversation."""
+    """Return the waiting messages that the missed events do not add to the conversation."""
     left = list(waiting)
     for event in missed:
         if isinstance(event, UserMessageAdded):
@@ -149,7 +149,7 @@ def _take_out(texts: list[str], said: str) -> None:
 
 
 def last_node(told: Sequence[Mapping[str, Any]]) -> int:
-    """The last message of the session's own agent that these events tell of; 0 for none."""
+    """Return the last node of the main agent in these events; 0 if there is none."""
     kinds = ("user_message", "assistant_message", "tool_finished")
     return max(
         (

@@ -1,4 +1,4 @@
-"""The HTTP interface of sessions: what each request does. Who may come in was settled at the doors."""
+"""The HTTP interface of sessions. Access was checked in `doors`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Routes:
-    """Every path of the interface, with what it needs."""
+    """Every path of the interface, with the scope it requires."""
 
     def __init__(self, hub: SessionHub, credentials: Credentials, home: Home, address: Address) -> None:
         self._hub = hub
@@ -58,7 +58,7 @@ class Routes:
         self.heads.read_message = partial(message_of, home=home)
 
     def routes(self) -> list[BaseRoute]:
-        """For the application."""
+        """Return the routes."""
         one = "/api/sessions/{session}"
         return [
             Route("/api/pair", self._with_refusals(self._pair), methods=["POST"]),
@@ -142,7 +142,7 @@ class Routes:
         return answer((await self._session(request)).state())
 
     async def _history(self, request: Request) -> Response:
-        """A window of the conversation as events without numbers, and the state they lead to."""
+        """Return a window of the conversation as events without numbers, and the resulting state."""
         from tools.registry import registry
 
         session = await self._session(request)
@@ -188,7 +188,7 @@ class Routes:
         )
 
     async def _canvas(self, request: Request) -> Response:
-        """A document of the agent, for a frame: it gets an origin of its own and no network."""
+        """Return a document of the agent for an isolated frame without network access."""
         session, document = request.path_params["session"], request.path_params["document"]
         found = await asyncio.to_thread(CanvasDocuments(self._home.canvas).read, session, document)
         if found is None:
@@ -221,7 +221,7 @@ class Routes:
         return answer({"busy": session.client.busy}, 202)
 
     async def _queue(self, request: Request) -> Response:
-        """Go on with what a stop left in the queue, or take one message out of it."""
+        """Send the messages left in the queue by a stop, or remove one message."""
         data = await json_body(request)
         only(data, "send", "take_back")
         session = await self._session(request)
@@ -260,12 +260,12 @@ NO_STORE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 
 
 def answer(data: Any, status: int = 200) -> JSONResponse:
-    """JSON that nobody keeps."""
+    """Return a JSON response that is never cached."""
     return JSONResponse(data, status, headers=NO_STORE)
 
 
 def refusal_response(refusal: TurnedAwayError) -> Response:
-    """The refusal of a request that came in."""
+    """Return the response for a refused request."""
     headers = {**NO_STORE, "Connection": "close"}
     if refusal.wait:
         headers["Retry-After"] = str(int(refusal.wait) + 1)
@@ -273,13 +273,13 @@ def refusal_response(refusal: TurnedAwayError) -> Response:
 
 
 def caller_of(request: Request) -> HeadIdentity:
-    """Who asks; the checks at the door have made sure that there is one."""
+    """Return the sender of a request; the access checks guarantee one."""
     caller: HeadIdentity = request.scope["state"]["caller"]
     return caller
 
 
 def number_of(request: Request, name: str, default: int) -> int:
-    """A whole number of the query. Raises `TurnedAwayError`."""
+    """Return a whole number of the query. Raises `TurnedAwayError`."""
     value = request.query_params.get(name)
     if value is None:
         return default
@@ -289,7 +289,7 @@ def number_of(request: Request, name: str, default: int) -> int:
 
 
 async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
-    """Text, way and images of a message. Raises `TurnedAwayError`."""
+    """Return text, delivery mode and images of a message. Raises `TurnedAwayError`."""
     only(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
@@ -302,7 +302,7 @@ async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequen
 
 
 def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
-    """Images of a message, in the home. Blocking. Raises `TurnedAwayError`."""
+    """Store a message's images in the home. Blocking. Raises `TurnedAwayError`."""
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-serve-") as folder:
         for number, image in enumerate(images):
@@ -322,7 +322,7 @@ def kept_images(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachme
 
 
 async def _as_stream(session: HostedSession, after: int) -> AsyncIterator[str]:
-    """Server-sent events until the log is closed or the head goes."""
+    """Yield server-sent events until the log is closed or the client disconnects."""
     while not session.log.closed:
         lines = session.log.read(after)
         if not lines:
@@ -356,10 +356,10 @@ POLICY = (
 
 
 class PageFiles:
-    """Routes of the page. It holds no secret: without a token it shows how to pair."""
+    """Routes of the web page. It contains no secret: without a token it explains pairing."""
 
     def routes(self) -> list[Route]:
-        """For the application."""
+        """Return the routes."""
         return [
             Route("/", self._page),
             Route("/sw.js", self._asset),
@@ -415,7 +415,7 @@ _TERMINAL = frozenset({"ansi"})
 
 @lru_cache(1)
 def contents() -> Mapping[str, bytes]:
-    """The files of the page, by name."""
+    """Return the files of the page, by name."""
     folder = files("app.service") / "page"
     return {each.name: each.read_bytes() for each in folder.iterdir() if each.name.endswith(tuple(_TYPES))}
 
@@ -427,7 +427,7 @@ def _compress(data: bytes) -> bytes:
 
 @lru_cache(1)
 def skins() -> bytes:
-    """The skins of the terminal as variables of style sheets."""
+    """Return the terminal skins as style sheet variables."""
     found = {name: load_skin(name).skin.colors for name in builtin_names() if name not in _TERMINAL}
     return "\n".join(_rules(found)).encode()
 

@@ -1,4 +1,4 @@
-"""The running service: its sockets, its one place in the home, its beginning and its end."""
+"""The running service: its sockets, its lock in the home, startup and shutdown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ GRACE = 3
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What the command line says."""
+    """The options of the command line."""
 
     host: str
     port: int
@@ -58,7 +58,7 @@ class ServiceOptions:
 
 
 async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str], None]) -> None:
-    """Serve until a signal ends it. `ready` hears the address. Raises `HermesError`."""
+    """Serve until a signal arrives. `ready` is called with the address. Raises `HermesError`."""
     _check(options)
     private_folder(home.root)
     folder = private_folder(home.root / "serve")
@@ -108,7 +108,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
 
 
 def openai_api(hub: SessionHub, home: Home, timeout: float) -> OpenAiApi:
-    """The endpoints in OpenAI's form; their sessions work in the folder the service was started in."""
+    """Return the OpenAI-compatible endpoints; their sessions use the folder the service was started in."""
 
     def models() -> list[str]:
         from agent.model.model_choices import choices
@@ -128,7 +128,7 @@ def application(
     openai: OpenAiApi,
     further: Sequence[BaseRoute] = (),
 ) -> Any:
-    """The whole application behind its doors."""
+    """Return the whole application behind its access checks."""
     routes = Routes(hub, credentials, home, address)
     app = Starlette(
         routes=[*routes.routes(), *openai.routes(), *further, *PageFiles().routes()],
@@ -138,7 +138,7 @@ def application(
 
 
 def open_to_all(method: str, path: str) -> bool:
-    """Whether a request needs no token: pairing, and the page without anything in it. Pure."""
+    """Return whether a request needs no token: pairing, and the empty page. Pure."""
     if path == "/api/pair":
         return method == "POST"
     if path.startswith(CALLS):
@@ -156,13 +156,13 @@ async def _missing(request: Request, error: Exception) -> Response:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server; signals are ours."""
+    """uvicorn's server without its signal handling."""
 
     listens: Callable[[], None] | None = None
     """Told once it does."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen, then say so."""
+        """Start listening, then report it."""
         await super().startup(sockets)
         if self.listens is not None:
             self.listens()
@@ -212,7 +212,7 @@ def _check(options: ServiceOptions) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address. Pure."""
+    """Return whether only this machine can reach an address. Pure."""
     if host == "localhost":
         return True
     try:

@@ -1,7 +1,7 @@
-"""A head over a WebSocket: every event behind a number, and the commands of HTTP as frames.
+"""A head over a WebSocket: every event after a number, and HTTP's commands as frames.
 
-Frames of the head: `message`, `answer`, `interrupt`, `move`; each may carry `ref`, which comes back with the
-frame that says what happened to it. Frames of ours are the events themselves, and `ok`, `refused`, `gap`.
+Frames from the client: `message`, `answer`, `interrupt`, `move`. Each may carry `ref`, which is repeated in
+the frame with the outcome. Frames from the server are the events, and `ok`, `refused`, `gap`.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SocketHead:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _tell(self, socket: WebSocket, session: HostedSession, after: int) -> None:
-        """Send every event behind a number. A head that reads slowly waits alone."""
+        """Send every event after a number. A slow client delays no other."""
         if after > session.log.last:
             # Numbers of another log: the head has to look at the session again.
             await _send(socket, {"type": "gap", "first": session.log.first, "last": session.log.last})
@@ -160,7 +160,7 @@ class SocketHead:
                 raise TurnedAwayError(400, "A frame is of type message, answer, interrupt or move.")
 
     async def _look(self, socket: WebSocket, caller: HeadIdentity) -> None:
-        """End with the device."""
+        """Close the connection when the device is revoked."""
         while True:
             await asyncio.sleep(LOOK)
             device = self._credentials.device(caller.device)
@@ -179,7 +179,7 @@ Words = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class HeadCommand:
-    """One command. `act` gets the sessions, the session and what was typed behind the name."""
+    """One command. `act` receives the hub, the session and the text after the name."""
 
     name: str
     help: str
@@ -189,7 +189,8 @@ class HeadCommand:
 
 
 async def word_kind(client: SessionClient, name: str) -> WordKind:
-    """What `/name` is beside commands: that of a plugin, a skill or a prompt of a server, or nothing."""
+    """Return the kind of `/name` if it is no command: a plugin's word, a skill, a server's prompt, or none.
+    """
     if any(each.name == name for each in await client.plugins.commands()):
         return "plugin"
     found = await asyncio.to_thread(words_of, client.workspace)
@@ -197,7 +198,7 @@ async def word_kind(client: SessionClient, name: str) -> WordKind:
 
 
 async def run_command(hub: SessionHub, session: HostedSession, text: str) -> Words:
-    """Carry out `name words`. Raises `HermesError` with a sentence, also where there is no such command."""
+    """Run `name words`. Raises `HermesError` with a sentence, also for an unknown command."""
     name, _, rest = text.strip().partition(" ")
     rest = rest.strip()
     if (command := COMMANDS.get(name.lower())) is not None:
@@ -297,5 +298,5 @@ COMMANDS = {each.name: each for each in _ALL}
 
 
 def listed_commands() -> list[dict[str, Any]]:
-    """Name, hint and help of each, for a head that comes in. Pure."""
+    """Return name, hint and help of each command, for a new head. Pure."""
     return [{"name": each.name, "hint": each.hint, "help": each.help} for each in _ALL]

@@ -1,7 +1,7 @@
-"""Terminals and editors of the same person as heads, over a private socket (`hermes --attach`, `hermes acp`).
+"""Terminals and editors of the same person over a private socket (`hermes --attach`, `hermes acp`).
 
-They speak the frames of `agent.api`, as to an engine in a process of its own. Anyone who can open the socket
-owns the home; it needs no token. A terminal that leaves, or reads no more, leaves the session as it is.
+They use the frames of `agent.api`, as with an engine in a separate process. Whoever can open the socket owns
+the home, so no token is needed. A terminal that disconnects or stops reading does not affect the session.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST = 64_000_000
 
 
 class TerminalHeads:
-    """The socket, and the terminals that are attached."""
+    """The socket and its attached terminals."""
 
     def __init__(self, hub: SessionHub, home: Home) -> None:
         self._hub = hub
@@ -40,7 +40,7 @@ class TerminalHeads:
         self._heads: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Take terminals in from now on. Raises `HermesError`."""
+        """Start accepting terminals. Raises `HermesError`."""
         private_folder(self._home.run)
         path = self._home.service_socket
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -59,7 +59,7 @@ class TerminalHeads:
         self._task = asyncio.create_task(self._accept(listening), name="terminals")
 
     async def aclose(self) -> None:
-        """Let every terminal go."""
+        """Disconnect every terminal."""
         tasks = [each for each in (self._task, *self._heads) if each is not None]
         for each in tasks:
             each.cancel()
@@ -92,7 +92,7 @@ class TerminalHeads:
 
 
 def _identity(connection: socket.socket) -> HeadIdentity:
-    """Who is at the other end, as the system says."""
+    """Return the peer's identity as the operating system reports it."""
     pid = 0
     if hasattr(socket, "SO_PEERCRED"):
         pid = int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], "little")
@@ -100,10 +100,10 @@ def _identity(connection: socket.socket) -> HeadIdentity:
 
 
 class _TerminalOutlet(Outlet):
-    """Never waits for a terminal: others work on the same sessions."""
+    """An outlet that never waits for a terminal, as others share its sessions."""
 
     def send(self, frame: Mapping[str, Any]) -> None:
-        """Send a frame as soon as the terminal takes it; one that takes nothing is disconnected."""
+        """Queue a frame; a terminal that stops reading is disconnected."""
         if self.broken:
             return
         self.queue(frame)
@@ -112,12 +112,12 @@ class _TerminalOutlet(Outlet):
             self.drop()
 
     def finish(self) -> None:
-        """Close; what the terminal has not taken by now is lost to it."""
+        """Close the connection; unsent frames are lost."""
         self.drop()
 
 
 class _AttachedSession:
-    """A hosted session as one terminal has it: its answers carry its name, and it closes nothing."""
+    """A hosted session as one terminal uses it: answers carry the terminal's name; closing only detaches."""
 
     def __init__(self, session: HostedSession, identity: HeadIdentity) -> None:
         self.session = session
@@ -133,19 +133,19 @@ class _AttachedSession:
         self.session.decide(request, named, str(self._identity))
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
-        """Work on one message to its end, behind what other heads sent."""
+        """Run the turn of a message, after the messages of other heads."""
         client = self.session.client
         while client.busy:
             await client.idle()
         return await client.run(text, attachments)
 
     async def aclose(self) -> None:
-        """Hear no more of the session."""
+        """Unsubscribe from the session."""
         self.leave()
 
 
 class _TerminalHead(EngineServer):
-    """What a terminal asks of the service: one session, which others may share."""
+    """The service's side of one terminal: one session, possibly shared with others."""
 
     def __init__(self, outlet: Outlet, hub: SessionHub, identity: HeadIdentity) -> None:
         super().__init__(outlet)
@@ -171,7 +171,7 @@ class _TerminalHead(EngineServer):
         return {"id": client.id, "workspace": str(client.workspace)}
 
     def _stay(self, attached: _AttachedSession, session: HostedSession) -> None:
-        """Hear of a session, and of the one in its place when another head has chosen another model."""
+        """Follow a session, and its replacement after another head changed the model."""
         attached.session = session
         unsubscribe = session.subscribe(self._hear_if_there)
 
@@ -193,7 +193,7 @@ class _TerminalHead(EngineServer):
             self._hear(event)
 
     def handle(self, frame: Mapping[str, Any]) -> None:
-        """As an engine does, and move a session, which needs none to be open. Raises `WireError`."""
+        """Handle frames like an engine, and also a move, which needs no open session. Raises `WireError`."""
         match frame:
             case {"call": int(number), "move": {"session": str(id), "to": str(where)}}:
                 self._begin(number, self._move(id, where))

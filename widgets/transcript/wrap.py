@@ -173,7 +173,9 @@ def _lengths(text: str, width: int) -> Iterator[int]:
 
 
 def _last_break(piece: str, follows: str) -> int:
-    """Return a better cut for a piece that ends within a word or link: before it, or before its last word."""
+    """Return a better cut for a piece that ends within a word: after its last blank, or before the word's
+    last part.
+    """
     places = [piece.rfind(" ") + 1]
     if (follows.isalnum() or follows in _WIDE_ROWS_CLOSING) and (word := _LAST_WORD.search(piece)):
         places.append(word.start())
