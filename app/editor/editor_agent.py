@@ -308,7 +308,7 @@ class EditorAgent:
         self._announce(await self._open(str(onlooker.workspace), session_id))
 
     async def _require_stored(self, session_id: str) -> str:
-        """Return the id if a session has exactly this id, not just a prefix or title. Raises `HermesError`."""
+        """Return the id if a session has exactly this one, no prefix or title. Raises `HermesError`."""
         from agent.core.store.store import Store
 
         async with await Store.open(Home.locate().database) as store:
@@ -442,7 +442,7 @@ class EditorAgent:
             )
         )
 
-    # What the editor is told by itself
+    # Updates sent to the editor without a request
 
     def note_result(self, result: Any) -> None:
         """Announce the session that a sent result names: the editor knows it from now on."""

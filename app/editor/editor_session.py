@@ -273,7 +273,7 @@ class EditorSession:
     async def _answer_request(self, request: Asked) -> None:
         reply: Reply = request.cancelled
         try:
-            # What led to the question is seen before it.
+            # Send the updates that led to the question before it.
             await self._unsent.join()
             reply = await self._ask_person(request)
         except ConnectionError:

@@ -108,7 +108,7 @@ class EventUpdates:
         started = self.running.get(event.call)
         if started is None or event.call in self.terminals:
             return []
-        # Of a command the newest lines are told each time, of other calls what is new.
+        # A command's update holds the newest lines; that of other calls only new text.
         before = "" if started.tool == "terminal" else self._printed.get(event.call, "")
         printed = f"{before}{event.text}"[-LIVE:]
         self._printed[event.call] = printed
@@ -141,7 +141,7 @@ class EventUpdates:
 
     def show_changes(self, call: str, diffs: Sequence[Any]) -> list[Any]:
         """Return the updates for the files a call changed."""
-        # The changes themselves stand in for what was said of them, but not for a terminal.
+        # Diffs replace the call's text, but not its terminal.
         kept = [terminal_content(self.terminals[call])] if call in self.terminals else []
         shown = [*kept, *diffs]
         self.shown[call] = list(diffs)

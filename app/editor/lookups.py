@@ -95,7 +95,7 @@ EVERY = 0.5
 
 
 def holder_of(session: str) -> str:
-    """Return a description of the program that has a session open; empty if none has. Raises `HermesError`."""
+    """Describe the program that has a session open; empty if none has. Raises `HermesError`."""
     lock = SessionLock(Home.locate().run, session)
     if lock.acquire():
         lock.release()

@@ -103,7 +103,7 @@ class EventLog:
         kept = await asyncio.to_thread(self._write_smaller, until)
         if self.closed:
             return
-        # What came meanwhile stands in the old file only. No await from here on.
+        # Events added during the rewrite are only in the old file. No await from here on.
         size = self._new_path.stat().st_size
         rest = os.pread(old, self._size - self._start(until), self._start(until))
         shift = size - self._start(until)

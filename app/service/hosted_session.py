@@ -177,7 +177,7 @@ class HostedSession:
             by = self._decided.get(request)
             if by is None and asked is None:
                 raise TurnedAwayError(404, "There is no such request.")
-            # One that a stop has just cancelled is over before its event tells so.
+            # A request cancelled by a stop is over before its event arrives.
             raise TurnedAwayError(409, f"This was decided already, by {by or 'nobody (cancelled)'}.")
         if not caller.may(scope_of(asked)):
             raise TurnedAwayError(403, f"This device may not {scope_of(asked)}.")

@@ -206,7 +206,7 @@ class OpenAiApi:
         if not isinstance(messages, list) or not messages:
             raise TurnedAwayError(400, "`messages` is to be a list of messages.")
         known = request.headers.get(HEADER)
-        # A session that goes on knows what was said: only what is new is sent.
+        # A continued session has the earlier messages: only new ones are sent.
         turn = await self._turn(data, known, newest(messages) if known else conversation(messages))
         session = turn.session
         id, created, model = f"chatcmpl-{secrets.token_hex(12)}", int(time.time()), str(data["model"])

@@ -148,11 +148,11 @@ class Routes:
         session = await self._session(request)
         before = number_of(request, "before", 0)
         limit = min(max(number_of(request, "limit", WINDOW), 1), 500)
-        # The state first: what happens meanwhile comes again as events, and is known by its node.
+        # Read the state first: later changes arrive again as events and are recognised by their node.
         state = session.state()
         nodes = await session.client.stored.before(session.id, before or None, limit)
         if nodes and nodes[0].kind == "tool":
-            # Arguments of calls stand in the message that made them.
+            # The arguments of calls are in the message that made them.
             nodes = [*(await session.client.stored.before(session.id, nodes[0].id, 20)), *nodes]
             first = max((at for at, node in enumerate(nodes[:21]) if node.kind == "assistant"), default=0)
             nodes = nodes[first:]

@@ -82,7 +82,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
         )
         server = _server(app, options)
         place.note(url=url, pid=os.getpid())
-        # Before anybody opens a session: it reads libraries that may not be read beside a request.
+        # Before any session opens: this imports libraries that must not be imported during a request.
         messengers = await Messengers.start(hub, home, loaded.settings, loaded.environ)
         terminals = TerminalHeads(hub, home)
         await terminals.listen()
@@ -99,7 +99,7 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
             await asyncio.wait([serving, asked], return_when=asyncio.FIRST_COMPLETED)
         finally:
             asked.cancel()
-            # First those who would tell the chats that their turns were stopped.
+            # Close messengers first: they would report stopped turns to the chats.
             await messengers.aclose()
             await terminals.aclose()
             await hub.aclose()

@@ -45,7 +45,7 @@ class TerminalHeads:
         path = self._home.service_socket
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            # There is one service for a home, so what lies there is of one that was killed.
+            # A home has one service, so an existing socket is left from a killed one.
             path.unlink(missing_ok=True)
             listening.bind(str(path))
             path.chmod(0o600)

@@ -58,7 +58,7 @@ class RowEncoder:
     def _encode(self, row: Strip) -> str:
         done: list[str] = []
         shown = waiting = _PLAIN
-        blanks = ""  # those that wait for words on their ground
+        blanks = ""  # blanks held back until text on their background follows
         for text, style, control in row:
             if control or (style is not None and style.link):
                 return row.render(self._console)

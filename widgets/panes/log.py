@@ -116,7 +116,7 @@ class LogPane(Pane):
         self._numbers = 0
         self._ticker: Timer | None = None
 
-    # What the application tells
+    # Updates from the application
 
     def start(
         self,
@@ -208,7 +208,7 @@ class LogPane(Pane):
         self._all.insert(_place(self._all, entry.key), entry)
         earlier = self._calls.get(entry.call)
         if earlier is not None and earlier in self._live:
-            # Models reuse ids; what ran under this one can no longer be told apart.
+            # Models reuse ids; the earlier call with this id can no longer be addressed.
             self._live.discard(earlier)
             earlier.outcome = "interrupted"
         self._calls[entry.call] = entry

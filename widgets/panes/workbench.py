@@ -138,7 +138,7 @@ class Workbench(BlankContainer):
         if pane is None:
             return
         if self.mode == "wide" and pane.vacant:
-            # It has no place beside the others; a person who asks for it is told why.
+            # The pane has no room next to the others; opening it shows the reason.
             self.notify(pane.empty, markup=False)
             return
         if self.mode == "wide":

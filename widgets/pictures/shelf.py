@@ -155,7 +155,7 @@ class PictureShelf:
             log.warning("a picture could not be drawn: %s", part.source, exc_info=True)
             held = None
         if room != self._room:
-            return  # the width has changed meanwhile; the picture is wanted again when seen
+            return  # the width has changed; the picture is requested again when visible
         if part in self._held:
             self._let_go(part)
         self._sizes[part] = (room, len(held.rows) if held else 0)

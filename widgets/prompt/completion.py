@@ -195,7 +195,7 @@ def folders_of(paths: Iterable[str]) -> list[str]:
     found: dict[str, None] = {}
     for path in paths:
         at = path.rfind("/")
-        # Where a folder is known, so are those above it.
+        # A known folder implies that its parents are known.
         while at > 0 and (folder := path[: at + 1]) not in found:
             found[folder] = None
             at = path.rfind("/", 0, at)
@@ -246,7 +246,7 @@ def _fit(whole: str, name: str, wanted: str) -> int | None:
 
 @lru_cache(maxsize=8)
 def _in_order(wanted: str) -> re.Pattern[str]:
-    # Possessive: where the first way through fails, none of the others can succeed.
+    # Possessive: if the first match attempt fails, no other can succeed.
     first, *rest = map(re.escape, wanted)
     return re.compile(first + "".join(f"[^{letter}]*+{letter}" for letter in rest))
 
@@ -404,7 +404,7 @@ def paint_choice(
     characters = clusters(choice.label)
     shortened = ""
     while sum(character.cells for character in characters) + len(shortened) > room and characters:
-        # The end of a path tells more than its start.
+        # The end of a path is more informative than its start.
         shortened = "…"
         characters = characters[1:]
     segments = [Segment("▸ " if chosen else "  ", palette.style("accent", background))]
@@ -536,7 +536,7 @@ class Completer:
             end += 1
         buffer.replace(mention.start, end, chosen.text)
         if not chosen.text.endswith((" ", ":")):
-            # The word goes on, but there is nothing more to choose.
+            # The word continues, but there is nothing more to choose.
             self._closed = mention.kind, mention.start
         self.menu.show(())
         return chosen

@@ -314,7 +314,7 @@ class PromptKeys:
             # The draft is our own text: its folded pastes stay folded.
             buffer.replace(0, len(buffer.text), text)
         if count < 0:
-            # At the end of the first row: the next up goes on through the history.
+            # At the end of the first row: the next up moves through the history.
             buffer.move(0)
             buffer.move(buffer.line_end())
         self._completer.forget()

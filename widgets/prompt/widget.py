@@ -279,7 +279,7 @@ class Prompt(Widget, can_focus=True):
         With `typed` False, no menu is opened for the word at the cursor.
         """
         buffer = self._draft.buffer
-        # An entry of the history was not typed: a menu over it would take the keys that go on through it.
+        # A history entry was not typed: a menu would take the keys that step through the history.
         if buffer.selection is None and not self.history.is_walking:
             mention = self.completer.follow(buffer.text, buffer.cursor)
             if mention is not None:
@@ -349,7 +349,7 @@ class Prompt(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         if not self._picture.strips:
-            self.draw()  # the first picture is painted before the widget hears of its size
+            self.draw()  # the first paint happens before the widget receives its size
         strips = self._picture.strips
         if y < len(strips):
             return strips[y]

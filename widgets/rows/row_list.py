@@ -335,7 +335,7 @@ class RowList(KeptRow, can_focus=True):
 
     def _begins_filter(self, event: events.Key) -> bool:
         """Return whether the key is a letter without a command here, which starts a filter."""
-        chain = self.screen._modal_binding_chain  # those that are off now as well
+        chain = self.screen._modal_binding_chain  # including bindings that are disabled now
         typed = event.character or ""
         return (
             bool(self.count)
@@ -472,7 +472,7 @@ class RowList(KeptRow, can_focus=True):
         heading = self.heading(width)
         lines = [self._strip(heading)] if heading is not None else []
         if self._view.height != self._room:
-            # The first picture is painted before the widget hears of its size.
+            # The first paint happens before the widget receives its size.
             self._view.resize(self._room)
         layout = self._view.layout()
         focused = self.has_focus or self.lit

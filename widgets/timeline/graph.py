@@ -16,7 +16,7 @@ def rails(line: DrawnLine, most: int = MOST_LANES) -> list[tuple[str, str]]:
     drawn = [("⋯ ", "dim")] if first else []
     for lane in range(first + bool(first), line.lane):
         if line.joins and lane == line.lane - 1:
-            # The corner belongs to the lane that begins, the straight part to the one that goes on.
+            # The corner belongs to the lane that begins, the straight part to the lane that continues.
             corner = "├─" if line.goes_on(lane) else "╰─"
             drawn.append((corner, lane_role(line.lane)))
         else:

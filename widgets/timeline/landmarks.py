@@ -54,7 +54,7 @@ def row_of(line: int, count: int, height: int) -> int:
     if count <= height:
         return line
     row = line * height // count
-    # The cells are cut at whole lines, so the line may lie one further.
+    # Cells begin at whole lines, so the line may be in the next cell.
     return row + 1 if (row + 1) * count // height <= line else row
 
 

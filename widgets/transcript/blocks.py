@@ -254,7 +254,7 @@ class BlockSplitter:
         self._lines: list[str] = []
         self._size = 0
         self._mark = ""  # the fence that is open
-        self._offset = 0  # columns that its lines, or those of the open list item, are indented by
+        self._offset = 0  # indentation in columns of its lines, or of the open list item
         self._sign = ""  # type of the list's markers
         self._number = 0  # of the open item
         self._end: re.Pattern[str] | None = None  # of the open html, where it is not a blank line

@@ -310,7 +310,7 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
     state = item.outcome or "running"
     summary = clean(display.summary)
     if fold is not Fold.CLOSED and summary and summary.strip() == clean(error_of(item)).strip():
-        # The sentence stands in full below the row.
+        # The full sentence is below the row.
         summary = ""
     return HeadPart(
         state=state,
@@ -336,7 +336,7 @@ def duration(seconds: float) -> str:
 
 def _right(item: CallItem, fold: Fold) -> str:
     if item.outcome is None:
-        # Whole seconds: a row that is read holds still.
+        # Whole seconds, so that a row does not change while it is read.
         return f"{int(item.seconds)} s" if item.seconds >= 1 else ""
     kept = f"↺ {item.files:,} {'file' if item.files == 1 else 'files'}   " if item.files else ""
     hint = "⏎ diff   " if isinstance(item.display.detail, DiffDetail) and fold is Fold.CLOSED else ""
@@ -390,7 +390,7 @@ def _peek(item: CallItem) -> Iterator[Part]:
         case DiffDetail(diff=diff):
             yield DiffPart(clean(diff), rows=PEEK_ROWS)
         case TextDetail(text=text, language=language) if not item.display.picture:
-            # What went wrong stands at the end of an output.
+            # Errors are at the end of an output.
             lines = clean(text).strip("\n").split("\n")
             if len(lines) > PEEK_ROWS:
                 yield WordsPart(f"… {len(lines) - PEEK_ROWS:,} more above, ⏎", "dim")

@@ -61,7 +61,7 @@ def rows_for(row: Row, width: int, wide: WideRows, style: Style, lead: Row | Non
     rows = [[*lead, *pieces[0]]]
     blanks = 0
     for before, piece in pairwise(pieces):
-        # What the pieces before end with in blanks cannot be told from the blanks behind a row.
+        # Trailing blanks of earlier pieces cannot be distinguished from padding.
         text = _text(before)
         kept = len(text.rstrip())
         blanks = len(text) - kept + (0 if kept else blanks)
@@ -228,7 +228,7 @@ def _prefix(text: str, cells: int) -> str:
         return ""
     # A character of several code points is kept in one piece, within reason.
     looked = text[: SLICE * cells]
-    # Of text without any cell of its own nothing is chopped off: all of it fits.
+    # Zero-width text is never cut: all of it fits.
     first = next(iter(chop_cells(looked, cells)), looked)
     return first if cell_len(first) <= cells else ""
 

@@ -66,7 +66,7 @@ class LiveTable:
             overflow="ellipsis",
         )
         yield head
-        # In a row of its own: a bar does not end its line.
+        # A separate row: a progress bar does not end its line.
         bar = Table.grid(expand=True)
         bar.add_row(
             ProgressBar(

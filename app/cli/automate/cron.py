@@ -276,7 +276,7 @@ def _folder(given: str) -> str:
     try:
         folder = Path(given).expanduser().absolute()
     except RuntimeError:
-        # There is no user of that name.
+        # No user has that name.
         folder = Path(given)
     if not folder.is_dir():
         raise ConfigError(f"There is no folder {one_line(str(folder))}; make it, or give another --cwd.")

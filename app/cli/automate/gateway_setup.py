@@ -146,7 +146,7 @@ def _parse_pairs(kind: GatewayKind, pairs: list[str]) -> dict[str, str]:
 def _secret(
     kind: GatewayKind, asked: str, variable: str, environ: Mapping[str, str], *, may_type: bool
 ) -> str:
-    """Return a new secret, or an empty text to keep the present one. Raises `ConfigError` if there is none."""
+    """Return a new secret; empty keeps the present one. Raises `ConfigError` if there is none."""
     is_there = bool(environ.get(variable, "").strip())
     if may_type:
         hint = " (empty = the one that is kept)" if is_there else ""

@@ -178,7 +178,7 @@ def _agree(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) -> None
     from agent.integrations.plugins.files import hashes
 
     if shelved.hashes is None and shelved.plugin is not None:
-        # What is agreed to is what was shown, should a file change meanwhile.
+        # Consent covers the shown contents, even if a file changes before the answer.
         shelved = replace(shelved, hashes=hashes(shelved.plugin.root))
     _show_and_ask(shelved, args, home, "Enable")
     return _write_down(shelved, args, home)
