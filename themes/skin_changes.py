@@ -24,7 +24,7 @@ def file_state(folder: Path, name: str) -> SkinFileState:
         try:
             status = (folder / f"{name}{suffix}").stat()
         except OSError:
-            # There is none, or a link to nothing.
+            # No such file, or a broken link.
             continue
         if S_ISREG(status.st_mode):
             found.append((suffix, status.st_ino, status.st_size, status.st_mtime_ns))

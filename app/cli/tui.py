@@ -48,7 +48,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         nonlocal attached
         through = attached or wish.attach
         if app.host.is_served and not wish.attach:
-            # Where the service has ended, what it had is gone on with here.
+            # If the service has ended, its session continues here.
             through = _service_runs(home)
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = skip_repeats(app.shown.preview)
@@ -71,7 +71,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
             options = replace(options, after=wish.after)
         where = home.service_socket if through else None
         client = await opening.open_session(options, listener, process=apart, service=where)
-        # Where the service could not open it, the session is gone on with here.
+        # If the service could not open the session, it continues here.
         attached = app.host.is_served = through
         app.bridge.change(service="attached" if through else "")
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
@@ -98,7 +98,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
                 await asyncio.to_thread(keep, stamp, look_of(app), app.appearance.skin, os.environ)
         return loaded.settings.engine.process
 
-    # Taken before the settings are read: what changes in between makes the look of this start void.
+    # Taken before reading the settings: a later change invalidates the look stored at this start.
     stamp = signature(sys.argv[1:], os.environ)
     project = workspace(args.cwd)
     history = History(partial(_history_of, project, home))

@@ -91,7 +91,7 @@ class EditorAgent:
             onlooker.close()
         await asyncio.gather(*(each.close() for each in sessions))
 
-    # Who is there
+    # Connection
 
     async def initialize(
         self, protocol_version: int, client_capabilities: Any = None, client_info: Any = None, **_: Any
@@ -270,7 +270,7 @@ class EditorAgent:
             editor=session.side,
             servers=session.servers,
         )
-        # A session of the service stays there, and others have it as well.
+        # A session of the service stays open there and is shared.
         served = await asyncio.to_thread(service_of, resume) if resume else None
         session.attach(await open_session(options, session.hear, service=served))
 
@@ -360,7 +360,7 @@ class EditorAgent:
 
     async def _answer(self, session: EditorSession, ended: TurnEnded) -> schema.PromptResponse:
         if ended.outcome == "failed":
-            # Said in the conversation as well: not every editor shows what an error says.
+            # Also shown in the conversation: not every editor displays error messages.
             await session.say(f"\n\n{ended.error}")
             raise RequestError(_INTERNAL, clean(ended.error) or "The turn failed; the log has the details.")
         if ended.error and ended.outcome != "interrupted":

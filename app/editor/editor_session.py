@@ -191,7 +191,7 @@ class EditorSession:
         self._closed = True
         if self._sender is not None:
             self._sender.cancel()
-        # Nobody sends these any more, and nobody may wait for it.
+        # Nobody sends these any more, so nobody may wait for them.
         while not self._unsent.empty():
             self._unsent.get_nowait()
             self._unsent.task_done()
@@ -216,7 +216,7 @@ class EditorSession:
     def _ends(self, terminal: LiveTerminal, code: int | None) -> None:
         self._look(terminal.end(code))
 
-    # What is sent
+    # Sending
 
     async def _send(self) -> None:
         while True:
@@ -263,7 +263,7 @@ class EditorSession:
         except UnicodeDecodeError:
             return None
 
-    # What is asked
+    # Questions
 
     def _ask(self, request: Asked) -> None:
         task = asyncio.create_task(self._answer_request(request))

@@ -164,7 +164,7 @@ class Doors:
         self._connected[caller.device] += 1
         try:
             work = self._app(scope, receive, send)
-            # A socket looks for itself, as it says why it is closed.
+            # A socket checks this on its side, to send the reason for closing.
             await (self._while_welcome(caller, work) if scope["type"] == "http" else work)
         finally:
             self._connected[caller.device] -= 1
@@ -441,7 +441,7 @@ class GuardedProtocol(H11Protocol):
             return
         body = _SENTENCES[status]
         if self.cycle is not None and not self.cycle.response_complete:
-            # The application is still at it; what it has to say comes too late.
+            # The application is still running; its response comes too late.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:

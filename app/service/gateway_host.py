@@ -143,7 +143,7 @@ class GatewayHost:
 
 
 def _reason(refusal: TurnedAwayError) -> HermesError:
-    """Return the refusal as the error chats expect: they retry for a busy store, not for a missing session."""
+    """Return the refusal as an error for chats: they retry for a busy store, not for a missing session."""
     cause = refusal.__cause__
     return cause if isinstance(cause, HermesError) else HermesError(str(refusal))
 
@@ -168,7 +168,7 @@ class Messengers:
         return cls(hub, gateways, store)
 
     async def move(self, hosted: HostedSession, where: str) -> str:
-        """Move a session to a chat, or away from chats; return its place in words. Raises `TurnedAwayError`."""
+        """Move a session to a chat, or away from chats; return its place. Raises `TurnedAwayError`."""
         try:
             return await self.gateways.move(GatewaySession(hosted), where)
         except HermesError as error:

@@ -204,7 +204,7 @@ class HostedSession:
                 if not kept.done():
                     kept.set_exception(TurnedAwayError(503, "The session was closed before it had this."))
 
-    # What is heard
+    # Events
 
     def _hear(self, event: Event) -> None:
         if self._early is not None:
@@ -286,7 +286,7 @@ class HostedSession:
         if waiting:
             database = self.client.session.store.database
             for text in await database.read(lambda c: handed_texts(c, self.id)):
-                # A messenger brings it again, with its receipt.
+                # The messenger delivers it again, with its receipt.
                 if text in waiting:
                     waiting.remove(text)
         if waiting:
@@ -486,7 +486,7 @@ class SessionHub:
 
     def _finish_open(self, id: str, done: asyncio.Task[HostedSession]) -> None:
         if done.cancelled() or done.exception() is not None:
-            # The next one who asks may succeed.
+            # The next attempt may succeed.
             self._open.pop(id, None)
             return
         self.opened(done.result())

@@ -196,7 +196,7 @@ class Routes:
         text = render_page(*found, "Canvas")
         return Response(text, media_type="text/html; charset=utf-8", headers=CANVAS)
 
-    # What a head does
+    # Actions of heads
 
     async def _message(self, request: Request) -> Response:
         data = await json_body(request, ATTACHMENTS)

@@ -57,7 +57,7 @@ class FilteredRows:
         filters, background = self._look
         before = runs = list(row)
         for line_filter in filters:
-            # Of each run it makes another, most of the time the same one, in most of the time filters take.
+            # It copies each run, usually unchanged, which is most of the filters' cost.
             if not (type(line_filter) is ANSIToTruecolor and self._are_true(runs, line_filter)):
                 runs = line_filter.apply(runs, background)
         return row if runs is before else Strip(runs, row.cell_length)

@@ -142,7 +142,7 @@ class FilesPane(Pane):
         if self._ignored:
             return f"{self._total()} + {len(self._ignored):,} ignored"
         others = sum(change.outside for change in self._order)
-        # Where not all are listed, that is what there is room to say.
+        # If not all files are listed, only that note fits.
         return f"{self._total()} · {others:,} by others" if others and not self._unnamed else self._total()
 
     def summary(self) -> Summary:

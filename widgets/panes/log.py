@@ -270,7 +270,7 @@ class LogPane(Pane):
         for entry in self._live:
             self._redraw(entry)
 
-    # How it looks
+    # Drawing
 
     def figure(self) -> str:
         count = len(self._order)

@@ -315,8 +315,7 @@ SHOWN = 8
 
 
 class CompletionMenu(Widget, can_focus=False):
-    """A list of choices with one selected, drawn over the content above its parent without changing layout.
-    """
+    """A list of choices with one selected, drawn over the content above its parent."""
 
     DEFAULT_CSS = """
     CompletionMenu { overlay: screen; display: none; width: 100%; height: 1; }
@@ -393,8 +392,7 @@ class CompletionMenu(Widget, can_focus=False):
 def paint_choice(
     choice: CompletionChoice, chosen: bool, width: int, labels: int, count: str, palette: Palette
 ) -> Strip:
-    """Return one row: the label with its match in the accent colour, hint, description, count at the right.
-    """
+    """Return one row: the label with its match accented, hint, description, count at the right."""
     background = "selection" if chosen else "surface"
     dim = palette.style("dim", background)
     plain = palette.style("text", background)

@@ -29,8 +29,7 @@ class Cluster(NamedTuple):
 
 
 def clusters(line: str, labels: Mapping[str, str] = _NO_LABELS) -> list[Cluster]:
-    """Return the characters of a line without line feeds. `labels` gives the displayed text of code points.
-    """
+    """Return the characters of a line without line feeds. `labels` maps code points to displayed text."""
     if line.isascii() and "\t" not in line:
         return [Cluster(at, at + 1, 1, character) for at, character in enumerate(line)]
     found: list[Cluster] = []

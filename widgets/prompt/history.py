@@ -44,8 +44,7 @@ class History:
         return self._entries
 
     def load(self) -> None:
-        """Read the file; entries added during the read stay the newest. A missing file is an empty history.
-        """
+        """Read the file; entries added during the read stay newest. A missing file is an empty history."""
         if self._path is None:
             return
         entries = _distinct([*_read(self._path), *self._entries])
@@ -204,6 +203,5 @@ def _shorten(path: Path) -> None:
 
 
 def _lock(path: Path) -> AbstractContextManager[int]:
-    """Lock the history against other processes, with a separate lock file, as the history file is replaced.
-    """
+    """Lock the history against other processes; the lock is a separate file, as the history is replaced."""
     return file_lock(path.with_name(path.name + ".lock"))

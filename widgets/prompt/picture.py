@@ -295,8 +295,7 @@ class PromptPicture:
         self.strips: Sequence[Strip] = ()
 
     def measure(self, cells: int, screen_rows: int) -> int:
-        """Wrap the text in `cells`; return the wanted rows, with at most a third of the screen for the text.
-        """
+        """Wrap the text in `cells`; return the wanted rows, at most a third of the screen for the text."""
         above = self._queue.height
         self._wrap(cells, max(screen_rows // 3 - above, 1))
         return above + self._shown

@@ -254,8 +254,7 @@ class RowView:
         return lines
 
     def _step(self, position: int, skip: int) -> tuple[int, int]:
-        """Normalise a position and `skip` lines from it to a row and a line within it, clamped at the ends.
-        """
+        """Normalise a position and `skip` lines from it to a row and a line within it, clamped."""
         while skip < 0 and position > 0:
             position -= 1
             skip += self._height_of(self.rows[position])

@@ -20,8 +20,7 @@ ENGINE = "engine"
 
 
 class NodeRow(Protocol):
-    """The fields of a node that the timeline reads. Ids rise with time; a parent is older than its children.
-    """
+    """The node fields that the timeline reads. Ids rise with time; a parent is older than its children."""
 
     @property
     def id(self) -> int: ...

@@ -204,8 +204,7 @@ class DocumentEntries:
         self._here.move_to_end(self.first, last=False)
 
     def put_away(self) -> int | None:
-        """Archive the least recently used entry; return its index, None if all in memory are being written.
-        """
+        """Archive the least recently used entry; return its index, None if all are being written."""
         index = next((index for index, entry in self._here.items() if not entry.open), None)
         if index is not None:
             entry = self._here.pop(index)

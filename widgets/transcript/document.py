@@ -298,8 +298,7 @@ class Document:
         self._shifts[index] = max(cells, 0)
 
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
-        """Replace everything with `items`; `earlier` items, newest first, are fetched above them on demand.
-        """
+        """Replace everything with `items`; `earlier` items, newest first, are fetched on demand."""
         self.archive.clear()
         self.entries, self.heights = DocumentEntries(self.archive), Heights()
         self._looked.clear()

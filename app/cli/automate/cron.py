@@ -231,7 +231,7 @@ def _intent(parser: argparse.ArgumentParser) -> None:
 def _work_on(args: argparse.Namespace) -> None:
     home = Home.locate()
     if args.action in ("list", "log") and not home.keeps_sessions():
-        # Looking must not make a store.
+        # Reading must not create a store.
         print(json.dumps({"jobs" if args.action == "list" else "runs": []})) if args.as_json else say(
             "No jobs."
         )
@@ -295,7 +295,7 @@ def _job_fields(args: argparse.Namespace, before: Sequence[str] = ()) -> dict[st
     if args.cwd is not None:
         found["cwd"] = _folder(args.cwd)
     if rule := delivery_rule(found.get("deliver", "")):
-        # Who names the target here has said yes to it.
+        # Naming the target here counts as consent to it.
         found["allow"] = [*found.get("allow", before), rule]
     return found
 

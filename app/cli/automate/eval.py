@@ -169,7 +169,7 @@ def _run(args: argparse.Namespace) -> int:
         environ, judge = dict(os.environ), None
         with_what = {"skills": args.skills, "memory": args.memory}
         if suite.has_judge:
-            # Before the judge is asked: what it says would be for nothing.
+            # Checked before asking the judge, whose answers would be wasted.
             await require_folder(suite, folder, options, environ, **with_what)
             judge = await calibrate(
                 args.judge or args.model,
@@ -198,7 +198,7 @@ def _run(args: argparse.Namespace) -> int:
         say_json(result.to_json())
     else:
         print_result(result, folder / "report.html")
-    # A share that passed is a figure; none at all is most often a model or a check that does not work.
+    # A partial pass is a result; none at all usually means that a model or a check does not work.
     return int(ExitCode.DONE if any(each.passed for each in result.runs_of_tasks) else ExitCode.FAILED)
 
 

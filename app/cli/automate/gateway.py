@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
             if extra := kinds[name].extra:
                 require(extra, kinds[name].title)
         except ConfigError as error:
-            # One that cannot run keeps no other from running.
+            # A gateway that cannot run does not stop the others.
             enabled.remove(name)
             if not enabled:
                 raise
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
 
     def ready(url: str) -> None:
         say(f"hermes gateway: {', '.join(enabled)} ({url})")
-        # A program that reads it through a pipe, such as a log, waits for it.
+        # Flush: a program may read this line through a pipe.
         sys.stdout.flush()
 
     asyncio.run(run_service(options, home, ready))

@@ -74,7 +74,7 @@ async def _open_book() -> AsyncIterator[LearningBook]:
 
 async def _find_learnings(args: argparse.Namespace) -> Sequence[Learning]:
     if not Home.locate().keeps_sessions():
-        # Looking must not make a store.
+        # Reading must not create a store.
         return ()
     async with _open_book() as book:
         query = " ".join(args.query) if args.action == "search" else ""

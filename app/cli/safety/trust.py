@@ -43,7 +43,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         action = add_action(actions, name, text, run, json="")
         if name != "list":
             action.add_argument("id", metavar="ID", help="its id, as `hermes trust` lists it")
-        # Said before or after the action, it holds.
+        # The option is valid before and after the action.
         action.add_argument(
             "--json", action="store_true", dest="as_json", default=argparse.SUPPRESS, help="print JSON"
         )

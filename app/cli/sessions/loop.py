@@ -85,7 +85,7 @@ class LoopView:
         if isinstance(event, Asked):
             self._end_line()
         if self._console.hear(event) or event.agent != "main":
-            # What agents it sends do and say is not its own; their results are.
+            # Subagents' words and calls are left out; their results are shown.
             return
         match event:
             case TextAdded():

@@ -205,7 +205,7 @@ class TextView:
     def __call__(self, event: Event) -> None:
         line = ""
         if event.agent != "main":
-            # What agents it sends do is not its own; their results are.
+            # Subagents' calls are left out; their results are shown.
             return
         if isinstance(event, ToolFinished):
             line = call_line(event)

@@ -303,7 +303,7 @@ def _private_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """Open a new owner-only file; it appears once it is complete. Raises `ConfigError`."""
     if path.exists() and not force:
         raise ConfigError(f"{path} exists; choose another name or give --force.")
-    if path.exists() and not path.is_file():  # such as a device, which a file would take the place of
+    if path.exists() and not path.is_file():  # such as a device, which a file would replace
         raise ConfigError(f"Cannot write {path}: it is no file; give another file with --output.")
     try:
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")

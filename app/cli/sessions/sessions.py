@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
         _recover(home, args)
         return ExitCode.DONE
     if args.action in ("list", "search") and not home.keeps_sessions():
-        # Looking must not make a store.
+        # Reading must not create a store.
         answer(args, [], "No sessions yet.")
         return ExitCode.DONE
     if not home.keeps_sessions() and args.action != "import":
