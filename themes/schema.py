@@ -431,7 +431,9 @@ def _lift(
     ignored: frozenset[str],
     report: Report,
 ) -> None:
-    """Move the values of the section `name` to the top level; `moves` lists the old names of each field."""
+    """Move the fields of the section `name` to the top level: for each field the first old name that is
+    present.
+    """
     if name not in entries:
         return
     section = entries.pop(name)

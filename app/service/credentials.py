@@ -151,7 +151,7 @@ class Credentials:
         return device
 
     def note_visit(self, device: Device, address: str) -> None:
-        """Record a device's last visit and address; at most once per `SEEN_EVERY` seconds, as it writes."""
+        """Record a device's last visit and address; rarely for the same address, as this writes the file."""
         if self._now() - device.seen < SEEN_EVERY and device.address == address:
             return
         with contextlib.suppress(HermesError), self._changing() as contents:

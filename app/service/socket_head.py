@@ -189,7 +189,7 @@ class HeadCommand:
 
 
 async def word_kind(client: SessionClient, name: str) -> WordKind:
-    """Return the kind of `/name` outside the commands: a plugin's word, a skill, a server's prompt, or none."""
+    """Return the kind of `/name` outside the commands: a plugin's word, skill, server prompt, or none."""
     if any(each.name == name for each in await client.plugins.commands()):
         return "plugin"
     found = await asyncio.to_thread(words_of, client.workspace)

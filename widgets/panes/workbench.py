@@ -96,7 +96,7 @@ class Workbench(BlankContainer):
         yield self._bottom
         yield self.bar
 
-    # What the application calls
+    # Methods for the application
 
     def use(self, palette: Palette) -> None:
         """Draw everything but the main area in the colours of another skin."""
@@ -285,7 +285,7 @@ class Workbench(BlankContainer):
         if target is not None:
             target.focus()
 
-    # What happens
+    # Events
 
     def on_mount(self) -> None:
         self.use(self.palette)

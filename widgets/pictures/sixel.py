@@ -69,7 +69,7 @@ class SixelPictures:
     def _graphics_for(self, run: re.Match[str]) -> str:
         signs = run[0]
         cells = [tuple(_PLACE[mark] for mark in signs[at + 1 : at + 4]) for at in range(0, len(signs), 4)]
-        # Rows of two pictures never touch; where they seem to, or a picture has gone, nothing is drawn.
+        # Rows of two pictures never touch; if they seem to, or a picture was released, nothing is drawn.
         row, first, slot = cells[0]
         picture = self._held.get(slot)
         expected = [(row, first + place, slot) for place in range(len(cells))]

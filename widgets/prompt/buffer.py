@@ -56,7 +56,7 @@ class Buffer:
         self.killed = ""
         """What `yank` inserts."""
 
-    # What there is
+    # State
 
     @property
     def text(self) -> str:
@@ -199,7 +199,7 @@ class Buffer:
         self._text = self._text[:start] + text + self._text[end:]
         self.move(edit.after)
         if text.endswith(_JOINER):
-            # What it joins comes with the next key; until then it belongs to the text before the cursor.
+            # The next key brings the joined character; until then the joiner belongs to the text before it.
             self._cursor = edit.after
         self._last = kind
 

@@ -49,7 +49,7 @@ class History:
             return
         entries = _distinct([*_read(self._path), *self._entries])
         if self._at is not None:
-            # Who walks already stays on the entry that is shown.
+            # If an entry is shown already, it stays shown.
             self._at = max(self._at + len(entries) - len(self._entries), 0)
         self._entries = entries
 
@@ -146,7 +146,7 @@ class HistorySearch:
 
     def _within(self, index: int) -> str:
         plain = self.query == self.query.lower()
-        # Lower case can change the length of a text; then its own offsets are worth more than its case.
+        # Lower case can change a text's length; then exact offsets matter more than ignoring case.
         if plain and len(self._folded[index]) == len(self._entries[index]):
             return self._folded[index]
         return self._entries[index]

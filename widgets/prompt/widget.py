@@ -90,7 +90,7 @@ class Prompt(Widget, can_focus=True):
         """Whether the text should be sent (True: to steer) as soon as it is known what was pasted."""
         self._dragging = False
 
-    # What the application sets and reads
+    # Properties and methods for the application
 
     @property
     def text(self) -> str:
@@ -185,7 +185,7 @@ class Prompt(Widget, can_focus=True):
         """Close the menu, search or selection above the text; return False if none was open."""
         return self._keys.dismiss()
 
-    # What its parts ask of it
+    # Methods for its parts
 
     def insert(self, text: str) -> None:
         """Insert text at the cursor."""
@@ -242,20 +242,20 @@ class Prompt(Widget, can_focus=True):
         """Show a sentence about a failure."""
         self.app.notify(sentence, severity="warning", markup=False)
 
-    # Life
+    # Mounting
 
     def compose(self) -> Iterable[Widget]:
         yield self.menu
 
     def on_mount(self) -> None:
-        # Nobody looks back before there is a picture.
+        # The history is not needed before the first paint.
         self.call_after_refresh(lambda: self.run_worker(self._load_history, group="history"))
 
     def on_resize(self) -> None:
         self.draw()
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        # The events of focus come before it is known who has it.
+        # Focus events arrive before the focus is set.
         super().watch_has_focus(has_focus)
         self.draw()
 
@@ -271,7 +271,7 @@ class Prompt(Widget, can_focus=True):
         except OSError as error:
             self.say(f"This message was not kept in the history: {error.strerror}.")
 
-    # The picture
+    # Drawing
 
     def draft_changed(self, *, typed: bool = True) -> None:
         """Update completion, screen and listeners after a change of text or cursor.

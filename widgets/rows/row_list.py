@@ -186,7 +186,7 @@ class RowList(KeptRow, can_focus=True):
         self._painter = RowPainter(self, self._view)
         self._filtered = FilteredRows(self)
 
-    # What the owner calls
+    # Methods for the owner
 
     @property
     def count(self) -> int:
@@ -257,7 +257,7 @@ class RowList(KeptRow, can_focus=True):
         self._view.forget_layout()
         self._painter.mark_all()
 
-    # What a subclass may override
+    # Methods a subclass may override
 
     def heading(self, width: int) -> Text | None:
         """Return a fixed line above the rows, or None."""
@@ -491,7 +491,7 @@ class RowList(KeptRow, can_focus=True):
             return strip
         plain = self.ink("text").bgcolor
         lit = Style(bgcolor=self.palette.style("text", "selection").bgcolor)
-        # What a search found keeps its own background.
+        # Search hits keep their background.
         segments = [
             Segment(text, style + lit if style is not None and style.bgcolor == plain else style)
             for text, style, _ in strip

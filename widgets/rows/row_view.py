@@ -57,7 +57,7 @@ class RowView:
         if not self.follow:
             self._reveal_cursor()
 
-    # What happens to the rows
+    # Changes of the rows
 
     def reset(self, count: int) -> None:
         """Replace all rows with `count` new ones; the cursor keeps its index if it still exists."""
@@ -177,7 +177,7 @@ class RowView:
             return
         position = at + direction
         if not 0 <= position < len(self.rows):
-            # All of it has been seen: the cursor joins the end, and the window stays.
+            # Everything has been seen: the cursor moves to the end, and the window stays.
             self._keep_top(layout)
             self._cursor = self.rows[at]
             self.follow = self._can_follow and direction > 0
@@ -188,7 +188,7 @@ class RowView:
         self.move_to(self.rows[position])
         over = self._height_at(position) - self.height
         if over > 0:
-            # Of a row longer than the window comes first what is next to where one reads.
+            # Of a row longer than the window, show the side next to the present position.
             self.follow = False
             self._top, self._skip, self._layout = self.rows[position], 0 if direction > 0 else over, None
 

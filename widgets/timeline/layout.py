@@ -88,7 +88,7 @@ def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
         lane = lanes[number]
         rails = going & ((1 << lane) - 1)
         joins = over >= 0 and lanes[over] < lane
-        # Nothing leads up from a row that hangs on none.
+        # A row without a parent has no line upwards.
         going = rails | 1 << (lane - joins) if over >= 0 else rails
         if lane > RAILS:
             rails >>= lane - RAILS

@@ -75,7 +75,7 @@ class Timeline(RowList):
         self._around: PaintContext | None = None
         self._told: int | None = -1
 
-    # What the owner calls
+    # Methods for the owner
 
     @property
     def nodes(self) -> NodeTree:
@@ -199,7 +199,7 @@ class Timeline(RowList):
         """Leave esc to the screen: this list has no filter line."""
         return False if action == "clear_filter" else super().check_action(action, parameters)
 
-    # What the list calls
+    # Overridden methods of the list
 
     def cursor_moved(self) -> None:
         super().cursor_moved()

@@ -137,7 +137,7 @@ def _wrap_words(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row]
     rows: list[Row] = []
     for number, line in enumerate(lines):
         label = part.label if number == 0 else ""
-        # What is folded need not be wrapped.
+        # Folded text is not wrapped.
         text = line[len(label) : (part.rows + 1) * room * 2] if part.rows else line[len(label) :]
         runs = [Segment(label, palette.style("dim"))] if label else []
         rows += wrap([*runs, Segment(expand_tabs(text, TAB), style)], room)

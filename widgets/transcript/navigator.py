@@ -228,7 +228,7 @@ class Navigator:
         self._viewport.hold()
         self._document.fold(index, Fold.OPEN if closed else Fold.CLOSED)
         if index == self._viewport.top.item and not closed:
-            # Its rows may be gone: its head is what stays.
+            # Its rows may be gone; only its header remains.
             self._viewport.reveal(self._document.start_of(index), 1)
         elif closed:
             self._viewport.reveal(self._document.start_of(index))
@@ -278,7 +278,7 @@ class Navigator:
             return
         if cells > 0:
             rows = (row.strip for row in self._picture.rows if row.place.item == index)
-            # The last hidden cell takes the place of the mark.
+            # The last hidden cell replaces the mark.
             cells = min(cells, max(map(beyond, rows), default=0) - 1)
             if cells <= 0:
                 return

@@ -264,7 +264,7 @@ class Transcript(KeptRow, can_focus=True):
         self._fit()
         return SCROLLED_FRAME if 2 * new > self.size.height else FRAME
 
-    # What its parts ask of it
+    # Methods for its parts
 
     def settle(self) -> None:
         """Store the text so far in unfinished items."""
@@ -300,7 +300,7 @@ class Transcript(KeptRow, can_focus=True):
         else:
             self.run_worker(work)
 
-    # The picture
+    # Drawing
 
     def repaint(self) -> int:
         """Compose the visible rows and paint those that changed; return their number."""
@@ -361,7 +361,7 @@ class Transcript(KeptRow, can_focus=True):
         return not self._mouse.on_scrollbar
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        # The events of focus come before it is known who has it.
+        # Focus events arrive before the focus is set.
         super().watch_has_focus(has_focus)
         self.repaint()
 
@@ -456,7 +456,7 @@ class Transcript(KeptRow, can_focus=True):
         """Scroll by a screen less two rows of overlap."""
         self.navigator.scroll(step * max(self.size.height - 2, 1))
 
-    # What comes in, until it is shown
+    # Pending content
 
     def _fit(self) -> None:
         """Keep viewed items in memory, even while the widget has no size."""
