@@ -1,4 +1,4 @@
-"""What a model is given in addition to the conversation: context, memory, learnings, skills, past sessions.
+"""The input of a model besides the conversation: context, memory, learnings, skills, past sessions.
 
 The package does not depend on turns or on integrations.
 

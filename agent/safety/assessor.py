@@ -234,7 +234,7 @@ class _Judge:
             and not found.sends
             and all(map(verdict.is_listed, found.hosts))
         ):
-            return []  # a page of documentation or of packages: nobody is told anything
+            return []  # a page of documentation or of packages: reading it reveals nothing
         if command.name == "git" and effect == "history" and "config" in command.arguments[:3]:
             return self._git_setting(command)
         if effect == "publishes" and found.local:
@@ -378,7 +378,7 @@ def _readable_files(command: Command, found: Deed) -> list[str]:
         return [
             word for word in command.arguments if re.search(r"\.(?:key|p12|pfx)$", word)
         ]  # others are public
-    # What is written is asked about by itself.
+    # Writing is asked about separately.
     without = {*found.texts, *found.writes, *found.deletes}
     return [*found.reads, *(word for word in _files(command.arguments) if word not in without)]
 

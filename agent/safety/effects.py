@@ -187,7 +187,7 @@ def _is_quiet(program: Program, arguments: Sequence[str], told: _Words) -> bool:
     if len(arguments) == 1 and arguments[0] in program.quiet:
         return True
     if program.always not in (None, "edits"):
-        # The others count only where nothing stands before them that they may belong to.
+        # The others count only if no earlier option may take them as its value.
         return arguments[:1] != () and arguments[0] in program.quiet - _ALONE
     said = " ".join(told.operands[:1])
     given = (*told.options, *(told.operands[:1] if arguments[:1] == tuple(told.operands[:1]) else ()))

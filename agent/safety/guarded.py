@@ -144,7 +144,7 @@ def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
     with os.scandir(folder) as entries:
         names = {each.name: each.is_symlink() for each in entries}
     if names.get(".git"):
-        del names[".git"]  # A repository elsewhere is covered by itself.
+        del names[".git"]  # A repository elsewhere is covered separately.
     links = [(name, known_name(name)) for name, is_link in names.items() if is_link]
     nested = [("/".join(row), place) for row, place in NESTED if row[0] in names]
     return (*((name, place) for name, place in links if place), *nested)
@@ -261,7 +261,7 @@ class GuardedPlaces:
     def _in_copy(self, names: tuple[str, ...], own: tuple[str, ...]) -> bool:
         """Return whether the path is in a workspace copy made by Hermes."""
         copies = (*own, "copies")
-        # Names that stand for others too do not surely lie in it.
+        # Names with marks are not certainly inside it.
         return any(
             space[: len(copies)] == copies and names[: len(space)] == space for space in self._workspaces
         )

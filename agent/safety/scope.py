@@ -110,7 +110,7 @@ class Scope:
             return None
         if _within(full, (MADE_BY_MKTEMP,)):
             return None
-        # What lies beside a workspace or a home for tests is not scrap, wherever it lies.
+        # Files next to a workspace or a home for tests are not temporary, wherever they are.
         scrap = self._own_tmp and _temporary(full) and _temporary(real)
         if scrap and UNKNOWN not in path and not (_within(full, self._kept) or _within(real, self._kept)):
             return None

@@ -88,7 +88,7 @@ class ChangeReporter:
                 yield
             finally:
                 self._calls -= bool(call)
-        # A call that is under way gets the same changes, and tells them.
+        # A running call gets the same changes, and reports them.
         if claim.changes and (call or not self._calls):
             self._emit(changes_event(claim.changes, "agent", call, self._secrets))
 
@@ -106,7 +106,7 @@ def changes_event(
 ) -> FilesChanged:
     """Return changes as an event that names `MAX_TOLD` files and counts the others."""
     files = files_of(changes, secrets)
-    # Of a renamed file both names are told.
+    # Both names of a renamed file are reported.
     more = changes.count + len(changes.renamed) - len(files)
     return FilesChanged(by=by, call=call, files=files, more=more)
 

@@ -119,7 +119,7 @@ class FolderWatches:
             self._inotify.remove_callbacks([watch])
 
     def catch_up(self) -> None:
-        # Events come in order, so when the mark is told, all before it was.
+        # Events come in order, so when the mark is reported, all earlier ones were.
         try:
             if self._mark is None:
                 self._mark = self._new_mark()

@@ -210,14 +210,14 @@ class Watcher:
         try:
             await self._in_thread(self._open)
             if self._unsure:
-                # What changed until now is nobody's; what comes after is not to be dropped with it.
+                # Earlier changes belong to nobody; later ones must not be dropped with them.
                 await self._look_and_tell(for_claim=True)
             self._ready.set()
             while True:
                 await self._rest()
                 await self._free.wait()
                 await self._look_and_tell()
-        except Exception as error:  # the session goes on without a watcher, and says so in `coverage`
+        except Exception as error:  # the session continues without a watcher, and `coverage` says so
             self._stop.set()
             self._complain("The project is no longer watched.", error)
         finally:
@@ -265,7 +265,7 @@ class Watcher:
             try:
                 self._loop.call_soon_threadsafe(self._heard.set)
             except RuntimeError:
-                return  # the loop is closed: nobody is left to be told
+                return  # the loop is closed: nobody is left to notify
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

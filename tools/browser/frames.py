@@ -511,7 +511,7 @@ async def _tree(
         tree: list[dict[str, Any]] = []
         for node in found.get("nodes", []):
             if node.get("backendDOMNodeId") == document:
-                # What holds a frame is told by the frame around it.
+                # The node that contains a frame is known to the frame around it.
                 tree.append({**node, "parentId": ""})
                 if method == "getAXNodeAndAncestors":
                     break

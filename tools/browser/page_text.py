@@ -110,7 +110,7 @@ def _layout(document: Mapping[str, Any], strings: list[str], frames: list[str]) 
         boxes[backend[place]] = (left, top, width, height)
         if styles and styles[0] in hand:
             pointing.add(place)
-    # The hand is inherited: the outermost element that shows it is the one that is meant.
+    # The hand cursor is inherited: the outermost element that shows it is the one meant.
     clickable = {backend[place] for place in pointing if parents[place] not in pointing}
     clickable |= {backend[place] for place in nodes.get("isClickable", {}).get("index", ())}
     names = nodes["nodeName"]

@@ -208,7 +208,7 @@ class BrowserSession:
         for task in self._pending.values():
             task.cancel()
         if self.opened.backend == "cdp":
-            # The person's own browser goes on; only the tabs that were opened here are closed.
+            # The user's own browser keeps running; only the tabs opened here are closed.
             for tab in self.tabs:
                 self.cdp.tell("Target.closeTarget", {"targetId": tab.target})
         await self.cdp.close()

@@ -86,7 +86,7 @@ def _comparison(
     now, here = _digest(disk), _digest(typed)
     bases = [decode(each).text for each in earlier] if base is None else [base]
     with known.lock:
-        # What the editor had last is on the disk now: it saved by itself.
+        # The editor's last text is on the disk now, because the editor saved it.
         if known.typed.get(path) == now:
             bases = [disk]
         stood = known.stood.setdefault(path, set())

@@ -151,7 +151,7 @@ def replacement(text: str, found: FoundMatches, match: TextMatch, query: str, ne
     if len(file_lines) != len(old_lines):
         indentation = Indentation.learn(((old_lines[0], file_lines[0]),), new_lines)
         return minimal_spans(match.start, there, "\n".join(map(indentation.carry, new_lines)))
-    # A match behind nothing but the indentation of its line stands for the whole line.
+    # A match after only the indentation of its line stands for the whole line.
     start = text.rfind("\n", 0, match.start) + 1
     is_whole = not text[start : match.start].strip(" \t")
     start = start if is_whole else match.start
@@ -199,7 +199,7 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
             for block in changed_blocks(old, new)
             for index in range(block.a_start, block.a_stop)
         )
-    # They do not stand one to one: what is not among the new ones goes, in the order of the old ones.
+    # They do not match one to one: lines missing in the new ones are removed, in the old order.
     named = iter([_spoken_tokens(line) for line in old])
     return all(
         not (said := _spoken_tokens(file_lines[index])) or said in named

@@ -81,7 +81,7 @@ class TextFile:
         ends += self.ends[line:]
         text = "".join(pieces)
         if self.mark:
-            # The mark is kept apart; one that was quoted with the first line would stand there twice.
+            # The mark is stored separately; one quoted with the first line would be there twice.
             text = text.removeprefix("\ufeff")
         return TextFile(text, bytes(ends), self.encoding, self.mark)
 

@@ -67,7 +67,7 @@ def _has_own_rule(folder: int) -> bool:
     if not hasattr(os, "listxattr"):
         return False
     try:
-        # By its name below /proc: the descriptor may be one that only serves for walking.
+        # By its name below /proc, because the descriptor may be opened with O_PATH only.
         return _DEFAULT_ACL in os.listxattr(f"/proc/self/fd/{folder}")
     except OSError:
         return False

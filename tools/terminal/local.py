@@ -25,7 +25,7 @@ from tools.terminal.process_tree import MARK, KillGuard, kill, relatives
 from tools.terminal.shell import folders_file
 from tools.text.safe_text import clean
 
-# The command stands on the first line, so that line numbers in errors are those of the command.
+# The command is on the first line, so that line numbers in errors match it.
 START = {
     "bash": '. "$1"; builtin eval "$__hermes_options$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
     "sh": '. "$1"; eval "$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
@@ -127,7 +127,7 @@ class LocalBackend:
             hosts=launch.leave.hosts,
             permit=launch.leave.permit,
         )
-        # Inside, the terminal may have another name: it is told once the boundary is drawn.
+        # Inside, the terminal may have another name, known once the boundary is set up.
         wrapped = self._boundary.wrap([], need)
         return replace(wrapped, argv=[*wrapped.argv, *self._arguments(launch, wrapped.terminal)])
 

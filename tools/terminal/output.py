@@ -144,7 +144,7 @@ class OutputCollector:
 
     def _take_raw(self, raw: bytearray) -> None:
         if self._raw_cut:
-            # Begin with a whole line, and leave no gap between what was taken before and this.
+            # Begin with a whole line, without a gap after the earlier part.
             del raw[: raw.find(b"\n") + 1]
             self._tail.clear()
             self._tail_size = 0

@@ -124,7 +124,7 @@ def _table() -> Iterable[_Stat]:
 
 def _stat(pid: str) -> _Stat | None:
     text = _read(pid, "stat").decode(errors="replace")
-    # The name stands in brackets and may hold anything, brackets and blanks too.
+    # The name is in brackets and may hold anything, brackets and blanks too.
     start, end = text.find("("), text.rfind(")")
     fields = text[end + 2 :].split(maxsplit=4)
     if len(fields) < 5:

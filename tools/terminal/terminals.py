@@ -31,7 +31,7 @@ _NOT_STARTED = 126
 MAX_PROCESSES = 64
 MAX_TYPED = 65_536
 """Characters kept of an unfinished line."""
-# A line that ends with a backslash goes on.
+# A line that ends with a backslash continues.
 _LINE_END = re.compile(r"(?<!\\)[\r\n]")
 MAX_LINES = 200
 """Lines `log` shows unless told otherwise."""

@@ -463,7 +463,7 @@ def _is_literal(value: str) -> bool:
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_END = re.compile(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _KEY_INLINE = re.compile(r"(?:[A-Za-z0-9+/=]|\\[nr]|[ \t]){16,}+")
-# Line numbers, diff marks, comment signs and quotes may stand before and after the lines of a key.
+# Line numbers, diff marks, comment signs and quotes may surround the lines of a key.
 _KEY_LINE = re.compile(
     r"[\s\d|>+\-#*\"']*(?:[A-Za-z0-9+/]{4,}={0,2}|(?:Proc-Type|DEK-Info|Version|Comment): .*)?"
     r"[\s\\nr\"',+;)]*$"

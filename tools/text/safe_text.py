@@ -79,7 +79,7 @@ _IDEOGRAPHS = "\u3001-\u312f\u31a0-\u9fff\uf900-\ufaff\uff01-\uff60\U00020000-\U
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe00-\ufe0f"
 _LEADING = "\u200c\u200d\ufe0e\ufe0f"
-# The character comes first and what stands before it second: most characters are neither.
+# The character is tested first and the text before it second: most characters are neither.
 _JOINED = f"[{_JOINERS}](?<![{_SHAPED}][{_JOINERS}])(?<![{_SHAPED}]\ufe0f[{_JOINERS}])"
 _VARIED = f"[{_SELECTORS}](?<![{_SHAPED}{_KEYCAPS}{_IDEOGRAPHS}][{_SELECTORS}])"
 
@@ -324,7 +324,7 @@ class _Line:
         elif final in ("C", "G"):
             target = self._column + max(count, 1) if final == "C" else max(count, 1) - 1
             if target > len(self._cells) and len(self._cells) < LINE_CELLS - 1:
-                # One blank stands for the gap: a distant column must not cost memory.
+                # One blank replaces the gap, so that a distant column costs no memory.
                 self._cells.append(" ")
             self._column = min(target, len(self._cells))
         elif count == 0:

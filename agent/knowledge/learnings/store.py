@@ -275,7 +275,7 @@ class LearningBook:
         known = await self.get(number)
         if note.fix == known.fix:
             return LearningChange(known, known)
-        # In words, what was seen to work is no longer what it says.
+        # Reworded by the user, it no longer says what was observed to work.
         changed = replace(known, fix=note.fix, fix_kind="words", fix_key="", origin="person")
         return await self._describe_change(known, replace(changed, updated_at=time.time()))
 

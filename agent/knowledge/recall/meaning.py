@@ -299,7 +299,7 @@ class Meaning:
         while len(self._asked) > _QUESTIONS:
             self._asked.pop(next(iter(self._asked))).cancel()
         try:
-            # What is not there in time goes on, for the next search.
+            # Late work continues, for the next search.
             async with asyncio.timeout(max(patience, 0.001)):
                 return await asyncio.shield(task)
         except TimeoutError:

@@ -456,7 +456,7 @@ class Recall:
                     by_words.setdefault(session, []).append(each.scored.score)
         kept = [each for each in first.values() if not each.session]
         ranked = [session for session, each in first.items() if each.session]
-        # Sessions take each other's places, so that they stand as they did among finds that are not messages.
+        # Sessions only swap places, so their positions among other hits stay the same.
         places = [first[session].score for session in ranked]
         ranked.sort(key=lambda session: -scoring.of_session(scores[session]))
         told = {

@@ -525,7 +525,7 @@ def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
         else:
             beside = here | move_places(own, 1, lines) | move_places(own, -1, lines)
             near = beside | move_places(own, _REACH, lines) | move_places(own, -_REACH, lines)
-            # About what saturation makes of a word here, beside, and one further.
+            # Approximate saturated weights of a word here, next to it, and one further.
             sums.add(here, gain - gain // 2)
             sums.add(beside, gain // 4)
             sums.add(near, gain // 4)

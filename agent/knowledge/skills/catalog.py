@@ -483,7 +483,7 @@ def skill_catalog(home: Home, workspace: Path, settings: Settings) -> SkillCatal
     """Return the catalog of a workspace as configured; the caller adds skills of plugins."""
     try:
         user = Path.home()
-    except RuntimeError:  # nobody knows where the person's home is
+    except RuntimeError:  # the user's home folder is unknown
         user = home.root
     return SkillCatalog(
         home=home,

@@ -1,4 +1,4 @@
-"""How certainly a pattern covers something."""
+"""The certainty with which a pattern covers something."""
 
 from __future__ import annotations
 

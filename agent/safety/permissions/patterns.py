@@ -107,7 +107,7 @@ class AddressPattern:
 
 
 def _parts(url: str) -> SplitResult | None:
-    # Programs disagree about backslashes and control bytes in addresses, so there is no reading them.
+    # Programs disagree about backslashes and control bytes in addresses, so these are not parsed.
     if re.search(r"[\x00-\x20\x7f\\]", url.strip()):
         return None
     try:
@@ -353,7 +353,7 @@ class CommandPattern:
         program = self._loose_program(command)
         if program is NO:
             return NO
-        # Most commands of a known program are told apart by a word: nothing open can stand for it.
+        # Most commands of a known program differ in one word, which no unknown text can replace.
         missing = any(word not in command.arguments for word in self._needed)
         if missing and "".join(command.arguments).isascii():
             return NO

@@ -203,7 +203,7 @@ class Permissions:
         except settings_file.UnreadableSettingsError as error:
             return _unreadable(USER, str(error))
         if content is None and self._home.permissions.is_symlink():
-            # The rules that deny may stand where it should lead.
+            # The denying rules may be at the link's target.
             return _unreadable(USER, "it is a link that leads nowhere")
         return PermissionFile() if content is None else parse_file(content, USER, self.setting)
 

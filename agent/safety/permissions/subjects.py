@@ -112,7 +112,7 @@ def _add(paths: dict[str, tuple[str, ...]], path: str, spelled: tuple[str, ...])
 
 def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
     """Return all spellings of a path as written, relative to each known folder."""
-    if path[:1] == "/":  # wherever the command stands, also where that is not known
+    if path[:1] == "/":  # in any folder, also an unknown one
         return spell(absolute(path))
     if len(cwds) == 1:
         return () if UNKNOWN in cwds[0] else spell(absolute(joined(cwds[0], path)))

@@ -151,7 +151,7 @@ class Program:
 def _spelling(word: str, same: Mapping[str, str]) -> str:
     if word.startswith("--") and len(word) > 3:
         name = word.partition("=")[0]
-        # Most programs take the beginning of a long option for the whole.
+        # Most programs accept a prefix of a long option.
         known = (name, *(each for each in same if each.startswith(name)))
         return next((same[each] for each in known if each in same), word)
     if word in same or not word.startswith("-") or word.startswith("--"):

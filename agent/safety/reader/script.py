@@ -295,7 +295,7 @@ class ScriptReader:
         with self.state.perhaps():
             self.assigned.add(name)
             for each in values:
-                # A pattern stands for names of files, each of them.
+                # A pattern stands for every matching file name.
                 self.state.variables[name] = each
                 self._statement(body, stdin)
         return None

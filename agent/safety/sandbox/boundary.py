@@ -254,7 +254,7 @@ class SessionBoundary:
                 *need.write,
             ),
             readable=(*self._readable, *caches[1:], *repository.alternates, *need.read, *own_files()),
-            # A gap would be filled for nothing: what the start needs hidden is a file that stands.
+            # No gap needs filling: what the start needs hidden is an existing file.
             hidden=(*self._hidden, *(path for path in need.hide if os.path.lexists(path))),
             protected=tuple(
                 path

@@ -68,7 +68,7 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "fanotify_init": (300, 262),
     "lookup_dcookie": (212, 18),
 }
-# Programs have a second way when they are told that these do not exist.
+# Programs have an alternative if these do not exist.
 _ABSENT: dict[str, tuple[int, int]] = {
     "clone3": (435, 435),
     "io_uring_setup": (425, 425),

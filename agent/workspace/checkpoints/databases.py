@@ -155,7 +155,7 @@ class DatabaseFinder:
                         continue
                     above = f"{folder}/{base}" if folder else base
                     head = self._head(above)
-                    # One that is empty, or gone, is known by what lies beside it.
+                    # An empty or missing one is recognised by its companion files.
                     if kind.magic.fits(head) or (
                         not head and any(base + each in names for each in kind.beside)
                     ):

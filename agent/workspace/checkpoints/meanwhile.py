@@ -126,7 +126,7 @@ def _is_ours(path: str, objects: ObjectStore) -> bool:
         roots = [each.resolve() for each in _folders(objects)]
     except (OSError, RuntimeError):
         return False
-    # A link in the path leads elsewhere, whatever the path begins with.
+    # A link in the path may lead elsewhere, whatever the prefix.
     return folder == place.parent and any(place != root and place.is_relative_to(root) for root in roots)
 
 

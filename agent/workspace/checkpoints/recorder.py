@@ -274,7 +274,7 @@ class StepRecorder:
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
         def apply_plan() -> Restored:
-            # What others built or wrote meanwhile decides about the times of what goes back.
+            # What others built or wrote in between decides the times of restored files.
             dated = replace(plan, stood=self._register.times(plan.position)) if plan.items else plan
             return apply_restore(dated, choices, self.store, self.line, session=session, label=label)
 
@@ -496,7 +496,7 @@ class StepRecorder:
         if not recording.wide or not self._surveyed.is_set():
             return noted
         wide = self._register.changes()
-        # What another call announced is told by that one: it knows what it found there.
+        # Paths announced by another call are left to that call, which knows their earlier state.
         known = {path for each in self._open for path in each.noted}
         changes = (*noted.changes, *(change for change in wide.changes if change.path not in known))
         fresh = {path: seen for path, seen in wide.fresh.items() if path not in known} | dict(noted.fresh)

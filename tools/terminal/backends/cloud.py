@@ -77,7 +77,7 @@ class ModalConnector:
             try:
                 sandbox.terminate()
             except Exception:
-                # It ends by itself when its lifetime is over.
+                # It ends automatically after its lifetime.
                 pass
 
 
@@ -141,7 +141,7 @@ class ModalChannel:
                 if self._is_stopped:
                     return
         except Exception:
-            # A broken connection ends the output; the reader sees that no end was told.
+            # A broken connection ends the output; the reader sees that no end was reported.
             pass
         self._pieces.put(b"")
 
@@ -207,7 +207,7 @@ class DaytonaConnector:
             try:
                 self._daytona.delete(sandbox)
             except Exception:
-                # It is ephemeral: the provider stops and deletes it by itself.
+                # It is ephemeral: the provider stops and deletes it automatically.
                 pass
 
 
@@ -263,6 +263,6 @@ class DaytonaChannel:
             )
             self._code = int(getattr(result, "exit_code", 0) or 0)
         except Exception:
-            # A broken connection ends the output; the reader sees that no end was told.
+            # A broken connection ends the output; the reader sees that no end was reported.
             pass
         self._pieces.put(b"")

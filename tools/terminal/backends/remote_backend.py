@@ -327,7 +327,7 @@ class RemoteChild:
     async def _kill(self) -> None:
         await self._anchor.ask("kill", self._mark, self._pid)
         if not self.has_ended():
-            # The far side tells how the shell ended, unless there is no far side any more.
+            # The remote side reports how the shell ended, if it still exists.
             await asyncio.wait({self._ending}, timeout=0.5)
         if self._channel is not None:
             await on_thread(self._channel.stop)
@@ -451,7 +451,7 @@ class RemoteBackend:
         async with self._lock:
             if self._anchor is None or not self._anchor.is_there:
                 if self._given_up is not None:
-                    # One that comes up late must not be taken for the one that is wanted now.
+                    # A helper that starts late must not be mistaken for the current one.
                     await self._given_up.over()
                 anchor = RemoteHelper(self._reach, self._owner)
                 self._given_up = anchor

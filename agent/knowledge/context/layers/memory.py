@@ -22,7 +22,7 @@ def remembered(facts: Facts, names: Mapping[str, str]) -> Iterator[Part]:
     blocks = {block.scope: block for block in facts.memory}
     for scope, name in names.items():
         if (block := blocks.get(scope)) is not None:  # pyright: ignore[reportCallIssue, reportArgumentType]
-            # The title stands between two rules, the entries behind the second one.
+            # The title is between two rules, the entries follow the second one.
             _, title, body = redact(block.text).split(f"{RULE}\n", 2)
             head = f"{_HEAD.format(name=name.lower())}{RULE}\n{title}{RULE}\n"
             notes = (block.problem,) if block.problem else ()

@@ -237,7 +237,7 @@ def _zip(data: bytes, limits: Limits) -> Iterator[SkillFile]:
             members = archive.infolist()
             _check_entries(len(members))
             for member in members:
-                # The name as it stands in the archive: zipfile turns separators around and cuts at NUL.
+                # The name as in the archive, because zipfile changes separators and cuts at NUL.
                 name = member.orig_filename
                 if member.is_dir():
                     safe_path(name.rstrip("/"))

@@ -105,7 +105,7 @@ def skills_in(entries: Iterable[TreeEntry], below: str = "") -> tuple[TreeSkill,
             folder = "" if len(path.parts) == 1 else path.parent.as_posix()
             if folder not in found or path.name == SKILL_FILES[0]:
                 found[folder] = TreeSkill(folder, entry)
-    # A SKILL.md at the top of a tree describes the whole; what lies below it is chosen by itself too.
+    # A SKILL.md at the top of a tree describes the whole; skills below it can be chosen separately.
     outer = [
         skill
         for folder, skill in sorted(found.items())

@@ -80,7 +80,7 @@ class InstalledSkills:
             target = self.lock.place(row)
             if os.path.lexists(target):
                 raise HubError(f"There is something at {target} already; move it away first.")
-            # The row comes first: a folder without one would count as the person's own.
+            # The row comes first, because a folder without one would count as the user's own.
             self.lock.write(rows | {row.name: row})
             try:
                 self._move(candidate.skill.folder, target)

@@ -61,7 +61,7 @@ def together(
     """
     told = {item.path: item for item in items}
     staying: dict[str, LeftOut] = {}
-    # Of all that stays a ref tells the most, and what was not chosen more than what was.
+    # Among the reasons, that of a ref says most, and an unchosen path's more than a chosen one's.
     for item in sorted(skipped, key=lambda each: (each.reason == LEFT, each.path.endswith("HEAD"))):
         if (folder := units.group(item.path)) and folder not in staying:
             about = (told[item.path].about if item.path in told else "") or _rest(item.path, folder)
@@ -160,7 +160,7 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
             own += [
                 f"{path}.lock" for path in paths if path.rpartition("/")[2] in POINTERS and path not in going
             ]
-            # Of one that goes as a whole only others' locks are looked for.
+            # A unit removed as a whole is only checked for others' locks.
             gone = folder in going or inner in going
             own = [path for path in dict.fromkeys(own) if not gone and (root / path).parent.is_dir()]
             taken = [f"{path}.lock" for path in paths if os.path.lexists(root / f"{path}.lock")]

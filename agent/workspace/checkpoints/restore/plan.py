@@ -118,7 +118,7 @@ def plan_restore(
     for path in sorted(wanted):
         if uncovered(units, path) or is_own_folder(path, wanted[path], objects):
             continue
-        # A unit goes back as a whole, whichever of its files was named.
+        # A unit is restored as a whole, whichever of its files was named.
         if paths is not None and not _is_chosen(path, paths) and units.group(path) not in whole:
             continue
         if reason := refusal(path, wanted[path], objects):
@@ -128,7 +128,7 @@ def plan_restore(
         now = _with_twin(planned.take(path), runs.left)
         target = wanted[path]
         if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
-            # As it was, or nothing of ours has to be taken back: what stands there is somebody else's.
+            # Unchanged, or nothing of ours to undo: the current state is somebody else's.
             continue
         refreshed = planned.lists_the_same(path, now, runs.left)
         state, reason = _judge_path(now, target, runs, objects, refreshed=refreshed)

@@ -165,7 +165,7 @@ class RefPlan:
                     now = self._take(path)
                     found[path] = PlanItem(path, now, now, state, reason, about=HEAD)
             elif self._tables:
-                # Where the tables go as a whole nothing has to be set in them.
+                # If all tables are removed, nothing has to be set in them.
                 if not stands and planned.tables(self._inner, tree_of(name)) is not None:
                     tables.setdefault(tree_of(name), {})[name] = target
             elif not stands or state == "conflict":

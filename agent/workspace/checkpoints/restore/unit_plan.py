@@ -207,7 +207,7 @@ class UnitPlan:
     def _goes(self, root: str) -> bool:
         """Return whether the steps created the unit, so that all of it should be removed."""
         if root not in self._going:
-            # A file stands in its place where a step moved the repository elsewhere.
+            # A file is in its place if a step moved the repository elsewhere.
             entry = self._wanted.get(root)
             made = root in self._wanted and (entry is None or entry.kind is not PathKind.FOLDER)
             self._going[root] = made and bool(self._units.places.get(root)) and (self._root / root).is_dir()

@@ -33,7 +33,7 @@ def die_with(lifeline):
     if not _signal_on_news(lifeline, _KILL, -os.getpgrp()):
         # The agent's guard still watches over the group.
         return
-    # Asked last, to notice an agent that went away before the kernel was told.
+    # Checked last, to notice an agent that ended before the kernel was set up.
     try:
         gone = os.read(lifeline, 1) == b""
     except BlockingIOError:
