@@ -330,7 +330,7 @@ def call_start(
 
 
 def call_progress(call: str, words: str) -> schema.ToolCallProgress:
-    """What a running call has printed so far."""
+    """Return an update with a running call's output so far."""
     return schema.ToolCallProgress(
         session_update="tool_call_update", tool_call_id=call, content=[output(words)]
     )
@@ -355,7 +355,7 @@ _ENDINGS = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "ima
 
 @dataclass(frozen=True, slots=True)
 class EditorMessage:
-    """What the person said in the editor."""
+    """A message typed in the editor."""
 
     text: str
     images: tuple[tuple[str, bytes], ...] = ()

@@ -1,4 +1,4 @@
-"""Lookup of sessions open in this home's service; an editor attaches to those."""
+"""Lookup of sessions open in this home's service, so that an editor can attach to them."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class TodoPane(Pane):
         return self._shy and not self._rows
 
     def show(self, items: tuple[Todo, ...], below: tuple[TasksBelow, ...] = ()) -> None:
-        """Show the current list and those of subagents; scroll to the task in progress."""
+        """Show the current list and the lists of subagents; scroll to the task in progress."""
         if (items, below) == (self.items, self._below):
             return
         moved = items != self.items

@@ -186,7 +186,7 @@ class Buffer:
         self.replace(start, end, text, "type" if len(text) == 1 and start == end else "other")
 
     def replace(self, start: int, end: int, text: str, kind: EditKind = "other") -> None:
-        """Replace a span with `text` and put the cursor behind it."""
+        """Replace a span with `text` and put the cursor after it."""
         removed = self._text[start:end]
         if removed == text == "":
             return

@@ -47,7 +47,7 @@ def route(text: str, *, busy: bool, steer: bool) -> PromptRoute:
 class Submitted(Message, namespace="prompt"):
     """A text was submitted, with pastes unfolded. `kind` is its destination, see `PromptRoute`.
 
-    `images` are those to send with it, if their files exist.
+    `images` are the images to send with it, if their files exist.
     """
 
     text: str

@@ -123,7 +123,7 @@ class RowView:
             del rows[at]
 
     def start_filter(self) -> None:
-        """Show no row until `add_matches` tells which."""
+        """Hide all rows until `add_matches` adds them."""
         self.rows = []
         self.scanned = 0
         self._layout = None

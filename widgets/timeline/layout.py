@@ -39,7 +39,7 @@ class TimelineFilter:
 
 
 class DrawnLine(NamedTuple):
-    """A row as it is drawn."""
+    """A row ready to be drawn."""
 
     node: int
     """Index in the tree."""
@@ -52,7 +52,7 @@ class DrawnLine(NamedTuple):
     """State of the turn that folds under it; `closed` is a side branch of which nothing else is shown."""
 
     def goes_on(self, lane: int) -> bool:
-        """Return whether a lane left of this one has more rows below."""
+        """Return whether another lane, left of this row's, has more rows below."""
         first = max(self.lane - RAILS, 0)
         return lane >= first and bool(self.rails >> (lane - first) & 1)
 

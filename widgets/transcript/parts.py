@@ -134,7 +134,7 @@ def chunks(text: str) -> Iterator[str]:
 
 
 class Fold(Enum):
-    """How far an item is unfolded."""
+    """The unfolding state of an item."""
 
     CLOSED = "closed"
     PEEK = "peek"
@@ -573,9 +573,7 @@ KEPT_ROWS = 6_000
 
 
 def alike(rows: list[Strip], before: Sequence[Strip]) -> list[Strip]:
-    """Return `rows` with those equal to the previous ones replaced by the old objects, whose caches stay
-    valid.
-    """
+    """Return `rows`, reusing the old object of each row equal to its predecessor, whose caches stay valid."""
     same = [old if new is old or new == old else new for new, old in zip(rows, before, strict=False)]
     return [*same, *rows[len(same) :]]
 

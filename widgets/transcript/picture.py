@@ -341,9 +341,8 @@ class DocumentPicture:
         return [row for run in self._runs for row in run.rows()]
 
     def compose(self, width: int, height: int, focused: int | None, selection: Selection | None) -> list[int]:
-        """Compose the visible rows; return the numbers of those that changed.
-
-        `focused` is the focused item.
+        """Compose the visible rows; return the numbers of changed rows. `focused` is the index of the focused
+        item.
         """
         before, screen = self.lines, self._in_sight(width, height, focused, selection)
         changed: list[int] = []

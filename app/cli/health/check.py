@@ -19,7 +19,7 @@ State = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class HealthFinding:
-    """The outcome of one check. `mend` is the fix; empty when nothing is wrong."""
+    """The outcome of one check. `mend` holds the fix; empty when nothing is wrong."""
 
     name: str
     state: State

@@ -152,7 +152,7 @@ def _collect(
 
 
 async def _living(home: Home) -> tuple[str, ...] | None:
-    """Return the ids of existing sessions; None if there is no session store."""
+    """Return the ids of existing sessions; None without a session store."""
     from agent.core.store.store import Store
 
     if not home.keeps_sessions():

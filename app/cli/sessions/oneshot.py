@@ -74,7 +74,7 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
 
 
 def _mentioned_images(text: str) -> tuple[Attachment, ...]:
-    """Store the images that a message mentions as `@chart.png`; print those that cannot be sent."""
+    """Store the images that a message mentions as `@chart.png`; print the names of unusable ones."""
     if "@" not in text:
         return ()
     from agent.core.attachments import AttachmentStore
