@@ -77,7 +77,7 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """What the agent knows of a file: SHA-256 of its content, and the lines shown to the model."""
+    """The agent's knowledge of a file: SHA-256 of its content, and the lines shown to the model."""
 
     digest: str
     offset: int = 0

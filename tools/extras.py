@@ -10,7 +10,7 @@ from tools.command_name import command_name
 
 
 class Extra(NamedTuple):
-    """One extra."""
+    """One optional set of packages."""
 
     brings: str
     size: int

@@ -88,11 +88,11 @@ class ToolEntry:
     place: int = LAST
 
     def configured(self) -> bool:
-        """Whether every environment variable the tool needs is set."""
+        """Return whether every environment variable the tool needs is set."""
         return all(os.environ.get(name) for name in self.requires_env)
 
     def available(self) -> bool:
-        """Whether the tool can be offered now; a check that fails to run means no."""
+        """Return whether the tool can be offered now; a check that fails to run means no."""
         return self.configured() and _passes(self.check_fn)
 
 

@@ -118,7 +118,7 @@ _OFF = frozenset({"0", "off", "no", "false", "pullonly"})
 
 @dataclass(frozen=True, slots=True)
 class CommitReach:
-    """What a commit affects."""
+    """The effects of a commit outside of its repository."""
 
     stays: bool
     """Whether no other machine is contacted."""

@@ -47,7 +47,7 @@ State = tuple[str, frozenset[str]] | None
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of one repository since before the first program ran."""
+    """The knowledge of one repository from before the first program ran."""
 
     tips: list[str]
     remotes: dict[str, str]

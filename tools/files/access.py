@@ -205,7 +205,7 @@ def _both_forms(text: str) -> tuple[str, str]:
 
 
 class Access:
-    """What `tool` may do with files in the call `ctx`. Every method raises `ToolError`."""
+    """The permitted file operations of `tool` in the call `ctx`. Every method raises `ToolError`."""
 
     def __init__(self, ctx: ToolContext, tool: str) -> None:
         self._ctx = ctx

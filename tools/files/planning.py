@@ -100,7 +100,7 @@ def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
 
 
 class Paths(Protocol):
-    """How patch paths are resolved; methods raise `ToolError`."""
+    """The resolution of patch paths; methods raise `ToolError`."""
 
     def target(self, text: str) -> Path:
         """Return the file, links followed."""

@@ -19,7 +19,7 @@ async def nothing_former(path: Path) -> Sequence[bytes]:
 
 @dataclass(slots=True)
 class KnownTexts:
-    """What a session knows of files the editor may have open, by path; SHA-256 of texts."""
+    """A session's knowledge of files the editor may have open, by path; SHA-256 of texts."""
 
     stood: dict[Path, set[str]] = field(default_factory=dict)
     """Texts that were on the disk."""
@@ -34,21 +34,21 @@ class KnownTexts:
 
 
 class EditorSide(Protocol):
-    """What an editor offers. Every method answers within seconds and never raises."""
+    """The services of an editor. Every method answers within seconds and never raises."""
 
     @property
     def known_texts(self) -> KnownTexts:
-        """What is known of the editor's texts."""
+        """The session's knowledge of the editor's texts."""
         ...
 
     @property
     def reads(self) -> bool:
-        """Whether the editor returns the text of files."""
+        """True if the editor returns the text of files."""
         ...
 
     @property
     def writes(self) -> bool:
-        """Whether the editor accepts text for files, and saves it."""
+        """True if the editor accepts text for files, and saves it."""
         ...
 
     async def text(self, path: Path) -> str | None:

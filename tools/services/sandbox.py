@@ -48,11 +48,9 @@ class NetworkSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPolicy:
-    """What a child may access. Paths are absolute and resolved; of two rules the deeper path counts.
+    """The access rights of a child. Paths are absolute and resolved; of two rules the deeper path counts.
 
     Everything not named is readable and read-only.
-
-    Everything that is not named can be read and not changed.
     """
 
     workspace: Path
@@ -125,7 +123,7 @@ class Sandbox(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What one start needs in addition to the usual policy."""
+    """The needs of one start in addition to the usual policy."""
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()

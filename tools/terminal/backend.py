@@ -147,7 +147,7 @@ COLUMNS, ROWS = 120, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """What a command may do beyond the sandbox policy, because the user allowed it."""
+    """A command's permissions beyond the sandbox policy, given by the user."""
 
     outside: bool = False
     """Whether it runs without the sandbox."""

@@ -328,7 +328,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextFold:
-    """What is kept of the nodes before `start`."""
+    """The content kept of the nodes before `start`."""
 
     start: int
     """The first node that is still sent whole."""

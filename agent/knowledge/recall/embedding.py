@@ -38,7 +38,7 @@ class Embedder(Protocol):
 
     @property
     def is_remote(self) -> bool:
-        """Whether texts leave this machine, which takes time and may cost something."""
+        """True if texts leave this machine, which takes time and may cost something."""
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:

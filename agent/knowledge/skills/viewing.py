@@ -184,7 +184,7 @@ _RULED: tuple[tuple[tuple[type[Action], ...], str, frozenset[str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What may be called while one skill is active."""
+    """The tools and actions allowed while one skill is active."""
 
     skill: str
     tools: frozenset[str]

@@ -52,7 +52,7 @@ Signature = tuple[Stamp, ...]
 
 @dataclass(frozen=True, slots=True)
 class PermissionPolicy:
-    """The content of the files, for one surface."""
+    """The content of the permission files, for one user interface."""
 
     rules: RuleSet
     mode: Mode | None = None

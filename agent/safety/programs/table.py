@@ -59,7 +59,7 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """How to find the command that a program runs."""
+    """The way to find the command that a program runs."""
 
     valued: frozenset[str] = frozenset()
     """Options that take a separate value; short ones as letters."""

@@ -53,7 +53,7 @@ _REACH: dict[NetworkMode, NetworkReach] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryCoverage:
-    """What one boundary protects against programs inside it."""
+    """The protection of one boundary against programs inside it."""
 
     level: SandboxName = "none"
     network: NetworkReach = "open"

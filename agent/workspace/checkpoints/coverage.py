@@ -88,7 +88,7 @@ UNKEPT = "what happens to files is not kept"
 
 @dataclass(frozen=True, slots=True)
 class GitCoverage:
-    """How far a step can undo git commands in one repository."""
+    """The extent to which a step can undo git commands in one repository."""
 
     state: bool
     """HEAD, refs, reflogs, stash, the index, settings, hooks, and what is under way."""

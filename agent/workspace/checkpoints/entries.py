@@ -121,7 +121,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a step can guarantee. `left_out` names at most `NAMED` paths; `more` counts the others."""
+    """The guarantees of a step. `left_out` names at most `NAMED` paths; `more` counts the others."""
 
     left_out: tuple[LeftOut, ...] = ()
     more: int = 0

@@ -301,7 +301,7 @@ class FileRegister:
 
     @property
     def seen_at(self) -> float:
-        """When the previous session wrote its state, in seconds since the epoch; 0 if never."""
+        """The time of the previous session's last write, in seconds since the epoch; 0 if there was none."""
         return self._baseline.written
 
     def _begin(self, known: dict[str, KnownPath], index: Index) -> None:

@@ -101,7 +101,7 @@ _GOODBYE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class RemoteSite:
-    """What is known about the remote side after connecting."""
+    """The facts about the remote side after connecting."""
 
     shell: str
     folder: str

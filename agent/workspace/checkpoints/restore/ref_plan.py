@@ -86,7 +86,7 @@ class PlanItem:
 
     @property
     def is_repository(self) -> bool:
-        """Whether the item is the group that goes back together for one repository."""
+        """Return whether the item is the group that is restored together for one repository."""
         return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
 
 
