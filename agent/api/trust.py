@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from agent.automation.schedule.book import JobBook
-from agent.automation.schedule.job import Job
 from agent.core.config import trust
 from agent.core.config.loader import load
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import Home
+from agent.core.store.connection import Database
 from agent.core.store.store import Store
 from agent.errors import ConfigError, HermesError
 from agent.integrations.browser.profile import ProfileConsent
-from agent.integrations.gateways.book import GatewayBook
-from agent.integrations.gateways.people import Person
+from agent.integrations.gateways import people
 from agent.integrations.hooks.session_hooks import HookConsent
 from agent.integrations.mcp.server_config import ServerAgreement
 from agent.integrations.plugins.consent import ConsentFile, PluginConsent
@@ -241,15 +240,17 @@ def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
     if not home.database.exists():
         return
 
-    async def on_store(work: Callable[[GatewayBook, JobBook], Awaitable[Any]]) -> Any:
+    async def on_store(work: Callable[[Database], Awaitable[Any]]) -> Any:
         async with await Store.open(home.database) as store:
-            return await work(GatewayBook(store.database), JobBook(store.database, home.schedule))
+            return await work(store.database)
 
-    async def read(gateways: GatewayBook, jobs: JobBook) -> tuple[Sequence[Person], Sequence[Job]]:
-        return await gateways.people(), await jobs.jobs()
+    def book(database: Database) -> JobBook:
+        return JobBook(database, home.schedule)
 
-    people, jobs = asyncio.run(on_store(read))
-    for person in people:
+    known, jobs = asyncio.run(
+        on_store(lambda database: asyncio.gather(database.read(people.people), book(database).jobs()))
+    )
+    for person in known:
         if person.scope:
             id = f"{person.gateway}:{person.id}"
             yield TrustEntry(
@@ -259,7 +260,9 @@ def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
                 where=person.gateway,
                 key=id,
                 since=person.at,
-                take_back=lambda id=id: asyncio.run(on_store(lambda book, _: book.revoke(id))),
+                take_back=lambda id=id: asyncio.run(
+                    on_store(lambda database: database.write(lambda c: people.revoke(c, id)))
+                ),
                 read=partial(asdict, person),
             )
     for job in jobs:
@@ -271,7 +274,7 @@ def _people_and_jobs(home: Home) -> Iterator[TrustEntry]:
                 where=job.intent.cwd,
                 key=job.id,
                 take_back=lambda id=job.id: asyncio.run(
-                    on_store(lambda _, book: book.edit(id, {"allow": []}))
+                    on_store(lambda database: book(database).edit(id, {"allow": []}))
                 ),
                 read=partial(asdict, job.intent),
             )

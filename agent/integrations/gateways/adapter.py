@@ -7,12 +7,13 @@ what was sent already are questions of the core. It is made for one run and clos
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 from agent.errors import ConfigError, HermesError
@@ -190,49 +191,6 @@ Take = Callable[[Incoming], Awaitable[None]]
 """Returns when it is stored for good: only then may the adapter acknowledge it to the platform."""
 
 
-class Adapter(Protocol):
-    """One connection to one platform. Every method but `aclose` raises `GatewayError`."""
-
-    @property
-    def limits(self) -> PlatformLimits: ...
-
-    async def run(self, take: Take, ready: Callable[[str], None]) -> None:
-        """Receive until cancelled; raises when the connection is lost, the core calls it again.
-
-        `ready` hears once per connection who we are there, such as `@name`. Nothing is sent or fetched
-        before it was called for the first time; afterwards both may come while no connection is there.
-        """
-        ...
-
-    async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        """Send a message; its id there. `key` is the same when it is tried again."""
-        ...
-
-    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        """Put another text and other buttons into a message of ours."""
-        ...
-
-    async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
-        """Send a file; the id of its message there."""
-        ...
-
-    async def fetch(self, file: IncomingFile, most: int) -> bytes:
-        """The bytes of a file that came in, `UndeliverableError` for more than `most`."""
-        ...
-
-    async def typing(self, place: Place) -> None:
-        """Show that an answer is being written."""
-        ...
-
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """Let a button press end, with a word or two where the platform shows them."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of everything. Never raises."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class PlatformCall:
     """A request of the platform to an address of ours. Header names are in lower case."""
@@ -254,16 +212,66 @@ class CallAnswer:
     media_type: str = "text/plain; charset=utf-8"
 
 
-@runtime_checkable
-class HookedAdapter(Protocol):
-    """An adapter that is called by the platform at `/gateways/NAME/…` of the service.
+class Adapter(ABC):
+    """One connection to one platform. Every method but `aclose` raises `GatewayError`."""
 
-    It checks the signature itself: these requests are let in without a token.
-    """
+    limits: PlatformLimits
+    title: str
+    """The platform, as people and faults call it."""
+
+    def __init__(self, context: GatewayContext, usual_url: str = "", seconds: float = 60.0) -> None:
+        """Begin with the address of the settings, or `usual_url`; `seconds` is the patience of requests."""
+        self._base = (context.settings.api_url or usual_url).rstrip("/")
+        self._http = http_client(seconds)
+
+    @abstractmethod
+    async def run(self, take: Take, ready: Callable[[str], None]) -> None:
+        """Receive until cancelled; raises when the connection is lost, the core calls it again.
+
+        `ready` hears once per connection who we are there, such as `@name`. Nothing is sent or fetched
+        before it was called for the first time; afterwards both may come while no connection is there.
+        """
+
+    @abstractmethod
+    async def send(self, place: Place, message: Outgoing, key: str) -> str:
+        """Send a message; its id there. `key` is the same when it is tried again."""
+
+    @abstractmethod
+    async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
+        """Send a file; the id of its message there."""
+
+    @abstractmethod
+    async def fetch(self, file: IncomingFile, most: int) -> bytes:
+        """The bytes of a file that came in, `UndeliverableError` for more than `most`."""
+
+    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
+        """Put another text and other buttons into a message of ours."""
+        raise UndeliverableError(f"{self.title} does not change messages.")
+
+    async def typing(self, place: Place) -> None:
+        """Show that an answer is being written, where the platform can."""
+        return
+
+    async def acknowledge(self, incoming: Incoming, told: str) -> None:
+        """Let a button press end that does not end by itself, with a word or two where they are shown."""
+        return
 
     async def hook(self, request: PlatformCall, take: Take) -> CallAnswer:
-        """Answer a request; everything it brings has been stored when this returns 2xx."""
-        ...
+        """Answer a request to `/gateways/NAME/…` of the service; all it brings is stored when this is 2xx.
+
+        The adapter checks the signature itself: these requests are let in without a token.
+        """
+        return CallAnswer(404)
+
+    async def aclose(self) -> None:
+        """Let go of everything. Never raises."""
+        await self._http.aclose()
+
+    async def _read_url(self, url: str, most: int, token: str = "") -> bytes:
+        """What a GET gives, `UndeliverableError` beyond `most` bytes. Raises `GatewayError`."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = self._http.build_request("GET", url, headers=headers)
+        return await fetch_bounded(self._http, request, most, self.title)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +388,7 @@ async def talking(title: str) -> AsyncIterator[None]:
         raise GatewayError(f"{title} cannot be reached ({type(error).__name__}).") from error
 
 
-async def _receive(
+async def receive(
     client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
 ) -> tuple[httpx2.Response, bytes]:
     """An answer and its body. Raises `beyond` where that has more than `most` bytes."""
@@ -400,7 +408,7 @@ async def _receive(
 async def fetch_bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
     """The body of an answer. Raises `UndeliverableError` beyond `most` bytes; see also `raise_for_status`."""
     beyond = UndeliverableError(f"The file is larger than {most:,} bytes.")
-    response, data = await _receive(client, request, most, title, beyond)
+    response, data = await receive(client, request, most, title, beyond)
     raise_for_status(response.status_code, response.headers, data, title)
     return data
 
@@ -453,7 +461,7 @@ async def answer_of(
     except (httpx2.InvalidURL, ValueError):
         raise ConfigError(f"Address or token of {title} cannot be part of a request.") from None
     beyond = GatewayError(f"{title} answers far too much; check its api_url.")
-    response, data = await _receive(client, request, ANSWER, title, beyond)
+    response, data = await receive(client, request, ANSWER, title, beyond)
     return response.status_code, response.headers, data
 
 

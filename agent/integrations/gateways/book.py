@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from sqlite3 import Connection
 from typing import Any
 
-from agent.core.store.connection import Database
 from agent.core.store.nodes import storable
-from agent.integrations.gateways import people
 from agent.integrations.gateways.adapter import Incoming, Place
-from agent.integrations.gateways.people import ChatScope, Person
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,37 +25,6 @@ class GatewayStatus:
     waiting: int
     owed: int
     failed: int
-
-
-class GatewayBook:
-    """Asks the store. Every method raises `StoreError`."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def status(self, names: Sequence[str]) -> list[GatewayStatus]:
-        """How these stand."""
-
-        def look(c: Any) -> list[GatewayStatus]:
-            known = states(c)
-            return [
-                GatewayStatus(name, *known.get(name, ("stopped", "", "", 0.0)), *counts(c, name))
-                for name in names
-            ]
-
-        return await self._database.read(look)
-
-    async def pair(self, code: str, scope: ChatScope) -> Person:
-        """Let in the person who holds a code. Raises `ConfigError`."""
-        return await self._database.write(lambda c: people.pair(c, code, scope, time.time()))
-
-    async def people(self) -> list[Person]:
-        """All who wrote, those without a scope only hold a code."""
-        return await self._database.read(people.people)
-
-    async def revoke(self, id: str) -> Person:
-        """Stop letting somebody in. Raises `ConfigError`."""
-        return await self._database.write(lambda c: people.revoke(c, id))
 
 
 KEPT = 30 * 86_400.0
@@ -448,11 +413,13 @@ def note_state(c: Connection, gateway: str, state: str, who: str, problem: str, 
     c.execute("REPLACE INTO gateway_states VALUES (?, ?, ?, ?, ?)", (gateway, state, who, problem, now))
 
 
-def states(c: Connection) -> dict[str, tuple[str, str, str, float]]:
-    """State, identity, problem and time by gateway."""
-    return {name: (state, who, problem, at) for name, state, who, problem, at in c.execute(
-        "SELECT gateway, state, who, problem, at FROM gateway_states"
-    )}  # fmt: skip
+def statuses(c: Connection, names: Sequence[str]) -> list[GatewayStatus]:
+    """How these gateways stand."""
+    rows = c.execute("SELECT gateway, state, who, problem, at FROM gateway_states")
+    known = {name: (state, who, problem, at) for name, state, who, problem, at in rows}
+    return [
+        GatewayStatus(name, *known.get(name, ("stopped", "", "", 0.0)), *counts(c, name)) for name in names
+    ]
 
 
 def counts(c: Connection, gateway: str) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.core.store.connection import NoSession
 from agent.core.store.nodes import Node
@@ -32,11 +32,9 @@ from agent.integrations.gateways.chat_questions import ChatQuestions, quote_text
 from agent.integrations.gateways.incoming_files import prepare_message
 from agent.integrations.gateways.markup import chunks
 from agent.integrations.gateways.outgoing import HERE_WORDS, LiveMessage, move
-from agent.integrations.gateways.people import ChatScope, home_of, may, scope_of
+from agent.integrations.gateways.people import ChatScope, home_of, may
+from agent.integrations.gateways.ports import ChatPlace, ChatSession, Gateway
 from tools.text.safe_text import clean
-
-if TYPE_CHECKING:
-    from agent.integrations.gateways.ports import ChatSession, Gateway, Head
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +116,7 @@ LISTED = 10
 class ChatActions:
     """The commands of one place."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: ChatHead) -> None:
         self._head = head
 
     async def run(self, name: str, rest: str, row: ReceivedMessage) -> None:
@@ -221,7 +219,7 @@ class ChatActions:
             await head.write(lambda c: move(c, session.id, session.title, 0, None))
             head.gateway.owe()
             return
-        there = await head.read(lambda c: home_of(c, target, head.gateway.house.home(target)))
+        there = await head.read(lambda c: home_of(c, target, head.gateway.home_of(target)))
         if there is None or (target == name and there == place):
             raise HermesError(
                 f"There is no other chat of yours at {target[:40] or 'nowhere'}; write there once."
@@ -241,7 +239,7 @@ class ChatActions:
             book.deliver(c, target, there, "text", body, _now())
 
         await head.write(announce)
-        head.gateway.house.wake_place(target, there)
+        head.gateway.wake_place(target, there)
 
 
 async def _end(session: ChatSession) -> int:
@@ -266,13 +264,11 @@ INTERRUPTED = (
 DELETED = "The session of this chat was deleted. What you write next begins a new one."
 
 
-class ChatHead:
+class ChatHead(ChatPlace):
     """Works through what a place sent, in order, and tells it what its session says."""
 
     def __init__(self, gateway: Gateway, place: Place) -> None:
-        self.gateway = gateway
-        self.place = place
-        self.session: ChatSession | None = None
+        super().__init__(gateway, place)
         self._wake = asyncio.Event()
         self._events: asyncio.Queue[tuple[str, Event]] = asyncio.Queue()
         """What sessions told, each with the id of its session."""
@@ -306,28 +302,6 @@ class ChatHead:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    # What is kept
-
-    async def read(self, work: Callable[[Any], Any]) -> Any:
-        """A look at the store."""
-        return await self.gateway.host.database.read(work)
-
-    async def write(self, work: Callable[[Any], Any]) -> Any:
-        """A change of the store."""
-        return await self.gateway.host.database.write(work)
-
-    async def say(self, text: str) -> None:
-        """Tell the place something that is not part of the conversation."""
-        limits = self.gateway.adapter.limits
-        name, place, now = self.gateway.name, self.place, time.time()
-
-        def store(c: Any) -> None:
-            for piece in chunks(text, limits.text, limits.unit):
-                book.deliver(c, name, place, "text", {"text": piece}, now)
-
-        await self.write(store)
-        self.gateway.owe()
 
     # What people wrote
 
@@ -482,17 +456,6 @@ class ChatHead:
         except HermesError as error:
             await self.mark_done(row)
             await self.say(f"⚠ {error}")
-
-    async def mark_done(self, row: ReceivedMessage) -> None:
-        """A message needs no more."""
-        await self.write(lambda c: book.mark_done(c, row.id))
-
-    async def scope_of(self, incoming: Incoming) -> ChatScope:
-        """What the person may now."""
-        settings, name = self.gateway.settings, self.gateway.name
-        return await self.read(
-            lambda c: scope_of(c, name, incoming.sender.id, settings.allow, settings.approve)
-        )
 
     # The session
 

@@ -15,7 +15,7 @@ from agent.integrations.gateways.book import BoundPlace, Delivery, ReceivedMessa
 from agent.integrations.gateways.people import ChatScope, may
 
 if TYPE_CHECKING:
-    from agent.integrations.gateways.ports import ChatSession, Head
+    from agent.integrations.gateways.ports import ChatPlace, ChatSession
 
 
 MOST = 1_500
@@ -131,7 +131,7 @@ log = logging.getLogger(__name__)
 class ChatQuestions:
     """The open questions of one place, as rows of the store; an earlier process may have put them."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: ChatPlace) -> None:
         self._head = head
         self._timers: dict[str, asyncio.TimerHandle] = {}
 

@@ -40,7 +40,7 @@ from tools.text.redact import Redactor, redact
 
 if TYPE_CHECKING:
     from agent.core.config.sections import GatewaySettings, MessengerSettings
-    from agent.integrations.gateways.ports import Head
+    from agent.integrations.gateways.ports import ChatPlace
     from tools.senses.services import MessageFile
 
 
@@ -252,7 +252,7 @@ LEAST = 40
 class LiveMessage:
     """What a place sees of the turn that runs. It is lost with the process; answers are not."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: ChatPlace) -> None:
         self._head = head
         self._task: asyncio.Task[None] | None = None
         self._text = ""

@@ -1,8 +1,10 @@
-"""Ports of the service that hosts the sessions, and between the parts of a running gateway."""
+"""Ports of the service that hosts the sessions, and what the parts of a running gateway share."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -11,9 +13,11 @@ from agent.core.messages import Attachment
 from agent.core.store.connection import Database
 from agent.core.store.nodes import Node
 from agent.events import Asked, Event, TurnEnded
+from agent.integrations.gateways import book
 from agent.integrations.gateways.adapter import Adapter, Incoming, Place
-from agent.integrations.gateways.book import BoundPlace, ReceivedMessage
-from agent.integrations.gateways.people import ChatScope
+from agent.integrations.gateways.book import ReceivedMessage
+from agent.integrations.gateways.markup import chunks
+from agent.integrations.gateways.people import ChatScope, scope_of
 
 if TYPE_CHECKING:
     from agent.core.config.sections import GatewaySettings
@@ -115,102 +119,94 @@ class ChatHost(Protocol):
         ...
 
 
-class GatewayHouse(Protocol):
-    """The other gateways, as one of them sees them."""
-
-    def home(self, gateway: str) -> str:
-        """The chat that the settings name for one."""
-        ...
-
-    def wake_place(self, gateway: str, place: Place) -> None:
-        """A session goes on at a place of another one."""
-        ...
-
-
-class Gateway(Protocol):
+class Gateway(ABC):
     """One gateway, as its places see it."""
 
-    name: str
-    adapter: Adapter
-    settings: GatewaySettings
-    host: ChatHost
-    approval_timeout: float
-    workspace: str
-    house: GatewayHouse
-    paused_until: float
-    """When the platform wants to hear of us again, by the monotonic clock."""
+    def __init__(
+        self,
+        name: str,
+        adapter: Adapter,
+        settings: GatewaySettings,
+        host: ChatHost,
+        approval_timeout: float,
+        workspace: str,
+    ) -> None:
+        """`workspace` is the folder of new sessions."""
+        self.name = name
+        self.adapter = adapter
+        self.settings = settings
+        self.host = host
+        self.approval_timeout = approval_timeout
+        self.workspace = workspace
+        self.paused_until = 0.0
+        """When the platform wants to hear of us again, by the monotonic clock."""
+        self._locks: dict[Place, asyncio.Lock] = {}
+        self._owed = asyncio.Event()
+        self._known = asyncio.Event()
 
     def lock(self, place: Place) -> asyncio.Lock:
         """Held while something is sent to a place or changed there."""
-        ...
+        return self._locks.setdefault(place, asyncio.Lock())
 
     def owe(self) -> None:
         """There is something to send."""
-        ...
+        self._owed.set()
 
     async def wait_until_known(self) -> None:
-        """Back once the adapter can ask the platform for something."""
-        ...
+        """Back once the platform has told the adapter who it is there, which all its requests may need.
+
+        What an earlier process owes, or has not fetched, is there before the first connection.
+        """
+        await self._known.wait()
 
     def pause(self, seconds: float) -> None:
         """Send nothing for a while."""
-        ...
+        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
+
+    @abstractmethod
+    def home_of(self, gateway: str) -> str:
+        """The chat that the settings name for a gateway."""
+
+    @abstractmethod
+    def wake_place(self, gateway: str, place: Place) -> None:
+        """A session goes on at a place of a gateway."""
 
 
-class Head(Protocol):
-    """A place with its session, as its commands and its live message see it."""
+class ChatPlace:
+    """A place with its session, as its questions and its live message see it."""
 
-    gateway: Gateway
-    place: Place
-    session: ChatSession | None
-
-    @property
-    def surface(self) -> str:
-        """How permissions call what begins here."""
-        ...
+    def __init__(self, gateway: Gateway, place: Place) -> None:
+        self.gateway = gateway
+        self.place = place
+        self.session: ChatSession | None = None
 
     async def read(self, work: Callable[[Any], Any]) -> Any:
         """A look at the store."""
-        ...
+        return await self.gateway.host.database.read(work)
 
     async def write(self, work: Callable[[Any], Any]) -> Any:
         """A change of the store."""
-        ...
+        return await self.gateway.host.database.write(work)
 
     async def say(self, text: str) -> None:
         """Tell the place something that is not part of the conversation."""
-        ...
+        limits = self.gateway.adapter.limits
+        name, place, now = self.gateway.name, self.place, time.time()
+
+        def store(c: Any) -> None:
+            for piece in chunks(text, limits.text, limits.unit):
+                book.deliver(c, name, place, "text", {"text": piece}, now)
+
+        await self.write(store)
+        self.gateway.owe()
 
     async def mark_done(self, row: ReceivedMessage) -> None:
         """A message needs no more."""
-        ...
+        await self.write(lambda c: book.mark_done(c, row.id))
 
     async def scope_of(self, incoming: Incoming) -> ChatScope:
         """What the person may now."""
-        ...
-
-    async def begin(self, group: bool, model: str | None = None) -> ChatSession:
-        """Let a new session begin here. Raises `HermesError`."""
-        ...
-
-    async def bind(self, id: str, told: int, group: bool) -> None:
-        """Talk to this session from now on. Raises `HermesError`."""
-        ...
-
-    async def attach(self, bound: BoundPlace) -> None:
-        """Hear a session, after telling what it said meanwhile. Raises `HermesError`."""
-        ...
-
-    def detach(self) -> None:
-        """Hear no more of the session."""
-        ...
-
-    async def session_for(self, incoming: Incoming) -> ChatSession:
-        """The session of the place; a new one if it has none. Raises `HermesError`."""
-        ...
-
-    async def hand_over(
-        self, row: ReceivedMessage, text: str, attachments: Any = (), how: Any = "prompt"
-    ) -> None:
-        """Give a message to the session; from its commit on it is a part of that."""
-        ...
+        settings, name = self.gateway.settings, self.gateway.name
+        return await self.read(
+            lambda c: scope_of(c, name, incoming.sender.id, settings.allow, settings.approve)
+        )

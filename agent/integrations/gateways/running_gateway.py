@@ -21,7 +21,6 @@ from agent.integrations.gateways.adapter import (
     CallAnswer,
     GatewayContext,
     GatewayError,
-    HookedAdapter,
     Incoming,
     Outgoing,
     OutgoingFile,
@@ -44,7 +43,7 @@ from agent.integrations.gateways.outgoing import (
     move,
     refuse_group,
 )
-from agent.integrations.gateways.ports import ChatHost, ChatSession, GatewayHouse
+from agent.integrations.gateways.ports import ChatHost, ChatSession, Gateway
 
 if TYPE_CHECKING:
     from agent.core.config.schema import Settings
@@ -65,7 +64,7 @@ CODE_WORDS = (
 )
 
 
-class RunningGateway:
+class RunningGateway(Gateway):
     """Takes in for its places, and sends what they are owed. Made for one run."""
 
     def __init__(
@@ -76,24 +75,14 @@ class RunningGateway:
         host: ChatHost,
         approval_timeout: float,
         workspace: str,
-        house: GatewayHouse,
+        others: AllGateways,
     ) -> None:
         """`workspace` is the folder of new sessions."""
-        self.name = name
-        self.adapter = adapter
-        self.settings = settings
-        self.host = host
-        self.approval_timeout = approval_timeout
-        self.workspace = workspace
-        self.house = house
-        self.paused_until = 0.0
-        """When the platform wants to hear of us again, by the monotonic clock."""
+        super().__init__(name, adapter, settings, host, approval_timeout, workspace)
+        self._others = others
         self._heads: dict[Place, ChatHead] = {}
-        self._locks: dict[Place, asyncio.Lock] = {}
         self._refused: set[Place] = set()
         """Where it was said that nothing can be read."""
-        self._owed = asyncio.Event()
-        self._known = asyncio.Event()
         self._failures = 0
 
     async def run(self) -> None:
@@ -170,20 +159,11 @@ class RunningGateway:
             self._heads[place] = ChatHead(self, place)
         return self._heads[place]
 
-    def lock(self, place: Place) -> asyncio.Lock:
-        """Held while something is sent to a place or changed there."""
-        return self._locks.setdefault(place, asyncio.Lock())
+    def home_of(self, gateway: str) -> str:
+        return self._others.home_of(gateway)
 
-    def owe(self) -> None:
-        """There is something to send."""
-        self._owed.set()
-
-    async def wait_until_known(self) -> None:
-        """Back once the platform has told the adapter who it is there, which all its requests may need.
-
-        What an earlier process owes, or has not fetched, is there before the first connection.
-        """
-        await self._known.wait()
+    def wake_place(self, gateway: str, place: Place) -> None:
+        self._others.wake_place(gateway, place)
 
     async def wake_session(self, session: ChatSession) -> None:
         """The service opened a session: places that talk to it hear of it."""
@@ -328,10 +308,6 @@ class RunningGateway:
                 # Without its receipt it would be sent again.
                 await _surely(lambda: write(lambda c: book.mark_sent(c, each.id, message, each.body)))
 
-    def pause(self, seconds: float) -> None:
-        """Send nothing for a while."""
-        self.paused_until = max(self.paused_until, time.monotonic() + seconds)
-
     async def _send_delivery(self, each: Delivery) -> str:
         """Do it; the id of the message there."""
         adapter, body = self.adapter, each.body
@@ -376,10 +352,10 @@ class AllGateways:
     ) -> None:
         """`folder` is where sessions work unless a gateway names a folder of its own."""
         self._host = host
+        self._folder = folder
         self._home = home
         self._settings = settings
         self._environ = environ
-        self._folder = folder
         self._running: dict[str, RunningGateway] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -421,9 +397,7 @@ class AllGateways:
     async def hook(self, name: str, call: PlatformCall) -> CallAnswer:
         """A request of a platform to an address of ours."""
         gateway = self._running.get(name)
-        if gateway is None or not isinstance(gateway.adapter, HookedAdapter):
-            return CallAnswer(404)
-        return await gateway.adapter.hook(call, gateway.take)
+        return CallAnswer(404) if gateway is None else await gateway.adapter.hook(call, gateway.take)
 
     def wake_session(self, session: ChatSession) -> None:
         """The service opened a session: chats that talk to it hear of it."""
@@ -432,11 +406,13 @@ class AllGateways:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def home(self, gateway: str) -> str:
+    def home_of(self, gateway: str) -> str:
+        """The chat that the settings name for a gateway."""
         settings = getattr(self._settings.gateways, gateway, None)
         return settings.home if settings is not None else ""
 
     def wake_place(self, gateway: str, place: Place) -> None:
+        """A session goes on at a place of a gateway."""
         if (running := self._running.get(gateway)) is not None:
             running.head(place).wake()
             running.owe()

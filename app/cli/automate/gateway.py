@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from agent.core.home import Home
@@ -15,7 +16,8 @@ from app.cli.frame import add_action, add_actions, answer, load_settings, minute
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
-    from agent.integrations.gateways.book import GatewayBook
+    from agent.core.store.connection import Database
+    from agent.integrations.gateways.people import Person
 
 
 NOBODY = "no service runs; start it with `hermes gateway run`"
@@ -86,27 +88,28 @@ def _with_book(args: argparse.Namespace) -> None:
 
 
 async def _work(home: Home, loaded: LoadedSettings, args: argparse.Namespace) -> None:
-    from agent.integrations.gateways.book import GatewayBook
+    from agent.integrations.gateways import people
 
     async with await open_store(home) as store:
-        book = GatewayBook(store.database)
+        database = store.database
         match args.action:
             case "status":
-                await _status(home, loaded, book, args.as_json)
+                await _status(home, loaded, database, args.as_json)
             case "pair":
-                person = await book.pair(args.code, args.scope)
+                person = await database.write(lambda c: people.pair(c, args.code, args.scope, time.time()))
                 told = {"gateway": person.gateway, "person": person.id, "name": person.name}
                 words = f"{person.name or person.id} at {person.gateway} may {person.scope} now."
                 answer(args, {**told, "scope": person.scope}, words)
             case "revoke":
-                person = await book.revoke(args.person)
+                person = await database.write(lambda c: people.revoke(c, args.person))
                 words = f"{person.name or person.id} at {person.gateway} is let in no longer."
                 answer(args, {"revoked": person.id, "gateway": person.gateway}, words)
             case _:
-                await _list(loaded, book, args.as_json)
+                _list(loaded, await database.read(people.people), args.as_json)
 
 
-async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
+async def _status(home: Home, loaded: LoadedSettings, database: Database, as_json: bool) -> None:
+    from agent.integrations.gateways import book
     from agent.integrations.gateways.adapter import gateway_kinds
     from agent.integrations.gateways.checking import lacks, missing
     from app.running_service import running_service
@@ -114,7 +117,7 @@ async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json
     is_running = running_service(home.root / "serve") is not None
     rows = []
     kinds = gateway_kinds()
-    for each in await book.status(list(kinds)):
+    for each in await database.read(lambda c: book.statuses(c, list(kinds))):
         settings = getattr(loaded.settings.gateways, each.name)
         state = "off" if not settings.enabled else each.state if is_running else "stopped"
         problem = each.problem
@@ -148,10 +151,9 @@ async def _status(home: Home, loaded: LoadedSettings, book: GatewayBook, as_json
         say(f"{row['name']:9}  {row['state']:10}  {said}".rstrip())
 
 
-async def _list(loaded: LoadedSettings, book: GatewayBook, as_json: bool) -> None:
+def _list(loaded: LoadedSettings, people: list[Person], as_json: bool) -> None:
     from agent.integrations.gateways.adapter import gateway_kinds
 
-    people = await book.people()
     named = [
         (name, id, scope)
         for name in gateway_kinds()

@@ -33,9 +33,7 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    fetch_bounded,
     file_kind,
-    http_client,
     require_host,
 )
 from agent.integrations.gateways.people import keep_place, kept_place
@@ -63,17 +61,18 @@ CHANNELS = 500
 """Channels whose newest message is known; those that were silent longest are forgotten."""
 
 
-class DiscordAdapter:
+class DiscordAdapter(Adapter):
     """One bot."""
 
     limits = LIMITS
+    title = "Discord"
 
     def __init__(self, context: GatewayContext) -> None:
         import discord.gateway
         import discord.http
         import yarl
 
-        self._base = context.settings.api_url.rstrip("/")
+        super().__init__(context)
         self._token = context.secret("token_env")
         # The library knows its addresses as constants of the process.
         if self._base:
@@ -84,7 +83,6 @@ class DiscordAdapter:
         self._seen: dict[str, str] = {}
         self._client: discord.Client | None = None
         self._pressed: dict[str, discord.Interaction] = {}
-        self._files = http_client()
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         import discord
@@ -239,7 +237,7 @@ class DiscordAdapter:
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         url = require_host(file.id, ("discordapp.com", "discordapp.net"), self._base)
-        return await fetch_bounded(self._files, self._files.build_request("GET", url), most, "Discord")
+        return await self._read_url(url, most)
 
     async def typing(self, place: Place) -> None:
         async with _faults():
@@ -258,7 +256,7 @@ class DiscordAdapter:
 
     async def aclose(self) -> None:
         try:
-            await self._files.aclose()
+            await super().aclose()
             if self._client is not None:
                 await self._client.close()
         except Exception:
@@ -380,14 +378,10 @@ async def _faults() -> AsyncIterator[None]:
         raise GatewayError(f"Discord cannot be reached ({type(error).__name__}).") from error
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return DiscordAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="discord",
     title="Discord",
-    make=_make,
+    make=DiscordAdapter,
     secrets=(
         Secret(
             field="token_env", variable="DISCORD_BOT_TOKEN", asked="Token of the bot: Bot page of the app"

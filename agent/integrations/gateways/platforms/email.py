@@ -57,12 +57,14 @@ _ID = re.compile(r"<[^<>\s]{1,500}>")
 _QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$|-----Original Message-----)")
 
 
-class EmailAdapter:
+class EmailAdapter(Adapter):
     """One address of ours."""
 
     limits = LIMITS
+    title = "E-mail"
 
     def __init__(self, context: GatewayContext) -> None:
+        super().__init__(context)
         given: Any = context.settings
         self._address, self._password = str(given.address).lower(), context.secret("password_env")
         self._imap, self._smtp = (given.imap_host, given.imap_port), (given.smtp_host, given.smtp_port)
@@ -116,9 +118,6 @@ class EmailAdapter:
         mail.add_alternative(translate_markdown(message.text, "html"), subtype="html")
         return await asyncio.to_thread(self._post, mail)
 
-    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        raise UndeliverableError("A mail that was sent is not changed.")
-
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
         data = await asyncio.to_thread(file.path.read_bytes)
         mail = self._mail(place, "", key)
@@ -146,15 +145,6 @@ class EmailAdapter:
             return data
 
         return await asyncio.to_thread(fetch_attachment)
-
-    async def typing(self, place: Place) -> None:
-        """There is none."""
-
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """There are no buttons."""
-
-    async def aclose(self) -> None:
-        """Connections end with what they were opened for."""
 
     def _incoming(self, uid: str, raw: bytes) -> Incoming | None:
         """What a mail says; None for those of programs, of lists and of our own."""
@@ -460,14 +450,10 @@ def _files(uid: str, mail: EmailMessage) -> Iterator[IncomingFile]:
         yield IncomingFile(f"{uid}.{number}", name, file_kind(media), media, size)
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return EmailAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="email",
     title="E-mail",
-    make=_make,
+    make=EmailAdapter,
     secrets=(
         Secret(
             field="password_env", variable="EMAIL_PASSWORD", asked="Password of the account (one for apps)"

@@ -33,7 +33,6 @@ from agent.integrations.gateways.adapter import (
     UndeliverableError,
     fetch_bounded,
     file_kind,
-    http_client,
 )
 from agent.integrations.gateways.markup import translate_markdown
 from agent.integrations.gateways.people import keep_place, kept_place
@@ -61,19 +60,20 @@ _TEXTS = frozenset({"m.text", "m.emote"})
 _FILES = frozenset({"m.image", "m.audio", "m.file", "m.video"})
 
 
-class MatrixAdapter:
+class MatrixAdapter(Adapter):
     """One account."""
 
     limits = LIMITS
+    title = "Matrix"
 
     def __init__(self, context: GatewayContext) -> None:
         from nio import AsyncClient, AsyncClientConfig
 
+        super().__init__(context)
         # It says much about events that are not of the form it knows.
         logging.getLogger("nio").setLevel(logging.ERROR)
         if not context.settings.api_url:
             raise ConfigError("Set gateways.matrix.api_url to the address of your homeserver.")
-        self._base = context.settings.api_url.rstrip("/")
         self._token = context.secret("token_env")
         self._allowed = frozenset(context.settings.allow)
         self._user = str(getattr(context.settings, "user", ""))
@@ -81,7 +81,6 @@ class MatrixAdapter:
         config = AsyncClientConfig(max_limit_exceeded=0, max_timeouts=0, encryption_enabled=False)
         self._client = AsyncClient(self._base, self._user, config=config)
         self._client.access_token = self._token
-        self._files = http_client()
         self._direct: set[str] = set()
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
@@ -117,13 +116,13 @@ class MatrixAdapter:
 
     async def _get_json(self, path: str, seconds: float = 60.0) -> Mapping[str, Any]:
         """What the homeserver answers to a GET. Raises `GatewayError`."""
-        request = self._files.build_request(
+        request = self._http.build_request(
             "GET",
             f"{self._base}/_matrix/client/v3/{path}",
             headers={"Authorization": f"Bearer {self._token}"},
             timeout=seconds,
         )
-        data = await fetch_bounded(self._files, request, 50_000_000, "Matrix")
+        data = await fetch_bounded(self._http, request, 50_000_000, "Matrix")
         try:
             told = json.loads(data)
         except (ValueError, RecursionError) as error:
@@ -295,20 +294,16 @@ class MatrixAdapter:
         url = (
             f"{self._base}/_matrix/client/v1/media/download/{quote(server, safe=':')}/{quote(media, safe='')}"
         )
-        request = self._files.build_request("GET", url, headers={"Authorization": f"Bearer {self._token}"})
-        return await fetch_bounded(self._files, request, most, "Matrix")
+        return await self._read_url(url, most, self._token)
 
     async def typing(self, place: Place) -> None:
         async with _faults():
             _check_answer(await self._client.room_typing(place.chat, True, int(LIMITS.typing * 1_000)))
 
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """There are no buttons."""
-
     async def aclose(self) -> None:
         try:
             await self._client.close()
-            await self._files.aclose()
+            await super().aclose()
         except Exception:
             log.warning("the connection could not be closed in order", exc_info=True)
 
@@ -380,14 +375,10 @@ async def _faults() -> AsyncIterator[None]:
         raise GatewayError(f"The homeserver cannot be reached ({type(error).__name__}).") from error
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return MatrixAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="matrix",
     title="Matrix",
-    make=_make,
+    make=MatrixAdapter,
     secrets=(
         Secret(
             field="token_env",

@@ -30,7 +30,6 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    http_client,
     json_call,
     talking,
 )
@@ -59,18 +58,18 @@ class _UnknownMethodError(GatewayError):
     """The daemon does not have this method."""
 
 
-class SignalAdapter:
+class SignalAdapter(Adapter):
     """One account of a daemon."""
 
     limits = LIMITS
+    title = "signal-cli"
 
     def __init__(self, context: GatewayContext) -> None:
         assert isinstance(context.settings, SignalSettings)
-        self._base = (context.settings.api_url or DAEMON).rstrip("/")
+        super().__init__(context, DAEMON, SILENCE)
         self._account = context.settings.account
         self._own: set[str] = {self._account} - {""}
         """Telephone number and account id of ours, as far as they are known."""
-        self._client = http_client(SILENCE)
         self._number = 0
         self._last_file = context.folder / "last_event"
 
@@ -80,8 +79,8 @@ class SignalAdapter:
         if last := await asyncio.to_thread(kept_place, self._last_file):
             headers["Last-Event-ID"] = last
         async with talking("signal-cli"):
-            request = self._client.build_request("GET", f"{self._base}/api/v1/events", headers=headers)
-            response = await self._client.send(request, stream=True)
+            request = self._http.build_request("GET", f"{self._base}/api/v1/events", headers=headers)
+            response = await self._http.send(request, stream=True)
             try:
                 if response.status_code != 200:
                     raise GatewayError(f"signal-cli answers {response.status_code}; start it with --http.")
@@ -148,12 +147,6 @@ class SignalAdapter:
     async def typing(self, place: Place) -> None:
         await self._call("sendTyping", **_where(place))
 
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """There are no buttons."""
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
     async def _send(self, place: Place, what: Mapping[str, Any]) -> str:
         answer = await self._call("send", **_where(place), **what)
         if not isinstance(answer, Mapping) or not isinstance(answer.get("timestamp"), int):
@@ -168,7 +161,7 @@ class SignalAdapter:
         if self._account and method != "listAccounts":
             parameters["account"] = self._account
         body = {"jsonrpc": "2.0", "method": method, "params": parameters, "id": str(self._number)}
-        answer = await json_call(self._client, "POST", f"{self._base}/api/v1/rpc", "signal-cli", body=body)
+        answer = await json_call(self._http, "POST", f"{self._base}/api/v1/rpc", "signal-cli", body=body)
         if not isinstance(answer, Mapping):
             raise GatewayError("signal-cli answers no JSON-RPC; check gateways.signal.api_url.")
         error = answer.get("error")
@@ -289,14 +282,10 @@ def _raise_failure(result: Mapping[str, Any]) -> None:
             raise GatewayError(f"Signal did not take it: {other}")
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return SignalAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="signal",
     title="Signal",
-    make=_make,
+    make=SignalAdapter,
     fields={
         "api_url": f"Address of `signal-cli daemon --http`, such as {DAEMON}",
         "account": "Own number, where the daemon has several",

@@ -26,9 +26,7 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    fetch_bounded,
     file_kind,
-    http_client,
     require_host,
 )
 from agent.integrations.gateways.markup import translate_markdown
@@ -54,19 +52,19 @@ _LATER = frozenset({"internal_error", "fatal_error", "service_unavailable", "req
 _TAG = re.compile(r"<([@#!])?([^<>|]+)(?:\|([^<>]*))?>")
 
 
-class SlackAdapter:
+class SlackAdapter(Adapter):
     """One app in one workspace."""
 
     limits = LIMITS
+    title = "Slack"
 
     def __init__(self, context: GatewayContext) -> None:
         from slack_sdk.web.async_client import AsyncWebClient
 
-        self._base = (context.settings.api_url or API).rstrip("/")
+        super().__init__(context, API)
         self._token = context.secret("bot_token_env")
         self._app_token = context.secret("app_token_env")
         self._web = AsyncWebClient(token=self._token, base_url=f"{self._base}/", timeout=30)
-        self._files = http_client()
         self._user = ""
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
@@ -133,17 +131,7 @@ class SlackAdapter:
 
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
         url = require_host(file.id, ("slack.com", "slack-files.com"), self._base)
-        request = self._files.build_request("GET", url, headers={"Authorization": f"Bearer {self._token}"})
-        return await fetch_bounded(self._files, request, most, "Slack")
-
-    async def typing(self, place: Place) -> None:
-        """Apps cannot show it."""
-
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """A press ends with its envelope."""
-
-    async def aclose(self) -> None:
-        await self._files.aclose()
+        return await self._read_url(url, most, self._token)
 
     def _read(self, request: SocketModeRequest) -> Incoming | None:
         """What an envelope says; None for what is nothing to us."""
@@ -290,14 +278,10 @@ def _seconds(text: Any) -> float:
         return 5.0
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return SlackAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="slack",
     title="Slack",
-    make=_make,
+    make=SlackAdapter,
     secrets=(
         Secret(
             field="bot_token_env",

@@ -25,8 +25,6 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    fetch_bounded,
-    http_client,
     json_call,
 )
 from agent.integrations.gateways.markup import translate_markdown
@@ -56,10 +54,11 @@ LIMITS = PlatformLimits(
 )
 
 
-class TelegramAdapter:
+class TelegramAdapter(Adapter):
     """One bot."""
 
     limits = LIMITS
+    title = "Telegram"
 
     def __init__(self, context: GatewayContext) -> None:
         from telegram import Bot
@@ -68,7 +67,8 @@ class TelegramAdapter:
         # Addresses of the API hold the token.
         for name in ("httpx", "httpx2"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        base, token = (context.settings.api_url or API).rstrip("/"), context.secret("token_env")
+        super().__init__(context, API)
+        base, token = self._base, context.secret("token_env")
         self._address = f"{base}/bot{token}"
         self._bot: telegram.Bot = Bot(
             token,
@@ -77,7 +77,6 @@ class TelegramAdapter:
             request=HTTPXRequest(connection_pool_size=8, read_timeout=30, write_timeout=60),
             get_updates_request=HTTPXRequest(connection_pool_size=1, read_timeout=POLL + 10),
         )
-        self._files = http_client()
         self._started = False
         self._offset: int | None = None
         self._moved: dict[str, str] = {}
@@ -111,7 +110,7 @@ class TelegramAdapter:
         from telegram import Update
 
         asked = {"offset": self._offset or 0, "timeout": 0, "allowed_updates": KINDS}
-        told = await json_call(self._files, "POST", f"{self._address}/getUpdates", "Telegram", body=asked)
+        told = await json_call(self._http, "POST", f"{self._address}/getUpdates", "Telegram", body=asked)
         found: list[tuple[int, telegram.Update | None]] = []
         for each in told["result"]:
             try:
@@ -198,8 +197,7 @@ class TelegramAdapter:
             raise UndeliverableError(f"The file is larger than {most:,} bytes.")
         if not found.file_path:
             raise UndeliverableError("The file is no longer there.")
-        request = self._files.build_request("GET", found.file_path)
-        return await fetch_bounded(self._files, request, most, "Telegram")
+        return await self._read_url(found.file_path, most)
 
     async def typing(self, place: Place) -> None:
         async def send_typing(chat: str) -> None:
@@ -224,7 +222,7 @@ class TelegramAdapter:
 
     async def aclose(self) -> None:
         try:
-            await self._files.aclose()
+            await super().aclose()
             if self._started:
                 await self._bot.shutdown()
         except Exception:
@@ -372,14 +370,10 @@ async def _faults() -> AsyncIterator[None]:
         raise GatewayError(f"Telegram cannot be reached ({type(error).__name__}).") from None
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return TelegramAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="telegram",
     title="Telegram",
-    make=_make,
+    make=TelegramAdapter,
     secrets=(
         Secret(
             field="token_env",

@@ -32,7 +32,6 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    http_client,
     json_call,
 )
 
@@ -53,18 +52,18 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return "sha256=" + made.hexdigest()
 
 
-class WebhookAdapter:
+class WebhookAdapter(Adapter):
     """Takes what is signed and fresh; answers go to `api_url`, each with its key."""
 
     limits = LIMITS
+    title = "The webhook"
 
     def __init__(self, context: GatewayContext) -> None:
+        super().__init__(context)
         assert isinstance(context.settings, WebhookSettings)
         self._secret = context.secret("secret_env")
         self._window = context.settings.window
         self._url = context.settings.api_url
-        self._client = http_client()
-        self._name = context.name
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         import asyncio
@@ -115,15 +114,6 @@ class WebhookAdapter:
             raise UndeliverableError(f"The file is larger than {most:,} bytes.")
         return data
 
-    async def typing(self, place: Place) -> None:
-        """It has none."""
-
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """A press ends with its answer 202."""
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
-
     async def _post(self, body: Mapping[str, Any], key: str) -> str:
         if not self._url:
             raise UndeliverableError("gateways.webhook.api_url is empty, so nothing can be sent.")
@@ -134,7 +124,7 @@ class WebhookAdapter:
             "X-Hermes-Signature": signature(self._secret, timestamp, data),
             "Idempotency-Key": key,
         }
-        answer = await json_call(self._client, "POST", self._url, "The webhook", raw=data, headers=headers)
+        answer = await json_call(self._http, "POST", self._url, "The webhook", raw=data, headers=headers)
         return str(answer["id"]) if isinstance(answer, Mapping) and answer.get("id") else key
 
 
@@ -184,14 +174,10 @@ def _message_fields(message: Outgoing) -> dict[str, Any]:
     return {"text": message.text, "buttons": buttons, "reply_to": message.reply_to, "quiet": message.quiet}
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return WebhookAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="webhook",
     title="Webhook",
-    make=_make,
+    make=WebhookAdapter,
     secrets=(
         Secret(
             field="secret_env",

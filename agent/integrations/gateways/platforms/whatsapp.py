@@ -33,11 +33,9 @@ from agent.integrations.gateways.adapter import (
     Sender,
     Take,
     UndeliverableError,
-    fetch_bounded,
     file_kind,
-    http_client,
+    receive,
     require_host,
-    talking,
 )
 from agent.integrations.gateways.markup import translate_markdown
 
@@ -57,20 +55,21 @@ _ODD = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionEr
 _MEDIA = ("image", "audio", "voice", "document", "video", "sticker")
 
 
-class WhatsAppAdapter:
+class WhatsAppAdapter(Adapter):
     """One telephone number."""
 
     limits = LIMITS
+    title = TITLE
 
     def __init__(self, context: GatewayContext) -> None:
-        self._base = (context.settings.api_url or API).rstrip("/")
+        super().__init__(context, API)
         self._phone = str(getattr(context.settings, "phone_id", ""))
         if not self._phone.isdigit():
             raise ConfigError("Set gateways.whatsapp.phone_id to the id of your number in the Cloud API.")
-        self._headers = {"Authorization": f"Bearer {context.secret('token_env')}"}
+        self._token = context.secret("token_env")
+        self._headers = {"Authorization": f"Bearer {self._token}"}
         self._secret = context.secret("secret_env").encode()
         self._verify = context.secret("verify_env")
-        self._client = http_client()
 
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
         told = await self._call("GET", f"{self._phone}?fields=display_phone_number")
@@ -117,13 +116,10 @@ class WhatsAppAdapter:
             body = {"type": "interactive", "interactive": interactive}
         return await self._message(place, body, message.reply_to)
 
-    async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        raise UndeliverableError("WhatsApp does not change messages.")
-
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
         data = await asyncio.to_thread(file.path.read_bytes)
         media = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-        request = self._client.build_request(
+        request = self._http.build_request(
             "POST",
             f"{self._base}/{self._phone}/media",
             headers=self._headers,
@@ -143,17 +139,7 @@ class WhatsAppAdapter:
         told = await self._call("GET", quote(file.id, safe=""))
         hosts = ("facebook.com", "fbsbx.com", "whatsapp.net", "fbcdn.net")
         url = require_host(str(told.get("url", "")), hosts, self._base)
-        request = self._client.build_request("GET", url, headers=self._headers)
-        return await fetch_bounded(self._client, request, most, TITLE)
-
-    async def typing(self, place: Place) -> None:
-        """It belongs to a message there, and marks that as read."""
-
-    async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """A press ends by itself."""
-
-    async def aclose(self) -> None:
-        await self._client.aclose()
+        return await self._read_url(url, most, self._token)
 
     async def _message(self, place: Place, body: Mapping[str, Any], reply: str) -> str:
         context = {"context": {"message_id": reply}} if reply else {}
@@ -174,23 +160,15 @@ class WhatsAppAdapter:
             raise GatewayError("WhatsApp takes a message without giving its id.") from None
 
     async def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        request = self._client.build_request(method, f"{self._base}/{path}", headers=self._headers, json=body)
+        request = self._http.build_request(method, f"{self._base}/{path}", headers=self._headers, json=body)
         return await self._request(request)
 
     async def _request(self, request: httpx2.Request) -> dict[str, Any]:
         """The answer of the Graph API, whose errors have numbers of their own."""
-        async with talking(TITLE):
-            response = await self._client.send(request, stream=True)
-            try:
-                data = bytearray()
-                async for piece in response.aiter_bytes():
-                    data += piece
-                    if len(data) > ANSWER:
-                        raise GatewayError("WhatsApp answers too much.")
-            finally:
-                await response.aclose()
+        beyond = GatewayError("WhatsApp answers too much.")
+        response, data = await receive(self._http, request, ANSWER, TITLE, beyond)
         try:
-            told = json.loads(bytes(data))
+            told = json.loads(data)
         except (ValueError, RecursionError):
             told = {}
         told = told if isinstance(told, dict) else {}
@@ -265,14 +243,10 @@ def _incoming(message: Mapping[str, Any], names: Mapping[str, str]) -> Incoming 
     )
 
 
-def _make(context: GatewayContext) -> Adapter:
-    return WhatsAppAdapter(context)
-
-
 GATEWAY = GatewayKind(
     name="whatsapp",
     title=TITLE,
-    make=_make,
+    make=WhatsAppAdapter,
     secrets=(
         Secret(field="token_env", variable="WHATSAPP_TOKEN", asked="Access token of a system user"),
         Secret(
