@@ -3,10 +3,6 @@
 Models write `"5"` for 5, `"true"` for true, a JSON text instead of a list, one item instead of a list of
 items, `oldString` for `old_string`, and null for optional fields. A value with one sensible reading is
 repaired; any other is refused with a sentence that names the field.
-
-Models write `"5"` for 5, `"true"` for true, a JSON text where a list belongs, one item where a list of items
-belongs, `oldString` for `old_string`, and leave optional fields null. What has one sensible reading is
-repaired; the rest is refused with a sentence that names the field.
 """
 
 from __future__ import annotations
@@ -34,10 +30,6 @@ def check_arguments(schema: Mapping[str, Any], arguments: Any) -> dict[str, Any]
 
     Covers the part of JSON schema that tool parameters use: type, properties, required, items, enum, default,
     minimum, maximum, minLength, maxLength, minItems, maxItems, additionalProperties. The given arguments are
-    not changed.
-
-    Covers the part of JSON schema that tool parameters use: type, properties, required, items, enum, default,
-    minimum, maximum, minLength, maxLength, minItems, maxItems, additionalProperties. The arguments given are
     not changed.
     """
     if not isinstance(arguments, dict):

@@ -2,9 +2,6 @@
 
 This module is the only connection of a tool to the rest of the program, so a tool can be tested with a few
 small objects and moved to another process later.
-
-This module is the only way from a tool to the rest of the program, so a tool can be tested with a few small
-objects and moved to another process later.
 """
 
 from __future__ import annotations
@@ -241,8 +238,6 @@ class MemoryKeeper(Protocol):
         """Apply all changes, or none. Raises `ToolError` with `current_entries` and `usage`.
 
         `permit` is asked if the notes are sent to a service.
-
-        `permit` is asked where the notes leave for a service.
         """
         ...
 
@@ -271,9 +266,7 @@ class InnerCaller(Protocol):
     async def resume(self, script: str) -> None:
         """Answer calls from the record of an earlier script, as long as they are the same.
 
-        Raises `ToolError` if there is no such record.
-
-        Raises `ToolError` when there is no such record.
+        Raises `ToolError` if the record does not exist.
         """
 
     async def over(self, complete: bool) -> str:
@@ -409,9 +402,6 @@ class ToolContext(Protocol):
 
         With `act`, a text on what all of them are for, they pass as one. Raises `ToolError` if either answer
         is no.
-
-        With `act`, which says what all of them are for, they pass as one. Raises `ToolError` if the answer to
-        either is no.
         """
 
     def progress(self, text: str) -> None:

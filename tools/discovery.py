@@ -2,9 +2,6 @@
 
 A tool is declared in a file of `tools` that is called `tool.py` or ends with `_tool.py`, or in the folder
 `tools` of the search path.
-
-A tool is declared in a file of `tools` that is called `tool.py` or ends with `_tool.py`, or in the folder
-`tools` of the search path.
 """
 
 from __future__ import annotations
@@ -18,8 +15,6 @@ def discover() -> tuple[Problem, ...]:
     """Import all tool modules; failures are logged and returned, the others load.
 
     May be called again: loaded modules are not reloaded.
-
-    May be called again: a module that is loaded stays as it is.
     """
     return TOOLS.load_all()[1]
 

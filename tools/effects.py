@@ -2,10 +2,6 @@
 
 A tool with an effect that no action of `tools.services.actions` covers defines an action in its own file,
 with an `Effect`. Rules, modes, grants, the question to the user and the record of files use it.
-
-A tool with an effect that no action of `tools.services.actions` stands for brings an action of its own, in
-its own file, with an `Effect`. Rules, modes, grants, the card of the question and the record of files take
-what they need from there.
 """
 
 from __future__ import annotations

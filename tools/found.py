@@ -64,7 +64,5 @@ class SessionSearch(Protocol):
         """Return hits, best first, one per session unless `session` is given, and their total (up to 500).
 
         Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
-
-        Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
         """
         ...

@@ -20,8 +20,6 @@ def inner_call(tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, 
     """Return name and arguments of the target tool; None if `tool` calls no other one.
 
     Models sometimes write the arguments as JSON text, and omit them if there are none.
-
-    Models write the arguments as JSON text now and then, and leave them out where there are none.
     """
     name, given = arguments.get("name"), arguments.get("arguments")
     if tool != CALL or not isinstance(name, str) or not name.strip() or name.strip() in (SEARCH, CALL):

@@ -2,9 +2,6 @@
 
 The memory in the prompt is fixed when a session begins, so a write changes nothing already sent; the result
 says what the file holds now.
-
-What the prompt shows of memory is frozen when a session begins, so a write changes nothing that was already
-sent; the result says what the file holds now.
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 
 Each kind of part has a place among the packages of the program, and a folder with its name in each folder of
 the search path. Only file names are read to find parts; a part is imported when it is requested.
-
-Each kind of part has a place among the packages of the program, and a folder of its own name inside each
-folder of the search path. Only names of files are read to find them; a part is imported when somebody asks
-for it.
 """
 
 from __future__ import annotations

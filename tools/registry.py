@@ -3,10 +3,6 @@
 A tool module calls `registry.register(...)` when it is imported. Two levels of error handling make sure that
 the model always receives well-formed JSON: `Registry.dispatch` wraps what a handler raises, `call_tool` wraps
 the rest.
-
-A tool module calls `registry.register(...)` when it is imported. Two levels of error wrapping make sure that
-the model always receives well-formed JSON: `Registry.dispatch` wraps what a handler raises, `call_tool` wraps
-the rest.
 """
 
 from __future__ import annotations
@@ -60,13 +56,6 @@ class ToolEntry:
     `patch` adapts the schema to the tools really offered. `prepare` repairs arguments that only this tool can
     read, before they are checked against the schema. `bundles` are further toolsets that contain it, such as
     `default`. Tools are offered in the order of `place`, then of registration.
-
-    `schema` is `{"description": …, "parameters": JSON schema}`. `describe` turns arguments and (when the call
-    is over) the result into a `Display`. `read_only` calls without an exclusive resource may run beside each
-    other; `patch` rewrites the schema to the set of tools that is really on offer. `prepare` repairs
-    arguments that only this tool can read, before they are checked against the schema. `bundles` are toolsets
-    beside its own that it is in, such as `default`. Tools are offered in the order of `place`, then of
-    registration.
     """
 
     name: str

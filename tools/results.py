@@ -46,9 +46,6 @@ class Display:
 
     `verb` is one short word, `subject` what it acts on, `summary` the outcome (empty while the call runs),
     `detail` what opens on demand. All of it is outside text: a user interface must not read it as markup.
-
-    `verb` is one short word, `subject` what it acts on, `summary` the outcome (empty while the call runs),
-    `detail` what opens on demand. All of it is outside text: a surface must not read it as markup.
     """
 
     verb: str

@@ -8,15 +8,6 @@ Who reads which part:
 - The guard (`agent.safety.guarded`) asks in every mode before a store or a part of the system is changed.
 
 A star matches anything within a name. A folder covers everything in it. Case does not count.
-
-Who reads which part:
-
-- The file tools (`tools.files.access`) refuse stores, names of credentials and what the system keeps.
-- The gate (`agent.safety.secrets`) asks before any of the table is read or changed, likely names too.
-- The boundary (`agent.safety.sandbox.secrets`) hides all of it from commands, and what only commands misuse.
-- The guard (`agent.safety.guarded`) asks in every mode before a store or a part of the system is changed.
-
-A star stands for anything within a name. A folder covers everything in it. Case does not count.
 """
 
 from __future__ import annotations

@@ -28,9 +28,6 @@ def parse_time(text: str, *, end: bool, now: float) -> float:
 
     Times without a zone are local. A date alone means its first moment, or with `end` the first moment of the
     following day. Raises `ToolError` for anything else.
-
-    Times without a zone are local. A date alone means its first moment, or with `end` the first moment of the
-    day after. Raises `ToolError` for anything else.
     """
     text = text.strip()
     if ago := _AGO.fullmatch(text):

@@ -2,9 +2,6 @@
 
 New text is checked against the format, scanned and shown as a diff before the gate is asked; it is a step of
 the session, which can be undone.
-
-What is written is checked against the format, scanned and shown as a diff before the gate is asked; it is a
-step of the session, which an undo takes back.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 The list is kept outside of the prompt, so that writing it does not change anything already sent. The rules of
 use are part of the tool's description for the same reason.
-
-The list lives beside the conversation, never in the prompt, so that writing it does not change anything that
-was already sent. The rules of use are part of the tool's description for the same reason.
 """
 
 from __future__ import annotations
@@ -71,9 +68,6 @@ def reminder(calls_since_update: int, had_error: bool, items: Sequence[Todo]) ->
 
     `calls_since_update` includes the call just finished. The reminder comes once, when the count reaches the
     threshold; an error asks for a check each time.
-
-    `calls_since_update` counts the call just finished. The checkpoint comes once, when the count reaches the
-    threshold; an error asks for a look each time.
     """
     if not items:
         return None
@@ -110,9 +104,6 @@ def updated(
 
     All or nothing: raises `ToolError` if a new item has no content or the list grows too long. If an id
     occurs twice, the last one counts.
-
-    All or nothing: raises `ToolError` when a new item has no content or the list grows too long. When an id
-    comes twice, the last one counts.
     """
     notes: list[str] = []
     result = {item.id: item for item in items} if merge else {}

@@ -1,8 +1,6 @@
 """Toolsets: named bundles of tools, and the meaning of names in settings.
 
 A tool declares its toolsets; `resolve` turns the lists of config.yaml into the names of tools.
-
-A tool says itself which toolsets it is in; `resolve` turns the lists of config.yaml into the names of tools.
 """
 
 from __future__ import annotations
@@ -42,8 +40,6 @@ def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
     """Return the tools meant by a toolset or tool name; None for an unknown name.
 
     A tool is in the toolset it registered under, and in the bundles it named then.
-
-    A tool is in the toolset it registered under, and in the bundles it named then.
     """
     name = name.strip()
     if name in EVERYTHING:
@@ -69,9 +65,6 @@ def resolve(
 
     Both lists take names of toolsets and of tools. `enabled=None` means all tools; `disabled` wins. Unknown
     names are logged and otherwise ignored.
-
-    Both lists take names of toolsets and of tools. `enabled=None` means all tools; `disabled` wins. Names
-    that mean nothing are logged and otherwise ignored.
     """
     for name in unknown_names([*(enabled or ()), *disabled], tools):
         log.warning("there is no toolset or tool named %s", name)

@@ -86,7 +86,7 @@ class AttachmentStore:
         return hashlib.sha256(_image(path)[1]).hexdigest()
 
     def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
-        """Store the image `data`. Raises `AttachmentError` if it is no image, too large, or cannot be
+        """Store the image `data`. Raises `AttachmentError` if it is not an image, too large, or cannot be
         stored.
         """
         media, path = sniff(data[:_HEAD]), Path(name)

@@ -1,6 +1,4 @@
 """The input of a model besides the conversation: context, memory, learnings, skills, past sessions.
 
 The package does not depend on turns or on integrations.
-
-It knows nothing of turns and of integrations.
 """

@@ -4,11 +4,6 @@ Rules are regular expressions over the text as a model reads it: compatibility f
 characters removed, and letters that look Latin turned into Latin. A finding names the lines of the original
 text, so that the passage can be quarantined and the rest be used. Sources of the categories: OWASP LLM01
 (prompt injection) and the agentskills.io security notes.
-
-Rules are regular expressions over the text as a model reads it: compatibility forms folded, invisible
-characters taken out, letters of other alphabets that look Latin turned into Latin. A finding names the lines
-of the original text, so that the passage can be quarantined and the rest be used. Sources of the categories:
-OWASP LLM01 (prompt injection) and the agentskills.io security notes.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Inside a closed boundary everything passes except what it cannot stop and undo cannot restore. Without one a
 short list of effects passes, and what is not understood asks.
-
-The boundary decides: inside a closed one everything passes but what it cannot stop and undo cannot bring
-back. Without one a small list of effects passes, and what is not understood asks.
 """
 
 from __future__ import annotations
@@ -93,9 +90,6 @@ class Assessor:
 
     `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in the
     home folder). `coverage` is what the boundary protects, `undo` what checkpoints restore.
-
-    `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in the
-    home folder). `coverage` is what the boundary holds, `undo` what checkpoints bring back.
     """
 
     def __init__(

@@ -6,13 +6,6 @@ A tool describes its intention as an `Action`; the gate decides, asks the user i
 The order is, and the first no is final: the hardline, rules that deny, self-protection, rules that ask,
 grants of the session, rules that allow, the mode. An adviser, if there is one, can only make the result
 stricter.
-
-A tool describes what it wants as an `Action`; the gate decides, asks a person where need be, and raises
-`DeniedError` unless the answer is yes. When in doubt, or when nobody is there, the answer is no.
-
-It is asked in this order, and the first no stands: the hardline, rules that deny, self-protection, rules that
-ask, what was allowed for the session, rules that allow, the mode. An adviser, where there is one, can make
-what comes out stricter, never milder.
 """
 
 from __future__ import annotations
@@ -91,19 +84,6 @@ class Gate:
 
     `audit` receives every decision and is awaited; if it raises, the action does not happen. `adviser` is
     asked about what would pass or be asked about, but not about what the user allowed.
-
-    `mode` is the one from the settings; `permissions` are the person's rules, and `chosen` is a mode for this
-    session that goes before both.
-
-    `protected` are files and folders that tools never change (Hermes' own settings and store), `secret` those
-    they never read either; by default the protected files named `.env` and `state.db`. Without `approver`
-    nobody is there: what needs a yes is denied. `grants` hold what was allowed for more than once; by default
-    for the session only.
-
-    `coverage` is what the boundary keeps commands from, `undo` what checkpoints bring back.
-
-    `audit` receives every ruling and is waited for; if it raises, the action does not happen. `adviser` is
-    asked about what would pass or be asked about, but not about what a person allowed.
     """
 
     def __init__(
@@ -201,8 +181,6 @@ class Gate:
         """Return a gate with the same rules and grants for another agent, which asks through `approver`.
 
         `audit` records the decisions about that agent; `agent` is the user's name for it.
-
-        `audit` takes down what is ruled about that agent; `agent` is what a person calls it.
         """
         other = copy.copy(self)
         other._approver = approver
@@ -220,8 +198,6 @@ class Gate:
         """Return a gate for actions the user just agreed to: what would be asked about passes.
 
         The adviser's objections are new to the user, so they are asked about anyway.
-
-        What the adviser says of it is new to the person, so that is asked about anyway.
         """
         if self._approver is None:
             return self

@@ -38,8 +38,6 @@ def names_programs(folder: str) -> bool:
     """Return whether git, reading in `folder`, would run programs named by the repository.
 
     Blocking, never waits; in doubt True, outside of a repository False. Computed once per decision.
-
-    Blocking, never waits; in doubt it is True, outside of a repository False. Found out once for a decision.
     """
     return current().once((names_programs, folder), lambda: _names_programs(folder))
 
@@ -149,8 +147,6 @@ def commit_reach(
     """Return what a commit of `program` in `folder` affects; in doubt other machines. Blocking, never waits.
 
     `inside` tells whether a path is in the workspace, `is_quiet` whether a command line sends nothing.
-
-    `inside` tells whether a path lies in the workspace, `is_quiet` whether a command line tells nobody.
     """
     try:
         if any(word.startswith(("--config", "-R", "--repo", "--cwd")) for word in arguments):

@@ -3,11 +3,6 @@
 A grant covers exactly the action it was given for: the same text in the same folder run in the same way, the
 same file, the same address. Session grants are kept in memory; permanent ones in `~/.hermes/grants.json`,
 each bound to its workspace. Grants never override a denial or the hardline.
-
-A grant covers exactly the action it was given for, nothing wider: the same text in the same folder run in the
-same way, the same file, the same address. Those for the session live in memory; permanent ones in
-`~/.hermes/grants.json`, each bound to the workspace it was given in. Grants never lift a denial or the
-hardline.
 """
 
 from __future__ import annotations
@@ -88,8 +83,6 @@ class Grant:
         """Return whether it is in force at `now`, in seconds since the epoch.
 
         One with an end does not hold before it was given, because setting back a clock must not prolong it.
-
-        One that ends does not hold before it was given: a clock that is set back must not prolong it.
         """
         return self.expires is None or self.given - _SET_BACK <= now < self.expires
 
@@ -137,8 +130,6 @@ class Grants:
     """The grants of one session, with the permanent ones of its workspace. Thread-safe to query.
 
     Without `path` there are no permanent ones: a permanent permission only holds for the session.
-
-    Without `path` there are no permanent ones: a yes for always holds for the session.
     """
 
     def __init__(
@@ -196,8 +187,6 @@ class Grants:
 
     async def give(self, grant: Grant) -> Grant:
         """Put a grant in force and return the result.
-
-        A permanent one that cannot be written holds for the session; the log says why.
 
         A permanent one that cannot be written holds for the session; the log says why.
         """

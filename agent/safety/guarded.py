@@ -6,13 +6,6 @@ form in which file systems may read them: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
 
 The tables are in `agent.safety.guarded_names`. Paths may be marked text of the shell reader (see
 `agent.safety.reader.tree`); links are followed on the disk.
-
-Who can write a start-up file, a Git hook or a CI workflow has run a program without being asked for it. So
-these places, and Hermes' own guard rails, are told from others by their names, whether they exist yet or not.
-Names count in any case, as file systems may read them: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
-
-The tables are in `agent.safety.guarded_names`. Paths may be marked text of the shell reader (see
-`agent.safety.reader.tree`); links are followed on the disk.
 """
 
 from __future__ import annotations
@@ -69,9 +62,6 @@ def guarded_reason(
 
     Judges writing and deleting of files and changes of settings. `home` is the user's home folder, `own` that
     of Hermes (default: `.hermes` in `home`).
-
-    Judges writing and deleting of files and changes of settings. `home` is the person's home folder, `own`
-    that of Hermes (default: `.hermes` in `home`).
     """
     home = home or Path.home()
     match action:
@@ -95,10 +85,6 @@ def guarded_place(
     `whole` means that everything inside is affected too: for what is deleted, moved, or copied as a tree. The
     answer is a noun phrase such as `a start-up file of the shell`. Pass the final path, not the target
     folder: `cp -r autostart ~/.config` writes `~/.config/autostart`.
-
-    `whole` means that everything inside goes or comes too: what is deleted, moved, or copied as a tree. The
-    answer is a noun phrase such as `a start-up file of the shell`. Give the path something lands at, not the
-    folder it lands in: `cp -r autostart ~/.config` writes `~/.config/autostart`.
     """
     return guard(workspace, home, own).leads_to(path, whole=whole)
 
@@ -107,9 +93,6 @@ def known_name(path: str, *, whole: bool = False) -> str | None:
     """Return what a relative path names that is guarded in any folder; None if nothing.
 
     `path` (`.vscode/tasks.json`, `lib/.envrc`) is judged without names above it and without reading the disk.
-    `whole` as in `guarded_place`.
-
-    `path` is relative (`.vscode/tasks.json`, `lib/.envrc`): names above it do not count. Looks at no disk.
     `whole` as in `guarded_place`.
     """
     names = parts(f"/{path}")
@@ -120,8 +103,6 @@ def led_to(root: Path) -> dict[str, str]:
     """Return the targets of guarded names of a folder that are links (`.envrc -> x`), with their kinds.
 
     Checks the names of the folder, and those in `.git`, `.github` and the like in it.
-
-    Looks at the names of the folder itself, and at those in `.git`, `.github` and the like in it.
     """
     try:
         top = os.path.realpath(root)
@@ -347,8 +328,6 @@ def _guess_name(name: str, above: Sequence[str]) -> str | None:
     """Return a guarded name that a name with marks can stand for, beyond the marks alone.
 
     `*.py` only names a file type, so it counts only in a folder with a guarded file.
-
-    `*.py` says no more than what a file is for: it counts where a guarded file is in that folder.
     """
     text = literal(name)
     if not text.strip("*?[…."):
@@ -402,8 +381,6 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
     """Return a guarded file of a bare repository: `config`, `HEAD` or `hooks` next to its objects.
 
     Also `hooks` next to the parts of a Subversion repository.
-
-    `hooks` beside the parts of a repository of Subversion, too.
     """
     for at, name in enumerate(names):
         if name.casefold() not in ("hooks", "config", "head"):

@@ -3,10 +3,6 @@
 The list is deliberately short: only what destroys the machine, the home folder or Hermes' protections. It is
 applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so text
 that only mentions such a command does not match.
-
-The list is short on purpose: only what destroys the machine, the home folder or the guard rails themselves.
-It is applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so
-text that only mentions such a command is not a reason.
 """
 
 from __future__ import annotations

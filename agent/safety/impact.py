@@ -1,8 +1,6 @@
 """The impact of an action, shown to the user with the question: files, network, and limits.
 
 It only helps understanding. The gate has already judged, and the boundary holds regardless.
-
-A help for reading. The gate has judged already, and the boundary holds whatever is said here.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 All of this is about names: paths are absolute and are compared part by part, with shell globs (`*`, `?`,
 `[…]`) as patterns. Nothing here reads the disk.
-
-All of this is about names: paths are absolute and are compared part by part, with shell globs (`*`, `?`,
-`[…]`) as patterns. Nothing here looks at the disk.
 """
 
 from __future__ import annotations
@@ -108,10 +105,6 @@ class Places:
     `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed; the
     folders that hold them must not be lost either. `other_homes` are further spellings of the home folder.
     All paths are absolute.
-
-    `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed; the
-    folders they are in must not be lost either. `other_homes` are further spellings of the home folder. All
-    paths are absolute.
     """
 
     def __init__(
@@ -136,8 +129,6 @@ class Places:
         """Return what would be lost by deleting or moving the marked path; None if nothing vital.
 
         The path may end in a glob: `/*` and `~/*` mean all content.
-
-        The path may end in a glob: `/*` and `~/*` mean all that is inside.
         """
         if path.isascii() and absolute(path) == path and path.count("/") > 2 and path not in self._precious:
             return None
@@ -316,8 +307,6 @@ class PathCache:
         """Return an absolute path with all links followed, like `os.path.realpath`.
 
         Raises `OSError` or `ValueError` for impossible paths.
-
-        Raises `OSError` or `ValueError` for what no path can be.
         """
         known = self._real
         if (found := known.get(path)) is not None:
@@ -370,8 +359,6 @@ class PathCache:
         """Return whether no name in an absolute path is a link, and the file has no second name.
 
         It need not exist. True only if that is certain.
-
-        Nothing need be there. True only when that is certain.
         """
         try:
             return self.real(path) == path and path in self._single

@@ -3,10 +3,6 @@
 Connections come from the proxy's thread, questions are asked in the session's loop. One question is asked per
 host, however many connections wait for the answer. A single yes, and a no, hold until the commands that ran
 then have ended.
-
-Connections come from the proxy's thread, questions are put in the session's loop. One question is put for one
-host, however many connections wait for the answer. A yes that is given once, and a no, hold until the
-commands that ran then have ended.
 """
 
 from __future__ import annotations
@@ -54,9 +50,6 @@ class HostDecider:
 
     `running` are the running commands, `allows` tells whether a host was allowed with one of them, `asking`
     asks in place of `permit` if it is known whose command it is.
-
-    `running` are the commands that run, `allows` tells of hosts that were allowed with one of them, `asking`
-    who asks in place of `permit`, where it is known whose command it is.
     """
 
     def __init__(

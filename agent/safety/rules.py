@@ -2,9 +2,6 @@
 
 Each checks one command line (marked text, wrappers already removed) and returns what would be lost, as the
 end of the sentence "it would …", or None.
-
-Each looks at one command line (marked text, wrappers already removed) and returns what would be lost, as the
-end of the sentence "it would …", or None.
 """
 
 from __future__ import annotations
@@ -22,8 +19,6 @@ from agent.safety.reader.tree import UNKNOWN, words
 @dataclass(slots=True)
 class ProgramCall:
     """A program with its arguments and folder.
-
-    Nobody changes it. There are many of them, so they are not frozen.
 
     Nobody changes it. There are many of them, so they are not frozen.
     """
@@ -80,8 +75,6 @@ class ProgramCall:
         """Return the value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`.
 
         A prefix of a long option counts as well, because many programs accept it.
-
-        The beginning of a long option counts as well, as many programs take it.
         """
         for place, option in enumerate(self.arguments):
             if option[:1] != "-":

@@ -34,9 +34,6 @@ class Scope:
 
     `own_tmp` tells whether commands have private temporary folders; those of the machine hold files of other
     programs, which count as outside.
-
-    `own_tmp` tells whether commands have temporary folders of their own; those of the machine hold files of
-    other programs, which are outside like any other.
     """
 
     def __init__(

@@ -3,10 +3,6 @@
 Pure: the question to it, how its answer is read, and how both opinions are joined. An answer that allows, or
 one that cannot be read, changes nothing. So an order hidden in a command or a file can at most cause a
 question.
-
-Pure: the question it is asked, how its answer is read, and how both opinions are joined. What it says lowers
-nothing: an answer that allows changes nothing, and neither does one that cannot be read. So an order hidden
-in a command or a file can at most have it ask for more.
 """
 
 from __future__ import annotations
@@ -123,8 +119,6 @@ def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
     """Return the stricter of both, never milder than `verdict`, with the side model's reasons marked.
 
     An opinion that allows adds no reasons either, because praise could influence the user.
-
-    An opinion that allows adds no reasons either: praise could talk a person into a yes.
     """
     if opinion is None or opinion.kind == "allow" or verdict.kind in ("deny", "hardline"):
         return verdict
@@ -158,9 +152,6 @@ class Adviser:
 
     `name` is the model as the user knows it, `model` as the provider does. `count` receives the tokens of
     each request, `tell` a sentence for the user when it stops answering.
-
-    `name` is the model as a person knows it, `model` as the provider does. `count` takes the tokens of each
-    request, `tell` a sentence for the person when it stops answering.
     """
 
     def __init__(

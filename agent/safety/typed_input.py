@@ -3,10 +3,6 @@
 Text typed into a shell is a command. Text typed into an interpreter or a database client is a program in its
 language, which the rules know from command lines, so it is judged as one. Another program than the started
 one may now read the input: `follows` therefore holds both readings.
-
-What is typed into a shell is a command. What is typed into an interpreter or a database client is a program
-in its language, which the rules know when it is given on a command line, so it is put there. What the program
-was started as may not be what reads the keys by now: `follows` therefore holds both readings.
 """
 
 from __future__ import annotations

@@ -84,8 +84,6 @@ def is_listed(host: str) -> bool:
     """Return whether a host is a public documentation or package site, where reading reveals nothing.
 
     This machine's own servers do not count, because they may act on any request.
-
-    A server of this machine is none of them, as what its own projects run may act on any request.
     """
     listed = _read_names()
     return host in listed["documentation"] or host in listed["packages"]

@@ -24,9 +24,6 @@ class ChangeReporter:
 
     `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
     in reports.
-
-    `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
-    in what is told.
     """
 
     def __init__(
@@ -78,9 +75,6 @@ class ChangeReporter:
 
         A project that is still being read for the first time delays nothing; its changes during that time are
         reported as nobody's work and not as the user's.
-
-        A project that is still being read for the first time delays nothing; what changes meanwhile is told
-        as nobody's work rather than as that of the person.
         """
         async with self._watcher.claim() as claim:
             self._calls += bool(call)

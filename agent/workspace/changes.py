@@ -39,9 +39,6 @@ class ProjectChanges:
     A renamed file is only in `renamed` (from, to) if its content is unchanged; otherwise it is removed and
     added. There are no diffs of binary, large and secret files, and none at all if more than `MAX_NAMED`
     files changed.
-
-    A renamed file is in `renamed` only (from, to), if its content stayed; else it is removed and added. There
-    are no diffs of binary, large and secret files, and none at all when more than `MAX_NAMED` files changed.
     """
 
     added: tuple[str, ...] = ()
@@ -64,8 +61,6 @@ class ProjectChanges:
         """Return both changes combined: a file added and then changed counts as added.
 
         For very many files this takes long: then call it in a thread.
-
-        Of very many files that takes long: then call it in a thread.
         """
         if not self or not later:
             return later or self

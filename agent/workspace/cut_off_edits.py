@@ -35,8 +35,6 @@ def notes_for(home: Home, session: str, workspace: Path) -> list[str]:
     """Return notes for a resumed session on interrupted changes in it or in its workspace.
 
     Each is returned once. Blocking; never raises.
-
-    Each is given once. Blocking; never raises.
     """
     found: list[str] = []
     for path, note in _notes(home.edits):

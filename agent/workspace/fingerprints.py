@@ -67,8 +67,6 @@ def examine(path: Path) -> tuple[FileFingerprint, bytes | None] | None:
     """Return the entry for the file at `path`, and its content if that is a text to show.
 
     None for folders, devices, sockets, pipes, and missing files. Links are not followed.
-
-    None for folders, devices, sockets, pipes, and where nothing stands. Links are not followed.
     """
     try:
         return _file(path)
@@ -209,8 +207,6 @@ class VerifiedObjects:
         """Return mode and object of `path` (relative to the top) in a commit; None if missing.
 
         Raises `GitError` if the commit cannot be read, or one of its objects is forged.
-
-        Raises `GitError` where the commit cannot be read, or one of its objects is forged.
         """
         lines = (await self._object(commit, "commit")).split(b"\n", 1)
         kind, name = "40000", lines[0].decode("ascii", "replace").removeprefix("tree ")

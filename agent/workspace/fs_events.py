@@ -3,10 +3,6 @@
 On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread, because
 a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree costs
 nothing.
-
-On Linux each folder that is not ignored gets a watch of its own, all on one descriptor with one thread,
-because a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree
-costs nothing.
 """
 
 from __future__ import annotations

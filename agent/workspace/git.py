@@ -4,11 +4,6 @@ The configuration of a repository can name programs: a file system monitor, hook
 drivers, more files to include. So git never sees it. Each call gets a temporary git folder, with links to
 objects and references of the repository and our own configuration, which contains only harmless settings of
 the repository.
-
-The configuration of a repository can name programs: a file system monitor, hooks, filters, diff and merge
-drivers, more files to include. So git never gets to see it. Each call gets a git folder made for it, with
-links to objects and references of the repository and a configuration of our own, in which only harmless
-settings of the repository come over.
 """
 
 from __future__ import annotations
@@ -59,9 +54,6 @@ def common_folder(git: Path) -> Path:
 
     Only the folder of a linked work tree may name it: elsewhere, somebody could have added `commondir` to
     have other settings read.
-
-    Only the folder of a linked work tree says so: in another one, `commondir` could have been put there to
-    have settings read that somebody else wrote.
     """
     if git.parent.name != "worktrees":
         return git
@@ -231,12 +223,6 @@ async def run_git(
 
     Raises `GitError` if there is no git, no repository, no answer within `seconds`, more than `limit` bytes
     of it (0: `MAX_OUTPUT`), or if the command does not only read.
-
-    It runs at the top of the work tree; paths in arguments are taken literally. `input` is what it reads.
-    With `git`, the folder of a repository, it is asked about objects there.
-
-    Raises `GitError` where there is no git, no repository, no answer within `seconds`, more than `limit`
-    bytes of it (0: `MAX_OUTPUT`), or when the command is not one that only reads.
     """
     command = _checked(arguments)
     program, top, folder = await asyncio.to_thread(_prepared, root, git)

@@ -3,10 +3,6 @@
 Known commits are those a repository had before the first program of a session ran, and those that a remote
 set by the user claims to have. All others count as the agent's, wherever they come from: it can make commits
 in any repository, take them out of bundles and patches, and put them under any name.
-
-Known are the commits that a repository had before the first program of a session ran, and what a remote that
-the person had set says it has. All others count as the agent's own, wherever they come from: it can make
-commits in any repository, take them out of bundles and patches, and put them under any name.
 """
 
 from __future__ import annotations
@@ -71,9 +67,6 @@ class GitOrigins:
 
     `file` stores them for a continued session, `steps` are those it has made. `ask` queries a remote; without
     it none is queried.
-
-    `file` keeps them for when the session goes on, `steps` are those it has made. `ask` asks a remote;
-    without it none is asked.
     """
 
     def __init__(
@@ -132,8 +125,6 @@ class GitOrigins:
         """Return the states of paths at the start of each program of the session that changed them.
 
         Nobody objected to these.
-
-        Nobody objected to that.
         """
         found: dict[str, list[PathEntry | None]] = {path: [] for path in paths}
         with suppress(StoreError, OSError):

@@ -3,10 +3,6 @@
 The rules are those of git: the last matching line decides, deeper files come after the ones above them,
 `.git/info/exclude` comes before all, and nothing in an ignored folder can be included again. Files tracked
 despite being ignored are not known here.
-
-The rules are those of git: the last line that fits decides, deeper files come after the ones above them,
-`.git/info/exclude` comes before all, and nothing in an ignored folder can be brought back. What is tracked in
-spite of being ignored is not known here.
 """
 
 from __future__ import annotations
@@ -157,8 +153,6 @@ def parse(text: str, room: int = MAX_TRIED) -> IgnoreRules:
     """Parse the rules of an ignore file; lines that git or we cannot use are left out.
 
     At most `room` rules with wildcards are kept.
-
-    Of rules that have to be tried one by one there is room for so many.
     """
     rules = IgnoreRules()
     lines = text.removeprefix("\ufeff").split("\n", MAX_LINES)
@@ -235,8 +229,6 @@ class IgnoreFiles:
     """The ignore rules of the project at `root` (resolved), with relative paths and "" for `root`.
 
     Ignore files are read on first use and cached until `forget`.
-
-    Ignore files are read when a folder is first asked about and kept until `forget`.
     """
 
     def __init__(self, root: Path) -> None:

@@ -16,9 +16,6 @@ class OwnWrites:
 
     They are recognised by content, never by time: a write noticed late is still ours, and another's write a
     moment later is still theirs.
-
-    They are told by content, never by time: however late a write is noticed it is still ours, and what
-    somebody else writes a moment later is still theirs.
     """
 
     def __init__(self) -> None:

@@ -2,9 +2,6 @@
 
 Several processes may need the same one: each holds a shared lock on it, and the last one removes it. A
 placeholder is recognised by its time, to distinguish one left by a killed process from a user's file.
-
-Several processes may need the same one: each keeps a shared lock on it, and who gets it alone removes it. A
-placeholder is known by its time, so that one which a killed process left is told from what somebody made.
 """
 
 from __future__ import annotations
@@ -51,10 +48,6 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
     The result releases them; the last of all processes removes them. Removing one while it is mounted over
     elsewhere would lose its protection there. Raises `OSError` if one cannot be made, and `ToolError` if a
     program keeps it locked.
-
-    The result lets go; the last of all processes removes them. What was removed while it is mounted over
-    elsewhere would lose its cover there. Raises `OSError` when one cannot be made, and `ToolError` when a
-    program keeps it locked.
     """
     mine: list[Path] = []
 
@@ -99,8 +92,6 @@ def unmounted(paths: Iterable[Path]) -> Callable[[], None]:
     """Return a cleanup for files that disappear while a sandbox is set up.
 
     The mount over the name has then left an empty file there.
-
-    The mount over the name has left an empty file there then.
     """
     before = {path: _born(path) for path in paths}
 

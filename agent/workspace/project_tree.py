@@ -2,9 +2,6 @@
 
 Events only say where to look; changes are found by comparing contents, so that lost, doubled or late events
 do no harm. Blocking; used by one thread at a time.
-
-Events only say where to look; what changed is found by comparing contents, so that lost, doubled or late
-events do no harm. Blocking; used by one thread at a time.
 """
 
 from __future__ import annotations

@@ -54,11 +54,6 @@ class Watcher:
     together are reported together, `settle` seconds after the last of them. The engine's writes are announced
     with `own_write`, `expect` or `claim` and not reported. While `enabled` is off, changes are recorded
     silently. All disk work happens in one thread.
-
-    Contents are compared, so touching a file or writing the same again is not a change. Changes that come
-    together are told together, `settle` seconds after the last of them. What the engine writes is announced
-    with `own_write`, `expect` or `claim` and not told. While `enabled` is off, changes are taken in without a
-    word. All disk work happens in one thread of its own.
     """
 
     def __init__(
@@ -161,9 +156,6 @@ class Watcher:
         """Announce a write to `path`: `digest` is the SHA-256 of the content in hex, None for a removal.
 
         Call it before the write, or right after; paths outside the project are ignored. Thread-safe.
-
-        Call it before the write, or right after; paths outside the project are passed over. Safe from any
-        thread.
         """
         relative = self._relative(path)
         if relative is not None:
@@ -181,13 +173,9 @@ class Watcher:
     async def claim(self) -> AsyncIterator[WriteClaim]:
         """Attribute changes inside this block, such as by a command, to the engine and not to the user.
 
-        Earlier changes are reported first. Changes inside go to the claim, whoever made them. Claims may
+        Earlier changes are reported first. Changes inside go to the claim, no matter who made them. Claims may
         overlap; all open ones get the same. While the project is still being read nothing is awaited, and
         changes during that time go to nobody.
-
-        What changed before is told first. What changes within goes to the claim, no matter who did it. Claims
-        may overlap; all that are open get the same. While the project is still being read nothing is waited
-        for, and what changes in that time goes to nobody.
         """
         claim = WriteClaim()
         self._unsure |= not self._ready.is_set()

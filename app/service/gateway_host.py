@@ -77,7 +77,7 @@ class GatewaySession:
         return ""
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """Return the kind of `/name` if it is no command of chats."""
+        """Return the kind of `/name` if it is not a command of chats."""
         return await word_kind(self.client, name)
 
     async def run_plugin(self, name: str, rest: str) -> str:

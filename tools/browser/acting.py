@@ -204,8 +204,6 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
     """Return the point, in the window, at which to act on an element; scrolls to it.
 
     The scrolling does not count as a change by the action. Raises `GoneError` and `ToolError`.
-
-    Raises `GoneError` and `ToolError`.
     """
     try:
         ready = await tab.frames.apply(found.session, found.object_id, "ready", guards)

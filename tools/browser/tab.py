@@ -179,8 +179,6 @@ class Tab:
         """Wait, for a bounded time, until the effects of an action are done: loading, requests, changes.
 
         `requests` were unfinished before the action.
-
-        `requests` were under way before it.
         """
         await asyncio.sleep(0.01)
         if self._is_loading or self._judging:

@@ -53,11 +53,6 @@ class CodeJob:
     `Registry.definitions`); the runner leaves out those that scripts may not call. `known` names every
     registered tool, to distinguish an excluded one from an unknown one. `folder` is where the script runs,
     `environ` the environment it is derived from (scrubbed by the runner).
-
-    `tools` are the definitions on offer in this session (`{"name", "description", "parameters"}`, as
-    `Registry.definitions` gives them); what scripts may not call is left out by the runner. `known` names
-    every registered tool, so that an excluded one is told from an unknown one. `folder` is where the script
-    runs, `environ` the environment it is derived from (scrubbed by the runner).
     """
 
     script: str
@@ -123,8 +118,6 @@ class CodeProgress:
     """The state of a running script, sent when calls start or end and when there is new output.
 
     It is sent at most thirty times a second; every ended call is in `finished` of exactly one.
-
-    At most thirty a second; every call that ends is in `finished` of exactly one.
     """
 
     calls: int

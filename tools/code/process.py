@@ -60,10 +60,6 @@ def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
     `strict` is our own, isolated, so that neither the project nor the user's packages can change what a
     script means. `project` is the interpreter of the virtual environment of the folder or of one above it,
     else the active one, else `python3`. Raises `ToolError` if there is none.
-
-    `strict` is our own, isolated, so that neither the project nor the user's packages can change what a
-    script means. `project` is the interpreter of the virtual environment of the folder or of one above it,
-    else the active one, else `python3`. Raises `ToolError` when there is none.
     """
     if mode == "strict":
         return Interpreter(_base_python(), ("-I", "-S"), is_ours=True)
@@ -109,8 +105,6 @@ class Capture:
     """Collects output of any length and keeps the first and the last `limit` bytes.
 
     `secrets` are values to mask by name, in addition to texts with the shape of a secret.
-
-    `secrets` are values to mask by name, beside whatever has the shape of a secret.
     """
 
     def __init__(self, limit: int, secrets: Mapping[str, str] | None = None) -> None:
@@ -247,9 +241,6 @@ class ScriptChild:
 
         Must be called on the main thread: the kernel may tie the child's life to the starting thread. Raises
         `ToolError` if the child cannot be started.
-
-        Must be called on the main thread: the kernel may tie the child's life to the thread that starts it.
-        Raises `ToolError` when the child cannot be started.
         """
         server = ScriptServer()
         await server.start()

@@ -176,8 +176,6 @@ class SpareChild:
         """Start a waiting child of that recipe in the background, unless one waits already.
 
         It starts `after` that many seconds, unless one has been requested by then.
-
-        `after` that many seconds, unless one has been asked for by then.
         """
         self._stop_delay()
         if after > 0:
@@ -468,9 +466,6 @@ class CodeRunner:
 
     `secrets` are values, by name, that are masked in what scripts print; `passthrough` names variables they
     get in addition to the usual ones.
-
-    `secrets` are values, by name, that are masked in what scripts print; `passthrough` names variables they
-    get beside the usual ones.
     """
 
     def __init__(
@@ -495,9 +490,6 @@ class CodeRunner:
 
         Call it only when the effects of the script are settled: a boundary set up while files are being
         restored would include files that are about to go.
-
-        Call it once what the script did is settled: a boundary drawn while files are put back would be drawn
-        around what goes away.
         """
         job, self._last = self._last, None
         if job is not None:
@@ -531,10 +523,6 @@ class CodeRunner:
         Setting `stop` interrupts: the running call is cancelled, then the child killed. Cancelling does the
         same, and the cancellation is passed on. Time in `clock.paused()` does not count. `permit` asks about
         hosts the script contacts. Nothing of the script is left running.
-
-        Setting `stop` interrupts: the call under way is cancelled, then the child killed. Cancelling does the
-        same, and the cancellation passes on. Time in `clock.paused()` does not count. `permit` asks about
-        hosts the script reaches for. Nothing of the script is left running.
         """
         if not AVAILABLE:
             return CodeOutcome(status="error", message=WINDOWS)

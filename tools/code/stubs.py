@@ -85,8 +85,6 @@ class Offer:
         """Select the definitions that scripts may use, by `for_scripts` or by name.
 
         A name that occurs twice counts once.
-
-        A name that comes twice counts once.
         """
         chosen: dict[str, Mapping[str, Any]] = {}
         for definition in definitions:

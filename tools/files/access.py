@@ -25,9 +25,6 @@ def resolve(text: str, workspace: Path) -> Path:
 
     Variables are not expanded. Raises `ToolError` for paths that cannot name a file and for the folders of
     the kernel (/proc, /sys, /dev).
-
-    Variables are not expanded. Raises `ToolError` for paths that cannot name a file and for the folders of
-    the kernel (/proc, /sys, /dev).
     """
     path = Path(os.path.realpath(_absolute(text, workspace)))
     if os.path.islink(path):  # noqa: PTH114 - Path.is_symlink raises for names that are too long

@@ -4,11 +4,6 @@ Two names are exchanged in one system call (`renameat2` on Linux, `renameatx_np`
 the path, however late it came, still exists afterwards under the other name and can be checked. If the file
 system cannot do that, the old file gets a second name first; only a file that another program renames onto
 the path at that moment can be missed then.
-
-Two names are exchanged in one step of the system (`renameat2` on Linux, `renameatx_np` on macOS), so whatever
-stood at the path a moment ago, however late it came there, still exists afterwards under the other name and
-can be looked at. Where the file system cannot do that, the old file gets a second name first; what another
-program renames onto the path in just that moment is the one thing that can be missed then.
 """
 
 from __future__ import annotations
@@ -49,9 +44,6 @@ def exchange(folder: int, one: str, other: str) -> bool:
 
     Returns whether that was one step; otherwise `one` is a second name of the old file and `other` was
     replaced. Raises `OSError`; `FileNotFoundError` if one of the two is missing.
-
-    Returns whether that was one step; otherwise `one` is a second name of the old file and `other` was
-    replaced. Raises `OSError`; `FileNotFoundError` when one of the two is not there.
     """
     if _renamed(folder, one, other, exchange=True):
         return True

@@ -54,9 +54,6 @@ def commit(effects: Sequence[Effect], name: Callable[[Path], str], token: str = 
 
     `token` begins the names of temporary files. Raises `ChangedMeanwhile`, or `ToolError` for a disk failure;
     then everything is as before, or the message names what could not be undone.
-
-    `token` begins the names of temporary files. Raises `ChangedMeanwhile`, or `ToolError` for a failure of
-    the disk; in both cases everything is as before, or the message names what could not be undone.
     """
     transaction = _Transaction(name, token, is_single=len(effects) == 1)
     with _writing:
@@ -263,9 +260,6 @@ def written_down(folder: Path | None, effects: Sequence[Effect], task: str, work
 
     Yields the prefix of the names of temporary files, by which leftovers are found. Raises `OSError`; nothing
     was begun then.
-
-    Gives the beginning of the names of temporary files, by which what is left of them is found. Raises
-    `OSError`; nothing was begun then.
     """
     token = secrets.token_hex(8)
     if folder is None or len(effects) < 2:

@@ -3,10 +3,6 @@
 Lines that occur once on both sides anchor the comparison (patience diff). The parts between anchors go to
 difflib; if that would take too long, parts of equal length are compared line by line and others count as
 replaced.
-
-Lines that occur once on both sides anchor the comparison (patience diff). What lies between anchors goes to
-difflib; where that would take too long, stretches of one length are compared line by line and others count as
-replaced.
 """
 
 from __future__ import annotations

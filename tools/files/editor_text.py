@@ -4,12 +4,6 @@ The disk is authoritative. Editor text that was on the disk before was not typed
 The user's unsaved text is saved before a tool changes the file, once the gate has allowed that, so that
 nothing is lost and undo only reverts the tool's change. If the disk has changed as well, nothing is written,
 and both versions are reported. What a tool wrote is also sent to the editor.
-
-The disk stays what counts. A text of the editor that was on the disk once was not typed: it is behind, and is
-passed over. Unsaved text of the person is saved before a tool changes the file, once the gate has allowed
-that, so that no bytes of theirs are lost and undo takes back the tool's change only; unless the disk has
-changed beneath it: then nothing is written, and both versions are told. What a tool wrote is handed to the
-editor as well.
 """
 
 from __future__ import annotations

@@ -188,9 +188,6 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
 
     If only most lines of a block matched, this keeps a change from hitting a line the model never saw.
     Blanks, quotes, dashes and escapes may differ in a named line; the rest may not.
-
-    Where only most lines of a block were alike, this keeps a change from hitting a line the model never saw.
-    Blanks, quotes, dashes and escapes may differ in a line that is named; what else it says may not.
     """
     old, new = exchange.old, exchange.new
     if len(file_lines) == len(old):
@@ -425,8 +422,6 @@ def _is_there_already(lines: Sequence[str], hunk: PatchHunk, first: int) -> bool
     """Return whether a hunk that only adds lines at one end of its quote was already applied.
 
     A patch sent twice would add them once more. With kept lines on both sides it no longer fits.
-
-    A patch sent twice would add them once more. With kept lines on both sides it no longer fits.
     """
     added = [line.text for line in hunk.lines if line.kind == "+"]
     if any(line.kind == "-" for line in hunk.lines) or not any(text.strip() for text in added):
@@ -611,9 +606,6 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
     """Return `file` with `old` replaced by `new`, once or everywhere.
 
     Raises `ToolError` if `old` is empty, equal to `new`, not in the file, or there several times without
-    `everywhere`.
-
-    Raises `ToolError` when `old` is empty, equal to `new`, not in the file, or there several times without
     `everywhere`.
     """
     old, new = to_newlines(old), to_newlines(new)

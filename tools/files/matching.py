@@ -45,8 +45,6 @@ def block_anchor_windows(lines: Sequence[str], query: Sequence[str]) -> list[Win
     """Return windows whose first and last line equal the query's and whose middle is similar.
 
     A single candidate needs a similarity of 0.5, one of several 0.7.
-
-    A single candidate needs a likeness of 0.5, one of several 0.7.
     """
     wanted = [line.strip() for line in query]
     if len(wanted) < _FEWEST_LINES or not wanted[0] or not wanted[-1]:
@@ -67,9 +65,6 @@ def similar_windows(lines: Sequence[str], query: Sequence[str]) -> list[Window]:
     """Return windows of the query's length in which at least half of the lines are 80 % alike.
 
     Of overlapping windows only the best remains. Queries of fewer than three lines with content are too
-    little evidence.
-
-    Of windows that overlap only the best remains. Queries of fewer than three lines with content are too
     little evidence.
     """
     solid = sum(1 for line in query if line.strip())
@@ -280,8 +275,6 @@ class LineIndex:
         """Return runs of lines that equal `wanted` after applying `normal` to both.
 
         They are found as substrings of the normalised lines, in linear time.
-
-        They are found as substrings of the normalised lines, which takes linear time.
         """
         if not wanted or len(wanted) > len(self.lines):
             return []
@@ -440,8 +433,6 @@ def _occurrences(text: str, query: str) -> list[TextMatch]:
     """Return the non-overlapping occurrences of `query`, up to `MAX_MATCHES`.
 
     A single occurrence that overlaps another counts as two, because it is not unique.
-
-    A single place with a second one overlapping it counts as two: it is not unique.
     """
     matches: list[TextMatch] = []
     start = text.find(query)

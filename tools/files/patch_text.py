@@ -405,8 +405,6 @@ class _Reader:
         """Return the changed line after kept lines without their leading space; None for anything else.
 
         The assumed lines must still be found in the file.
-
-        What is taken for lines of the file has to be found in it all the same.
         """
         while index < len(self._lines) and not self._ends_at(index):
             line = self._lines[index]

@@ -2,10 +2,6 @@
 
 Operations act on a simulation of the files they touch, so several of them may follow each other on one file.
 The result is a `PatchPlan`: the smallest set of effects on the disk, each with its precondition.
-
-Operations act on a simulation of the files they touch, so several of them may follow each other on one file.
-The outcome is a `PatchPlan`: the least set of effects on the disk, each with what has to be there for it to
-hold.
 """
 
 from __future__ import annotations

@@ -3,10 +3,6 @@
 Reads one JSON request from standard input and answers in ripgrep's notation: JSON lines for hits,
 NUL-separated paths for a list of files. Imports nothing else of the program: it is started by path, with
 `-I`. Python's regular expressions may run without end, so this is a separate process.
-
-Reads one JSON request from standard input and answers in ripgrep's notation: JSON lines for hits,
-NUL-separated paths for a list of files. Stands alone: it is started by path, with `-I`. Python's regular
-expressions may run for ever, which is why this is a process.
 """
 
 from __future__ import annotations
@@ -36,9 +32,6 @@ class Ignored:
 
     Rules above `root` that exclude `root` do not count: a search in an ignored folder is meant to look
     inside.
-
-    Rules above `root` that leave out `root` itself do not count: who names an ignored folder wants to see
-    into it.
     """
 
     def __init__(self, root: Path) -> None:

@@ -78,9 +78,6 @@ def records(
 
     Without `engine` ripgrep is used if there is one, and Python for patterns only Python knows. Raises
     `ToolError` for an invalid pattern.
-
-    Without `engine` ripgrep is used if there is one, and Python for patterns only Python knows. Raises
-    `ToolError` for an invalid pattern.
     """
     program = None if engine == "python" else find_ripgrep()
     if engine == "ripgrep" and program is None:

@@ -1,9 +1,6 @@
 """Checking the syntax of a file that was just written, in a separate process.
 
 The text can make a parser run for minutes or crash; in a child process that only costs the time limit.
-
-A parser can be made to run for minutes or to crash by the text it reads; in a child process that costs a time
-limit and nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """The child process of `syntax`: reads a file from standard input, prints its errors as JSON.
 
 It imports nothing of Hermes: it is started by path, with `-I`.
-
-Stands alone: it is started by path, with `-I`, and sees nothing of Hermes.
 """
 
 from __future__ import annotations

@@ -59,8 +59,6 @@ class TextFile:
         """Return the file with `spans` replaced (in order, not overlapping, in characters of `text`).
 
         Line ends outside of the spans stay; new lines end like the line they start in.
-
-        Line ends outside of the spans stay; new lines end like the line they start in.
         """
         pieces: list[str] = []
         ends = bytearray()
@@ -167,9 +165,6 @@ def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequ
 
     `starts` is `line_starts` of the text's lines. A final newline stays or stays absent, unless the text was
     empty.
-
-    `starts` is `line_starts` of the text's lines. Whether the text ends in a newline does not change, unless
-    it was empty.
     """
     count = len(starts) - 1
     begin = min(starts[first], len(text))

@@ -2,9 +2,6 @@
 
 A child begins with the user's umask, unless what it makes is for Hermes alone. Our own processes exchange
 JSON objects over an inherited socket, each after its length in four bytes.
-
-A child begins with the umask of the person, unless what it makes is for Hermes alone. Processes of our own
-speak JSON objects over a socket that they inherit, each behind its length in four bytes.
 """
 
 from __future__ import annotations
@@ -55,10 +52,6 @@ async def start_child(
     `env` is its whole environment; None means the environment of this process. It inherits the descriptors
     `fds`. Its files are `private` to us, or have the mode the user's own programs would give them. `limit` is
     the longest line that can be read from it.
-
-    `env` is all the variables it has; None: those of this process. It inherits the descriptors `fds`. What it
-    makes is `private` to us, or has the mode that a program of the person's own would give it. `limit` is the
-    longest line that can be read from it.
     """
     return await asyncio.create_subprocess_exec(
         *argv,
@@ -110,8 +103,6 @@ async def end_child(process: Process, seconds: float, *, asked: bool = False) ->
     """End a child with its group: by closing its input, by a request, by force, each for `seconds`.
 
     `asked`: the child was already asked, so begin with the request.
-
-    `asked`: the child was asked already, so it begins with the request.
     """
     if process.stdin is not None and not asked:
         process.stdin.close()
@@ -130,8 +121,6 @@ async def start_module(
     module: str, environ: Mapping[str, str] | None = None
 ) -> tuple[Process, asyncio.StreamReader, asyncio.StreamWriter]:
     """Run `main` of one of our modules, with the number of its socket in `sys.argv[1]`.
-
-    It has no standard streams; `environ` as in `start_child`. Raises `OSError`.
 
     It has no standard streams; `environ` as in `start_child`. Raises `OSError`.
     """
@@ -195,9 +184,6 @@ class WorkerProcess:
     """A process for one kind of work: started on demand, ended when idle, killed when it hangs.
 
     It has a scrubbed environment and handles one request at a time, of at most `seconds`; `main` of `module`
-    answers (see `agent.core.worker_child`).
-
-    It has a scrubbed environment and does one order at a time, of at most `seconds`; `main` of `module`
     answers (see `agent.core.worker_child`).
     """
 

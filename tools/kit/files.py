@@ -3,10 +3,6 @@
 A resolved path has no links. Here it is opened from the root one folder at a time, each step by descriptor
 and without following links: if any part was replaced by a link after the check, opening fails instead of
 leading elsewhere.
-
-A resolved path has no links. Here it is walked from the root one folder at a time, each step by descriptor
-and without following links: if any part was swapped for a link after the check, the walk fails instead of
-leading elsewhere.
 """
 
 from __future__ import annotations
@@ -51,8 +47,6 @@ def open_folder(path: Path) -> Iterator[int]:
     """Open a descriptor of the folder `path` (absolute, resolved), for `dir_fd` arguments only.
 
     Raises `OSError`; `ENOTDIR` or `ELOOP` if a part of the path is a link or not a folder.
-
-    Raises `OSError`; `ENOTDIR` or `ELOOP` when a part of the path is a link or no folder.
     """
     descriptor = os.open("/", _FOLDER)
     try:
@@ -102,8 +96,6 @@ def open_file(path: Path) -> int:
     """Open the plain file `path` (absolute, resolved) for reading; return the descriptor.
 
     Raises `NotAFileError` for everything else and `OSError` if it cannot be opened.
-
-    Raises `NotAFileError` for everything else and `OSError` when it cannot be opened.
     """
     with open_folder(path.parent) as folder:
         # Devices may act on being opened, so look before.
@@ -159,8 +151,6 @@ def read_owned(path: Path, largest: int) -> bytes | None:
     """Return a file of this user, of at most `largest` bytes, that no one else may write.
 
     None if it is missing, a link, or larger. Reads the disk.
-
-    None where there is no such file, where it is a link, or where it is larger. Reads the disk.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -178,8 +168,6 @@ def read_owned(path: Path, largest: int) -> bytes | None:
 
 def create_file(path: str | Path, mode: int = PRIVATE_FILE, *, folder: int | None = None) -> int:
     """Create a file and return its descriptor for reading and writing; `folder` may hold `path`.
-
-    Raises `FileExistsError`, for a link too, and `OSError`.
 
     Raises `FileExistsError`, for a link too, and `OSError`.
     """
@@ -224,14 +212,6 @@ def write_atomically(
     an error. With `replace_any`, for our own files, anything at `path` is replaced, including a link, a pipe
     or a read-only file; nothing is taken from it. Raises `OSError`; then the old content is intact and no
     temporary file is left.
-
-    An existing file keeps its mode, extended attributes and, where permitted, its owner; `like` names another
-    file to take them from, and `mode` overrides the mode. `prefix` and `token` begin the name of the
-    unfinished file. A new file without `mode` follows the umask: that of the process, or `for_person` that of
-    who started Hermes. Links lead to their target, unless `follow_links` is off: then a link anywhere in the
-    path is an error. With `replace_any`, for files of our own, whatever stands at `path` is replaced, a link,
-    a pipe or a read-only file included; nothing is taken from it. Raises `OSError`; the old content is intact
-    then and no temporary file is left.
     """
     target = Path(os.path.realpath(path)) if follow_links else path
     if replace_any:
@@ -285,8 +265,6 @@ def lock_file(descriptor: int, *, shared: bool = False, seconds: float | None = 
     """Lock an open file; False if others still hold it after `seconds` (0: at once; None: wait).
 
     The system releases the lock when the last descriptor of this opening is closed, however its process ends.
-
-    The system lets go of it when the last descriptor of this opening is closed, however its process ends.
     """
     how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     if seconds is None:
@@ -314,8 +292,6 @@ def file_lock(path: str | Path, *, seconds: float | None = None) -> Iterator[int
     """Hold the lock of a lock file, and yield its descriptor.
 
     Raises `BlockingIOError` if others still hold it after `seconds` (see `lock_file`), and `OSError`.
-
-    Raises `BlockingIOError` if others still have it after `seconds` (see `lock_file`), and `OSError`.
     """
     descriptor = open_lock(path)
     try:

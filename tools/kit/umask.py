@@ -3,10 +3,6 @@
 Hermes' own files are private, so its processes work with 0077. Programs started for the user begin with the
 user's umask, and files and folders made for the user get the mode that a program in the user's shell would
 give.
-
-Hermes' own files are private, so its processes work with 0077. Programs that it starts for the person begin
-with the person's umask, and files and folders that it makes for them get the mode that a program in their own
-shell would give.
 """
 
 from __future__ import annotations

@@ -47,8 +47,6 @@ class YamlError(ValueError):
     """A text that is not YAML, or not of the required form.
 
     `message` names the cause without a file; `line` and `column` count from 1 and are 0 if unknown.
-
-    `message` names the cause without a file; `line` and `column` count from 1 and are 0 where unknown.
     """
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
@@ -123,8 +121,6 @@ def compose_exact(text: str) -> Node | None:
     """Return the node tree of a checked text, with marks that count characters exactly.
 
     The marks of the C parser do not if lines end as on Windows. Raises `YamlError`.
-
-    Those of the parser in C do not where lines end as on Windows. Raises `YamlError`.
     """
     try:
         return yaml.compose(text, Loader=yaml.SafeLoader)

@@ -23,8 +23,6 @@ async def read_file(
     """Read a file given to a tool; return its bytes and name. Raises `ToolError`.
 
     `inside`: it must be in the workspace after all links are followed.
-
-    `inside`: it must lie in the workspace once all links are followed.
     """
     access = await asyncio.to_thread(Access, context, tool)
     place = await asyncio.to_thread(access.target, path)
@@ -54,8 +52,6 @@ async def keep(context: ToolContext, tool: str, made: Made, path: str, folder: s
     """Write a made file to `path`, or to a new file in `folder` named after `title`; return its name.
 
     The file belongs to the step, so it can be undone. Raises `ToolError`.
-
-    It is a file of the step: it can be taken back. Raises `ToolError`.
     """
     access = await asyncio.to_thread(Access, context, tool)
     place = await asyncio.to_thread(access.target, path) if path else None

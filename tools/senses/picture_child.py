@@ -3,10 +3,6 @@
 It is a separate program with limits on memory and time, because picture decoders have faults that a picture
 can exploit. It writes no file, and exceeding a limit ends only this process. The first line is the request:
 `fit`, or `draw COLUMNS ROWS FORM WIDTH HEIGHT`.
-
-A program of its own, as decoders of pictures have faults that the picture chooses. It writes no file, and
-what it takes beyond its limits ends it alone. Its order stands in the first line: `fit`, or `draw COLUMNS
-ROWS FORM WIDTH HEIGHT`.
 """
 
 from __future__ import annotations

@@ -172,8 +172,6 @@ def draw_thumbnail(
     """Draw the picture within `columns` and `rows` of cells of this pixel size.
 
     Raises `ToolError` for what is not a picture. Takes a while, and decodes untrusted data.
-
-    Raises `ToolError` for what is not a picture. Takes a while, and decodes what a stranger made.
     """
     from PIL import Image, ImageOps
 

@@ -2,9 +2,6 @@
 
 A tool never acts before asking. It builds one of these, passes it to `ToolContext.permit`, and continues only
 if that returns.
-
-A tool never acts first and asks later. It builds one of these, hands it to `ToolContext.permit`, and goes on
-only if that returns.
 """
 
 from __future__ import annotations

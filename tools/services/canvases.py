@@ -2,9 +2,6 @@
 
 A canvas has a name and versions; its content is in a private file of the home, named by its hash. The
 versions follow from the path of the conversation, like the task list.
-
-A canvas has a name and versions; what it shows lies in a private file of the home, named by its hash. Which
-versions there are follows from the path of the conversation, as the task list does.
 """
 
 from __future__ import annotations

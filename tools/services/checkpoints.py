@@ -96,8 +96,6 @@ class Checkpoints(Protocol):
         """Restore files, after `permit` returned. Later changes by others stay.
 
         `path` is a file, or a folder with its content; with `hunks` only these of the file.
-
-        `path` is a file, or a folder with all below it; with `hunks` only these of the file.
         """
         ...
 

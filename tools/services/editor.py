@@ -72,15 +72,15 @@ class NoEditor:
     known_texts = KnownTexts()
 
     async def text(self, path: Path) -> str | None:
-        """Return None, because there is no editor."""
+        """Return None, without an editor."""
         return None
 
     async def save(self, path: Path, text: str) -> bool:
-        """Return False, because there is no editor."""
+        """Return False, without an editor."""
         return False
 
     def screen(self, call: str) -> Screen | None:
-        """Return None, because there is no editor."""
+        """Return None, without an editor."""
         return None
 
 

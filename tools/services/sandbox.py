@@ -2,9 +2,6 @@
 
 A `SandboxPolicy` says what a child may access. A `Sandbox` turns an argument list into one that starts the
 same program inside that boundary. Nothing here has an effect.
-
-A `SandboxPolicy` says what a child may touch. A `Sandbox` turns an argument list into one that starts the
-same program behind that boundary. Nothing here has an effect.
 """
 
 from __future__ import annotations
@@ -182,8 +179,6 @@ class Boundary(Protocol):
         """Return the machine's path of a file that a command inside calls `path` (absolute).
 
         A file of the machine's `/tmp` counts if the private folder has none with that name.
-
-        A file of the machine's `/tmp` counts where the private folder has none of that name.
         """
         ...
 
@@ -219,8 +214,6 @@ class Boundary(Protocol):
         """Return a note on what the boundary refused or hid from a command with this `output`, or empty.
 
         `failed` tells whether its exit code was not 0. Reads the disk.
-
-        `failed` tells whether it ended with another code than 0. Looks at the disk.
         """
         ...
 

@@ -41,9 +41,6 @@ class Pump:
 
     The loop learns when the process has ended. If a descendant keeps the output open, the thread continues
     reading and discards the data, so that the descendant does not die of a closed or full pipe.
-
-    The loop learns when the process has ended. If a descendant keeps the output open, the thread goes on
-    reading and throws away, so that the descendant does not die of a closed or full pipe.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], output: int) -> None:
@@ -212,8 +209,6 @@ class ShellChild(Protocol):
         """Return names with ids of remaining processes, for the user: `sleep (4711)`.
 
         Without `thorough` only the shell's process group is checked.
-
-        A quick look sees only what stayed in the shell's process group.
         """
         ...
 
@@ -233,8 +228,6 @@ class Backend(Protocol):
         """Connect to the place. Raises `ToolError` with the cause if that fails.
 
         Returns a number that changes when state left by shells there is lost.
-
-        Returns a number that changes when what shells had left there is lost.
         """
         ...
 

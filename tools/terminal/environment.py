@@ -179,12 +179,6 @@ def child_environment(
     is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes: when they differ, it
     runs in a separate virtual environment, which does not concern a command. The user's virtual environment
     stays.
-
-    A name in `passthrough` goes as it is. A pattern there (`FOO_*`) adds to the list: as with what stands on
-    it, a variable with a secret name, or whose value holds a secret such as the password of a database
-    address, is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes: when they
-    differ, it runs in a virtual environment of its own, which does not concern a command. The user's own
-    virtual environment stays.
     """
     child = _choose_variables(environ, passthrough, INHERITED)
     if prefix != base_prefix:
@@ -207,9 +201,6 @@ def missing_hint(output: str, withheld: Collection[str]) -> tuple[str, str]:
 
     `withheld` are the variables kept from it. Checks lines at the end of `output` that name one of them and
     say that something is missing.
-
-    `withheld` are the variables that were kept from it. Looks at lines of the end of `output` that name one
-    of them and say that something is missing.
     """
     if not withheld:
         return "", ""

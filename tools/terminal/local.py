@@ -41,8 +41,6 @@ class LocalBackend:
     """Starts shells on this machine, inside `boundary` if there is one.
 
     `shell` overrides the detected path of the shell.
-
-    `shell` overrides the path of the shell that is looked up otherwise.
     """
 
     def __init__(self, shell: str | None = None, boundary: Boundary | None = None) -> None:

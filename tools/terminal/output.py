@@ -245,9 +245,6 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
     Matching happens on a thread of Hermes and cannot be interrupted, so patterns that may run without end are
     refused.
-
-    Matching happens on a thread of Hermes and cannot be interrupted, so patterns that may take for ever are
-    refused.
     """
     try:
         compiled = re.compile(pattern)
@@ -327,8 +324,6 @@ class RollingText:
         """Return up to `limit` lines from line `offset` on (0-based), and the offset of the first one.
 
         Dropped lines are skipped.
-
-        Lines that were dropped are skipped.
         """
         first = max(offset, self._dropped_lines)
         start = first - self._dropped_lines
@@ -372,8 +367,6 @@ def render(data: bytes, *, history: bool) -> str:
     """Return the screen after `data`, with scrolled-off lines above if `history`.
 
     Takes some tenths of a second for a full recording: use a thread.
-
-    Takes some tenths of a second for a full recording: for a thread.
     """
     import pyte
 

@@ -48,10 +48,6 @@ def relatives(root: int, mark: str) -> list[ChildProcess]:
 
     There are three signs, each of which can be lost: the session it leads (`setsid` leaves it), a chain of
     living parents (a daemon breaks it), the mark in the environment (`env -i` drops it). Empty without /proc.
-
-    Three signs, each of which can be lost: the session it leads (`setsid` leaves it), a chain of living
-    parents (a daemon breaks it), the mark in the environment (`env -i` drops it). Empty where there is no
-    /proc.
     """
     table = {stat.pid: stat for stat in _table()}
     kin = {pid for pid, stat in table.items() if pid == root or stat.session == root}
@@ -75,8 +71,6 @@ def relatives(root: int, mark: str) -> list[ChildProcess]:
 
 def kill(root: int, mark: str, grace: float = GRACE) -> None:
     """End the shell `root` and its relatives: SIGTERM, and after `grace` seconds SIGKILL until none is left.
-
-    Blocks for little more than `grace` at most; meant for a thread.
 
     Blocks for little more than `grace` at most; meant for a thread.
     """

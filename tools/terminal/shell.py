@@ -50,8 +50,6 @@ class Shell:
     """Folder, environment, variables, functions, aliases and options of one task.
 
     Calls of one task run one after another: hold `lock` from `place` to `settle`.
-
-    Calls of one task run one after another: hold `lock` from `place` to `settle`.
     """
 
     def __init__(
@@ -105,9 +103,6 @@ class Shell:
 
         Raises `ToolError` if that fails, or if the last command's state was lost with the connection, because
         the next command may depend on it.
-
-        Raises `ToolError` when it cannot be reached, or when the last command's state was lost with the
-        connection: what was about to run may depend on it.
         """
         generation = await self._backend.open()
         if generation == self._generation:
@@ -137,9 +132,6 @@ class Shell:
 
         Outside of the sandbox a shell begins with only the folder, and leaves nothing: functions and
         variables set by a command inside could otherwise act outside.
-
-        Outside of the sandbox a shell begins with nothing but the folder, and leaves nothing: functions and
-        variables that a command set inside could otherwise act outside.
         """
         keeps_state = keeps_state and not leave.outside
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -299,9 +291,6 @@ def meaning(command: str, code: int) -> str:
 
     The program of the code is guessed from the last part of `command`: good enough for a hint, never for a
     decision.
-
-    Which program the code belongs to is a guess from the last part of `command`: good enough for a hint,
-    never for a decision.
     """
     if code == 0:
         return ""
@@ -365,9 +354,6 @@ async def run_command(
 
     `screen_of` is a viewer's terminal. The caller holds the shell's lock. If the wait is cancelled,
     everything the command started is killed before the cancellation is passed on.
-
-    `screen_of` is a terminal of somebody who watches. The caller holds the shell's lock. When the wait is
-    cancelled, everything the command started is killed before the cancellation passes on.
     """
     collector = OutputCollector(spool, secrets, screen=screen_of)
     replay = ScreenRecording() if pty else None

@@ -50,9 +50,6 @@ class BackgroundProcess:
 
     `notify` is called on the event loop, with one line. `refused` returns a text on hosts refused since a
     `time.monotonic` time.
-
-    `notify` is called on the event loop, with one line. `refused` says which hosts were not let through since
-    a moment of `time.monotonic`.
     """
 
     def __init__(
@@ -297,10 +294,6 @@ class Terminals:
     Commands inherit the variables of `environ` that `tools.terminal.environment` lists. `secrets` are values,
     by name, that are masked in all output in addition to those of `environ`. Cheap to make: nothing is
     started before the first command.
-
-    Of `environ` commands inherit what `tools.terminal.environment` lists. `secrets` are values, by name, that
-    are masked in all output beside those of `environ`. Cheap to make: nothing is started before the first
-    command.
     """
 
     def __init__(
@@ -359,8 +352,6 @@ class Terminals:
         """Return a hint if a failed command seems to lack a variable that was kept from it.
 
         `given` are the variables it got. Each variable is mentioned once.
-
-        `given` are the variables it got. Each variable is spoken of once.
         """
         name, hint = missing_hint(output, self._environ.keys() - set(given) - self._told)
         if name:

@@ -12,9 +12,6 @@ def to_json(result: Any) -> str:
 
     What JSON does not know becomes text, infinite numbers become null, and half of a surrogate pair becomes
     the replacement character. Raises `ValueError` on circular data.
-
-    What JSON does not know becomes text, infinite numbers become null, and half of a surrogate pair becomes
-    the replacement character. Raises `ValueError` on circular data.
     """
     try:
         text = json.dumps(result, ensure_ascii=False, default=str, allow_nan=False)

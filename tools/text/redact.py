@@ -64,9 +64,6 @@ def mask_shapes(text: str, stub: str, is_secret: Callable[[str, bool], bool]) ->
 
     `is_secret` is asked for each match: the value, and whether its form alone identifies it, without a name
     before it.
-
-    `is_secret` is asked for each match: the value, and whether the shape tells it by its own form rather than
-    by a name that stands before it.
     """
     near = _near_tokens(text)
     if not near:
@@ -270,10 +267,6 @@ def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape
     """Return the shape of tokens: a known prefix, then at least `least` characters of `body`.
 
     One of them is a digit, and somewhere `unbroken` letters and digits are adjacent.
-
-    The lookbehind keeps this linear: a run of body characters is tried once, at its start.
-
-    One of them is a digit, and somewhere `unbroken` letters and digits stand together.
 
     The lookbehind keeps this linear: a run of body characters is tried once, at its start.
     """

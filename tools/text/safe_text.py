@@ -8,15 +8,6 @@ them share one definition of hidden.
 
 Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
 its font may know more than we do.
-
-Whatever a child process, a file, a model or a web page says may hold bytes that steer a terminal or deceive
-the reader. `clean` gives what a terminal would have left on the line, as plain text; `Cleaner` does the same
-to a stream of bytes; `printable` serves pieces of a text that is still coming; `reveal` keeps everything and
-spells out what cannot be seen; `inert` and `steers` judge a piece of a row that is about to be drawn. All of
-them share one notion of what is hidden.
-
-Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
-its font may know more than we do.
 """
 
 from __future__ import annotations
@@ -121,10 +112,6 @@ def clean(text: str) -> str:
     Escape sequences and control characters other than `\n` and `\t` are removed; `\r`, backspace and
     erase-line are carried out within their line; invisible format characters and lone surrogates are dropped.
     Linear in the length of `text`, never longer than it, and `clean(clean(x)) == clean(x)`.
-
-    Escape sequences and control characters other than `\n` and `\t` are gone; `\r`, backspace and erase-line
-    are carried out within their line; invisible format characters and lone surrogates are dropped. Linear in
-    the length of `text`, never longer than it, and `clean(clean(x)) == clean(x)`.
     """
     if _CONTROL.search(text) is None:
         return _visible(_SEPARATOR.sub("\n", text))
@@ -137,9 +124,6 @@ def printable(piece: str) -> str:
 
     The characters of an escape sequence stay visible, and so does a joiner that may belong to the piece
     before; `clean` on the whole text removes them.
-
-    What an escape sequence was made of stays visible, and so does a joiner that may belong to the piece
-    before; `clean` on the whole text takes them out.
     """
     if not piece.isascii():
         body = piece.lstrip(_LEADING)
@@ -152,9 +136,6 @@ def steers(text: str) -> bool:
 
     Line feed and tab count: in a drawn row they move the cursor. Joiners and the usual variation selectors do
     not, because a piece does not show what they belong to.
-
-    Line feed and tab count: in a row that is drawn they move the cursor. Joiners and the usual variation
-    selectors do not: a piece does not show what they belong to.
     """
     if text.isascii():
         return not text.isprintable()
@@ -174,10 +155,6 @@ def reveal(text: str) -> str:
     For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds and tabs stay. Blanks other
     than the plain space are spelled out too, and so are private-use and unassigned code points, which have no
     agreed look.
-
-    For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds and tabs stay. Blanks other
-    than the plain space are spelled out too, and so is what has no agreed look: private use, and code points
-    that are not assigned.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -208,9 +185,6 @@ class Cleaner:
 
     `feed` returns whole lines, because a line can still be overwritten until it ends. The pieces add up to
     exactly the result of `clean` on the whole text. Memory stays bounded for any input.
-
-    `feed` returns whole lines, because a line can still be overwritten until it ends. The pieces add up to
-    exactly what `clean` makes of the whole. Memory stays bounded whatever is fed.
     """
 
     def __init__(self) -> None:
@@ -269,9 +243,6 @@ class _Line:
     """The current line of a terminal: its cells, and the column of the cursor.
 
     One cell per character: a program overwrites a line with similar text, so widths cancel out.
-
-    One cell per character: a program that overwrites a line does it with text of the same make, so widths
-    cancel out.
     """
 
     def __init__(self) -> None:
@@ -338,8 +309,6 @@ def _hold_back(text: str) -> tuple[str, str]:
     """Return `text` without an unfinished escape sequence at its end, and that sequence.
 
     A sequence of unlimited length is held in an equivalent short form.
-
-    A sequence that grows without end is held in short form, one that goes on in the same way.
     """
     start = -1
     for character in "\x1b" if text.isascii() else "\x1b\x90\x98\x9b\x9d\x9e\x9f":

@@ -107,7 +107,7 @@ def _words(row: NodeRow, label: str, on_path: bool, ink: Ink) -> Text:
 
 
 def first_words(result: str) -> str:
-    """Return the first line of text in the start of a JSON result; all numbers if there is no text."""
+    """Return the first line of text in the start of a JSON result; all numbers without text."""
     if not result.startswith(("{", "[")):
         return result
     for found in _STRING.finditer(result):

@@ -44,7 +44,7 @@ class Transcript(KeptRow, can_focus=True):
     """The conversation, drawn row by row from a document, with its own scroll position.
 
     New content is shown at once, then at most 30 times a second (15 if all rows move), and only changed rows
-    are painted. With `motion` False there is no spinner. Textual's `virtual_size` is never changed, as that
+    are painted. With `motion` False no spinner is shown. Textual's `virtual_size` is never changed, as that
     repaints the whole screen. A click opens or folds an item without moving the focus, as the person probably
     types on.
     """

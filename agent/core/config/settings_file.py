@@ -25,7 +25,7 @@ class UnreadableSettingsError(ConfigError):
 
 
 def read_file(path: Path, *, follow: bool = True) -> bytes | None:
-    """Return the content of a regular file of at most `MAX_BYTES`, None when there is no such file.
+    """Return the content of a regular file of at most `MAX_BYTES`, None if the file does not exist.
 
     Never waits, whatever `path` is. `follow=False` refuses a link at the end of the path. Raises
     `UnreadableSettingsError`.

@@ -155,7 +155,7 @@ PATIENCE = 0.004
 def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | None:
     """Return the branch with a node, the most recently used of several; None if no branch has it.
 
-    Raises `StoreError` if there is no such session.
+    Raises `StoreError` if the session does not exist.
     """
     for head in node_tree.heads(connection, session):
         if head.node is not None and node <= head.node and node in ancestors(connection, head.node, node):

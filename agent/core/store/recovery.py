@@ -130,7 +130,7 @@ def _calls_of(node: Node) -> dict[str, str]:
 
 
 def save_draft(connection: sqlite3.Connection, session: str, head: str, text: str, reasoning: str) -> None:
-    """Save the text streamed so far. Raises `StoreError` if there is no such head."""
+    """Save the text streamed so far. Raises `StoreError` if the head does not exist."""
     node_tree.tip(connection, session, head)
     connection.execute(
         "INSERT INTO drafts VALUES (?, ?, ?, ?, ?) ON CONFLICT (session, head) DO UPDATE "

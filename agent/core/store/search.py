@@ -296,7 +296,7 @@ def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterat
 def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
     """Return the node with up to `window` messages of people, model and tools before and after it.
 
-    Later messages are those along the newest branch. Empty if there is no such node.
+    Later messages are those along the newest branch. Empty if the node does not exist.
     """
     window = session_list.bound_count(window)
     # System, notice and compaction nodes lie between messages, so read a little further.

@@ -572,7 +572,7 @@ def _servers(root: Path, data: Path, skipped: list[SkippedPart]) -> tuple[Plugin
 
 
 def _fatal(root: Path, name: str) -> bytes:
-    """A file without which there is no plugin. Raises `PluginError`."""
+    """A file that every plugin needs. Raises `PluginError`."""
     try:
         content = read_part(root, name)
     except (OutsideError, OSError) as error:

@@ -251,7 +251,7 @@ class PluginNetwork:
 
     @classmethod
     def open(cls, sandbox: Sandbox, hosts: Sequence[str], secrets: Mapping[str, str]) -> PluginNetwork | None:
-        """The network for some hosts; None where there is no boundary. Raises `ToolError`."""
+        """The network for some hosts; None without a boundary. Raises `ToolError`."""
         if sandbox.name == "none":
             return None
         if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):

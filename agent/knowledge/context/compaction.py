@@ -123,9 +123,6 @@ def tail_start(path: Sequence[Node], room: int) -> int:
 
     A message of the model is never separated from the results of its calls. The result lies after the last
     node if even the newest message does not fit.
-
-    A message of the model is never parted from the results of its calls. Behind the last node if not even the
-    newest message has room.
     """
     start = path[-1].id + 1
     used = 0
@@ -350,9 +347,6 @@ def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary
 
     Raises `UnusableSummaryError` for one that is empty, longer than `longest` characters, or names things
     that are not in the record.
-
-    Raises `UnusableSummaryError` for one that is empty, longer than `longest` characters, or speaks of what
-    the record does not hold.
     """
     text = _THOUGHT.sub("", clean(answer)).strip()
     sections = _sections(text)

@@ -260,8 +260,6 @@ def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextF
     """Return the identity of the agent, if the user wrote one. `limit` is in characters.
 
     `allowed` are the hashes of passages that the user let in, here and in the functions that follow.
-
-    `allowed` are the hashes of passages that a person let in, here and below.
     """
     return _read(path, limit, path.parent, allowed)
 
@@ -271,9 +269,6 @@ def project_files(workspace: Path, limit: int, allowed: Collection[str] = ()) ->
 
     They come from all folders between the root of the repository and the workspace, the nearest last; without
     a repository only from the workspace.
-
-    The files of all folders from the root of the repository down to the workspace, so that the nearer one has
-    the last word; without a repository only those of the workspace itself.
     """
     root = repository_root(workspace)
     return files_of_folders(folders_between(root, workspace), root, limit, allowed)
@@ -286,9 +281,6 @@ def files_of_folders(
 
     Files that a `CLAUDE.md` imports follow it. A file with the same text as an earlier one, such as a link to
     it, is left out.
-
-    What a `CLAUDE.md` takes in stands behind it. A file that says the same as one before it, such as a link
-    to it, is left out.
     """
     found: list[ContextFile] = []
     for folder in folders:
@@ -352,8 +344,6 @@ def text_of(path: Path, inside: Path) -> str:
     r"""Return the text of a plain file below `inside`, in any encoding `read_file` knows; lines end in `\n`.
 
     Raises `OSError`, and `RuntimeError` for circular links.
-
-    Raises `OSError`; `RuntimeError` for links in a circle.
     """
     real = path.resolve(strict=True)
     if not real.is_relative_to(inside.resolve()):

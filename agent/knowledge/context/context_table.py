@@ -2,10 +2,6 @@
 
 It is derived from the stored path alone, so it can be made at any time, even during a turn. Only the provider
 can count tokens exactly: the numbers of the layers are estimates at the ratio learned from its last count.
-
-Derived from the stored path alone, so it can be made at any time, also in the middle of a turn. Nobody but
-the provider can count tokens exactly: the numbers of the layers are estimates at the ratio learned from its
-last count.
 """
 
 from __future__ import annotations
@@ -165,9 +161,6 @@ def build_table(
     """Return the table of a path from root to head. Pure; takes as long as serialising the conversation.
 
     `ratio` is in bytes per token, `used` comes from `Meter.totals`, and `breaks` are those of this run, which
-    the path knows only in part.
-
-    `ratio` is in bytes per token, `used` as `Meter.totals` gives it, `breaks` are those of this run, which
     the path knows only in part.
     """
     system = next((node for node in reversed(path) if node.kind == "system"), None)

@@ -3,10 +3,6 @@
 They are added to the result of the call that reached the folder, never to the system prompt, so the prompt
 prefix stays unchanged. The node of that result names them, so a reopened session knows what the agent has
 seen.
-
-They go into the result of the call that got there and never into the system prompt, so the prompt prefix
-stays what it is. The node of that result names them, so that a session that is opened again knows what the
-agent has in view.
 """
 
 from __future__ import annotations
@@ -109,9 +105,6 @@ def read_folders(
 
     A rule counts as a separate folder, named by its path. Files in `written` are left out: the agent has just
     written them.
-
-    A rule counts as a folder of its own, named by its path. Files in `written` are left out: the agent has
-    just written them itself.
     """
     found: list[tuple[Path, Part]] = []
     for folder in folders:

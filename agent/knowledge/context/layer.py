@@ -153,9 +153,6 @@ def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None)
 
     `parts` name their layers and are in the order of the prompt. Texts without entries are never cut. The
     returned parts have no entries: each entry is part of the text, or named in `left_out`.
-
-    `parts` name their layers and stand in the order of the prompt. Texts without entries are never cut. What
-    comes back has no entries any more: they are part of the text, or named in `left_out`.
     """
     kept = [_Shrinking(part) for part in parts]
     for name in dict.fromkeys(part.layer for part in parts):
@@ -250,9 +247,6 @@ def trimmed(path: Sequence[Node]) -> list[Node]:
 
     The resulting conversation is the same. The newest system prompt, task list, question and answer stay
     complete, whether they are sent or not.
-
-    The conversation that follows from it is the same. The newest system prompt, task list, question and
-    answer stay whole, whether they are sent or not.
     """
     start, masked = elided_up_to(path), masked_nodes(path)
     whole = _newest(path) | _fold_sources(path)

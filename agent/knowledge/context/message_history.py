@@ -1,9 +1,6 @@
 """Messages that a provider accepts, made from stored nodes, whatever was interrupted.
 
 Pure: the same path of nodes always gives the same messages, so a resumed session sends the same bytes again.
-
-Pure: the same path of nodes always gives the same messages, so a resumed session sends the bytes it sent
-before.
 """
 
 from __future__ import annotations
@@ -60,9 +57,6 @@ def carried(
 
     `shortened` are texts that already replace some messages. Pure. Even without any room a message keeps its
     beginning and a mark.
-
-    `shortened` are texts of messages that stand for them already. Pure. Even without any room a message
-    leaves its beginning and a mark.
     """
     before = shortened or {}
     words = [
@@ -239,8 +233,6 @@ def read_files(path: Sequence[Node], known: Iterable[ReadFile] = ()) -> list[Rea
     """Return the files that were read, the latest at the end. Pure.
 
     `known` are the files of an earlier compaction, which hold reasons that the nodes no longer contain.
-
-    `known` are those of an earlier compaction: it knows why, where the nodes do not say it any more.
     """
     reasons = {each.path: each.why for each in known}
     found: dict[str, ReadFile] = {}
@@ -496,10 +488,6 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
     Every call is answered exactly once, directly after the message that made it and in its order. Results
     without a call and empty messages are left out. Compactions on the path are applied; content that a
     provider refused is left out.
-
-    Every call is answered exactly once, directly behind the message that made it and in its order; results
-    without a call and empty messages are left out. Compactions on the path are applied; what a provider
-    refused is left out.
     """
     masked, refused = masked_nodes(path), refused_nodes(path)
     start = elided_up_to(path)

@@ -5,13 +5,6 @@ frame is therefore made exactly once; a request is the same frames as before plu
 change of what was sent needs a declared break; an undeclared one is a bug, found here.
 
 Marks tell a provider up to where to keep its cache. They move with every request and are not compared.
-
-Providers cache prompts from the front, so one changed byte early in a request makes the whole rest dear.
-Every frame is therefore made exactly once; a request is the same frames as before plus new ones at the end. A
-change of what was sent needs a declared break; an undeclared one is a bug, found here.
-
-Marks say up to where a provider is to keep its cache. They move with every request and are not part of what
-is compared.
 """
 
 from __future__ import annotations
@@ -87,10 +80,6 @@ class PrefixLedger:
         Frames of the kind `without` are left out; starting or stopping that is a break that `reason`
         declares. The comparison is by equality with what was really sent, so it also finds undeclared
         changes. Frames are usually the same objects, which makes it cheap.
-
-        Frames of the kind `without` are left out; starting or stopping that is a break that `reason`
-        declares. The comparison is by equality against what really left, so it also finds a change nobody
-        declared; equal objects are the rule, which makes it cheap.
         """
         frames = tuple(self._frames)
         if without:
@@ -118,12 +107,6 @@ def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tu
     request that the model last answered, so that it is found after another model or process has continued in
     between. Requests with and without thoughts have separate caches, so the last one of this form counts, and
     the last one of all. The last request of this process (`sent` frames) may have had no answer.
-
-    The newest frame, so that the next request finds all of this one. The end of the request that the model
-    answered last, which follows from what it wrote itself, so that it is found after another model or another
-    process went on meanwhile: requests with and without thoughts have caches of their own, so the last one
-    like this counts, and the last one of all. The last request of this process (`sent` frames) may have come
-    without an answer.
     """
     newest = len(frames) - sum(frame.kind == without for frame in frames if without) - 1
     if newest < 0:

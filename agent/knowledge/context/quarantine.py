@@ -2,10 +2,6 @@
 
 The rest of the file is used. A passage is a paragraph, a list item, a heading or a block of code. An allowed
 passage is known by the hash of its text: the same words are allowed everywhere, a changed word is not.
-
-The rest of the file is used. A passage is a paragraph, an item of a list, a heading or a block of code; what
-a person let in is known by the hash of its text, so the same words count everywhere and a changed word does
-not.
 """
 
 from __future__ import annotations
@@ -115,8 +111,6 @@ def quarantined(
     """Return the text with a mark in place of each passage kept back, and those passages. Pure.
 
     `allowed` are hashes of passages that the user let in. `first` is the number of the first line.
-
-    `allowed` are hashes of passages that a person let in. `first` is the number of the first line.
     """
     findings = [each for each in scan(text) if each.rule not in _HARMLESS]
     if not findings:

@@ -4,11 +4,6 @@ Forms: `@PATH`, `@PATH:10-20`, `@"a b.txt"`, `@file:PATH`, `@folder:PATH/`, `@di
 `@url:https://…`, `@server:URI` (a resource of an MCP server). After `@` and `@file:` a path may be quoted and
 followed by lines. A plain `@PATH` counts only if the file exists, which the caller checks. Nothing inside a
 block of code is a reference.
-
-Forms: `@PATH`, `@PATH:10-20`, `@"a b.txt"`, `@file:PATH`, `@folder:PATH/`, `@diff`, `@staged`, `@git:3`,
-`@url:https://…`, `@server:URI` (a resource of an MCP server). Behind `@` and `@file:` a path may be quoted
-and be followed by lines. A plain `@PATH` counts only where there is such a file, so the reader decides about
-it. Nothing inside a block of code is a reference.
 """
 
 from __future__ import annotations

@@ -2,10 +2,6 @@
 
 A call is held back at most once: repeated unchanged, it runs, and its result confirms or refutes the
 learning. If the store cannot be read, this raises, and the caller runs the call without learnings.
-
-A call is held back at most once at a time: made again unchanged, it runs, and its result confirms or refutes
-the learning. Where the store cannot be read, this raises: the caller then lets the call run as if nothing
-were known.
 """
 
 from __future__ import annotations

@@ -42,9 +42,6 @@ def stamps(program: str, names: tuple[str, ...], root: Path, search: str | None)
 
     `program` has no version, `names` are the forms it was called by; `search` is the search path, None if
     commands do not run on this machine.
-
-    `program` is without its version, `names` are the forms it was called by; `search` is the search path,
-    None where commands do not run on this machine.
     """
     found = {
         name: stamp

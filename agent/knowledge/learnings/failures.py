@@ -126,8 +126,6 @@ def failure_of(result: Mapping[str, Any], form: CommandForm | None) -> Failure |
     """Return the failure in a call's result; None if it succeeded or something else failed.
 
     `form` is the command, for tools that run one.
-
-    `form` is that of the command, for a tool that runs one.
     """
     if not is_run(result):
         return None
@@ -156,7 +154,7 @@ def is_unknown_command(failure: Failure) -> bool:
 
 
 def telling_line(output: str) -> str:
-    """Return the line of an output that states the error; empty if there is no text."""
+    """Return the line of an output that states the error; empty without text."""
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     lines = [one_line(each) for each in text.splitlines()]
     lines = [each for each in lines if any(map(str.isalnum, each))]
@@ -173,8 +171,6 @@ def normalise(line: str) -> str:
     """Return an error line without the parts that differ from one time to the next. Idempotent.
 
     Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are unified.
-
-    Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are written one way.
     """
     text = clean(line).translate(_QUOTES)
     for _ in range(_PASSES):

@@ -102,8 +102,6 @@ def merge_learnings(one: Learning, other: Learning) -> Learning:
     """Merge two equal learnings under the first id; their counts are added.
 
     The words of the higher-ranking origin stay, a user's before the agent's; among equals the newer ones.
-
-    The words of the origin that ranks first stay, a person's before the agent's; among equals the newer ones.
     """
     first, second = sorted((one, other), key=lambda each: (_RANKS.index(each.origin), -each.updated_at))
     newest = max(one, other, key=lambda each: each.updated_at)
@@ -151,9 +149,6 @@ def after_use(
 
     Refuted twice, it is no longer shown. A candidate that worked for the `promote_after`-th time becomes a
     learning (0: never). A stale one is in force again once it has worked.
-
-    Refuted twice, it is told no more. A candidate that worked for the `promote_after`-th time is a learning
-    (0: never), and one that was stale holds again once it has worked.
     """
     total, good = learning.refuted + refuted, learning.confirmed + confirmed
     status = learning.status
@@ -270,9 +265,6 @@ def standing(learning: Learning) -> str:
 
     `candidate`, `stale` and `retired` are the status; an active one is `confirmed` or `refuted`, whichever
     happened more often, and `learning` before either has happened.
-
-    `candidate`, `stale` and `retired` as they count; one in force is `confirmed` or `refuted` by what
-    happened more often, and `learning` while nothing has.
     """
     if learning.status != "learning" or not (learning.confirmed or learning.refuted):
         return learning.status

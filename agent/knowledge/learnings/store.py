@@ -202,7 +202,7 @@ def _text(learning: Learning) -> str:
 
 
 class UnknownLearningError(HermesError):
-    """There is no learning with that number."""
+    """No learning has that number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"There is no learning {number}; `hermes learnings list` shows what there is.")
@@ -402,9 +402,6 @@ def _find_known(connection: Connection, new: Learning, calls: Sequence[str]) -> 
 
     Two observed learnings about the same call are equal whatever worked, because what works then differs each
     time, like a free port.
-
-    Where both were only observed, one that was observed of the same call says the same, whatever worked: what
-    works then differs each time, like a free port.
     """
     if alike := _alike(connection, new):
         return alike[0]

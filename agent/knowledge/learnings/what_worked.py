@@ -2,9 +2,6 @@
 
 No model is asked. A failure that went away because files were edited does not count: then the work advanced,
 and nothing was learned about calling a program. Pure.
-
-No model is asked. A failure that went away because files were edited does not count: then the work went on,
-and nobody learned how to call a program. Pure.
 """
 
 from __future__ import annotations

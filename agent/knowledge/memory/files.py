@@ -4,11 +4,6 @@ Every method touches the disk and must run in a thread. A write holds the lock o
 current content, applies the change, and writes first the origins (with the hash of the new version) and then
 the file. A crash in between leaves the old file, and our version is never mistaken for the user's. If the
 user saves the file between reading and writing, the write starts again.
-
-Every method touches the disk and belongs into a thread. A write holds the lock of its folder, reads what is
-there now, applies the change to that, writes the origins (with the hash of the new version) and then the
-file: a crash in between leaves the old file, and no version of ours is ever taken for a person's. A person
-who saves the file between the reading and the writing makes the write start again.
 """
 
 from __future__ import annotations
@@ -87,9 +82,6 @@ def apply_operations(entries: Entries, operations: Sequence[MemoryOperation], li
 
     Adding an existing entry is accepted without a change. Only the final size counts, and a write that
     shrinks an overfull file is accepted.
-
-    An entry that is already there is accepted without a change. Only the size at the end counts, and a write
-    that makes an overfull file smaller is accepted.
     """
     if not operations:
         raise MemoryWriteError("There is nothing to write; give an action, or at least one operation.")
@@ -313,10 +305,6 @@ class MemoryFile:
         If the user edited the file in the meantime, a copy of that version is saved next to it and its
         entries count. Raises `MemoryWriteError` for operations that cannot be applied and `MemoryFileError`
         for an unusable file; nothing has changed then.
-
-        What a person wrote into the file meanwhile is kept: their version is copied beside it, their entries
-        count. Raises `MemoryWriteError` for operations that cannot be applied and `MemoryFileError` for a
-        file that cannot be used; nothing has changed then.
         """
         with self._locked():
             for attempt in range(MOST_TRIES):
@@ -351,8 +339,6 @@ class MemoryFile:
         """Record the file's content as known, because the user edited it through Hermes.
 
         With `make` an empty file is created if there is none.
-
-        With `make` an empty file is made where there is none.
         """
         with self._locked():
             content = self._content()

@@ -84,8 +84,6 @@ def replace_content(path: Path, content: bytes, seen: bytes | None) -> bool:
     """Replace the file and flush it to disk; False if it differs from what was `seen`.
 
     `seen` is the content read before, None if there was no file. Raises `OSError`.
-
-    `seen` is what was read before, None where there was no file. Raises `OSError`.
     """
     beside = f".{path.name}.{secrets.token_hex(8)}{_WHOLE}"
     with open_folder(path.parent) as folder:

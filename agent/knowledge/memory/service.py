@@ -1,9 +1,6 @@
 """The memory service of a session: reads the fixed blocks of the prompt, writes, reports what happened.
 
 The rest of the program only knows `MemoryProvider`, so another store can replace the files.
-
-`MemoryProvider` is the whole of what the rest of the program knows, so that another store can take the place
-of the files.
 """
 
 from __future__ import annotations
@@ -65,9 +62,6 @@ class MemoryProvider(Protocol):
 
     async def write(self, scope: Scope, operations: Sequence[MemoryOperation], origin: Origin) -> MemoryWrite:
         """Apply all operations, or none.
-
-        Raises `MemoryWriteError` for operations that cannot be applied, `MemoryFileError` for a store that
-        cannot be used.
 
         Raises `MemoryWriteError` for operations that cannot be applied, `MemoryFileError` for a store that
         cannot be used.
@@ -151,9 +145,6 @@ def vet_entries(memory: MemoryContents) -> tuple[Entries, str]:
 
     An entry that reads like an attack stays in the file, for the user to look at and delete; a mark replaces
     it.
-
-    An entry that reads like an attack stays in the file, for the person to look at and delete; a mark stands
-    in its place.
     """
     shown: list[str] = []
     blocked = 0

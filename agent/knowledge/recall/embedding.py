@@ -245,8 +245,6 @@ def shared_embedder(place: Path) -> StaticEmbedder:
     """Return the embedder shared by all sessions of an event loop, because its process needs 50 MB.
 
     A session that closes it ends the process between two requests; the next request starts it again.
-
-    A session that closes it ends the process between two orders; the next order starts it again.
     """
     try:
         known = _shared.setdefault(asyncio.get_running_loop(), {})

@@ -7,14 +7,6 @@ text in the index. A position is the number of a line and a place in it:
 - a new line begins with copies of the last two messages before it, so that all have their neighbours.
 
 The file holds no text, only words, and nothing that cannot be read from the session store again.
-
-Messages that follow each other on a path have positions that follow each other, so what stands beside a
-message needs no text of its own in the index. A position is the number of a line and a place in it:
-
-- a line is a stretch of one path of at most 64 places; where one is full, and at a fork, a new one begins,
-- a new line begins with copies of the last two messages before it, so that all have their neighbours.
-
-The file holds no text, only words, and nothing that cannot be read from the session store again.
 """
 
 from __future__ import annotations

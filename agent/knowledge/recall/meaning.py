@@ -140,8 +140,6 @@ def nearest(
     """Return the `count` nodes nearest in meaning with their cosines, nearest first.
 
     Only the sessions in `names` count, and only messages written between `since` and `until`.
-
-    `names` are the only sessions that count, `since` and `until` the moments between which was written.
     """
     conditions: list[str] = []
     values: list[str | float] = []

@@ -3,10 +3,6 @@
 It is a separate file that may be deleted at any time. Each step of building it is one short transaction that
 continues where the last one ended, so a killed process loses one step, and two processes that build it share
 the work.
-
-It lives in a file of its own that may be deleted at any time. Each step of building it is one short
-transaction that begins where the last one ended, so a process that is killed loses one step, and two
-processes that build it help each other.
 """
 
 from __future__ import annotations
@@ -49,8 +45,6 @@ class DerivedFile:
         """Set up the file without opening it.
 
         `prepare` makes the tables, in a transaction; `check` removes what the store no longer has.
-
-        `application` is the id at offset 68 of the file; `cache` KiB of it are kept in memory.
 
         `application` is the id at offset 68 of the file; `cache` KiB of it are kept in memory.
         """
@@ -297,8 +291,6 @@ class MessageIndex:
         """Return the best messages for these words, best first: each node with its score and match kind.
 
         Only `sessions` count; `narrowed` says that more will be filtered afterwards.
-
-        `sessions` are the only ones that count; `narrowed` says that more will be filtered afterwards.
         """
         moment = time.time() if now is None else now
 

@@ -3,10 +3,6 @@
 The query may be a few words or a full question. Few words, quotes and symbols are taken literally, so
 messages with all of them come first; a question is answered by the ranking of
 `agent.knowledge.recall.scoring`.
-
-What is typed may be a few words or a whole question. Few words, quotes and symbols mean themselves, so
-messages that hold all of them come first; a question is answered by the ranking of
-`agent.knowledge.recall.scoring`.
 """
 
 from __future__ import annotations
@@ -224,10 +220,6 @@ class Recall:
         Only `sources` are searched. With `by_session` only the best message of each session counts.
         `patience` (seconds) bounds the search of old messages for parts of words. Any text is a valid
         question. Raises `StoreError`.
-
-        `sources` are the only ones that are asked. With `by_session` only the best message of each session
-        counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a valid
-        question. Raises `StoreError`.
         """
         late = False
         if mode == "meaning":
@@ -302,8 +294,6 @@ class Recall:
         """Add hits by meaning to those found.
 
         `only_words`: add none, because the query was found literally.
-
-        `only_words`: nothing is added, as what was typed was found.
         """
         vector = await meaning.question(asked.text, asked.patience)
         by_words = [each for each in found if each.scored is not None]
@@ -412,8 +402,6 @@ class Recall:
         """Return hits from other sources; none if filters apply that only messages can pass.
 
         With meaning also those that contain no word, without a score.
-
-        With meaning also those that hold no word, without a score.
         """
         if replace(asked.filters, since=None, until=None):
             return []
@@ -439,8 +427,6 @@ class Recall:
         """Return the best hit of each session, exact ones first, then by all that a session contains.
 
         `sure` is the confidence that words found what was meant.
-
-        `sure` says how surely words found what was meant.
         """
         exact = [each.node for each in found if each.node and not each.session]
         sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
@@ -570,9 +556,6 @@ def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]
 
     `sure` is the `confidence`. Candidates are given in the order by words alone, then those found only by
     meaning.
-
-    `sure` is the `confidence`. Candidates come in the order words alone put them into, those that only
-    meaning found after them.
     """
     best = max((each.words for each in contenders), default=0.0) or 1.0
     share = SHARE + (1 - SHARE) * (1 - sure)
@@ -599,9 +582,6 @@ def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) ->
 
     That applies if words found something; `sure` is the `confidence`. A session has many messages, so chance
     similarity of some moves it further than one message.
-
-    That holds where words found something; `sure` is the `confidence`. A session has many messages, so what
-    some of them mean by chance moves it further than one message.
     """
     if sure < _FOUND:
         return list(ranked)

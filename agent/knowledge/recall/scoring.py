@@ -9,17 +9,6 @@ them, both with rough integers for all at once; the remaining ones are rated.
 
 The constants were chosen on every second conversation of LoCoMo; `benchmarks/recall_locomo.py` shows the
 others separately.
-
-Each word adds its rarity, damped where it occurs several times in and around a message (the saturation of
-BM25). Neighbours on the same path count a part, so that an answer is found by the words of its question; so
-does the line of the index around them. What covers more of the question counts for more.
-
-That is reckoned for few places only. First the lines are chosen that hold most of the question, then the
-places in them, both with rough whole numbers for all at once (`agent.knowledge.recall.scoring`); what is left
-is rated.
-
-The constants were chosen on every second conversation of LoCoMo; `benchmarks/recall_locomo.py` shows the
-others by themselves.
 """
 
 from __future__ import annotations
@@ -472,10 +461,6 @@ def score_places(
     `lines` is the number of lines, `within` (as bits) those that count, and `missing` the weight of further
     words of the question. `narrowed` says that filters will drop some places; `alone`, that places have no
     neighbours.
-
-    `lines` says how many lines there are in all, `within` (as bits) which of them count, and `missing` what
-    further words of the question tell. `narrowed` says that filters will drop some of the places; `alone`,
-    that no place is beside another.
     """
     told = [
         (

@@ -76,8 +76,6 @@ class Shelf:
         """Return the passages with words of a question, best first, rated like messages.
 
         `rarities` are the weights of words among the messages; a word that no message contains weighs most.
-
-        `rarities` tell what each word tells among the messages; one that none of them holds tells most.
         """
         given = tuple(passages)
         if not given or not words:
@@ -213,8 +211,6 @@ class RecalledSkills:
     """Names and descriptions of the skills usable in this workspace.
 
     Their texts are left out: they are long enough to contain any words, and would rank above messages.
-
-    Their texts are long enough to hold any words, and would stand before what was said.
     """
 
     name = "skills"

@@ -2,9 +2,6 @@
 
 Reading the weights holds the interpreter for a tenth of a second, which must not delay typing. The answer to
 a request is a byte for the kind of result: vectors, or the reason for a failure.
-
-Reading the weights holds the interpreter for a tenth of a second, which nobody should notice who types. The
-answer to an order is a byte that says what follows: vectors, or why there are none.
 """
 
 from __future__ import annotations

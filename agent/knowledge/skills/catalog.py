@@ -2,9 +2,6 @@
 
 The rest of the program asks `SkillCatalog`. It reads the disk each time, skipping what did not change, so it
 needs no notifications.
-
-`SkillCatalog` is what the rest of the program asks. It reads the disk each time, and what did not change is
-not read again, so nothing has to be told to it.
 """
 
 from __future__ import annotations
@@ -120,9 +117,6 @@ def roots(
 
     `home` is that of Hermes, `user` that of the user; `project` is the root of a project whose skills are
     trusted, else None; `further` are folders from the settings, `plugins` those of single skills.
-
-    `home` is that of Hermes, `user` that of the person; `project` is the root of a project whose skills are
-    trusted, else None; `further` are folders that the person named, `plugins` those of single skills.
     """
     found: list[SkillRoot] = []
     if project is not None:
@@ -191,8 +185,6 @@ def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
     """Yield folders with a SKILL.md below a root, with their real paths and categories.
 
     Links that lead out of the root are skipped.
-
-    Links that lead out of the root are passed over.
     """
     try:
         real_root = os.path.realpath(root, strict=True)
@@ -313,9 +305,6 @@ def _contents(root: Path, folders: tuple[Path, ...]) -> Iterator[tuple[Path, byt
 
     Links to folders, unreadable files and links out of the project are not used, so only their existence
     counts.
-
-    Links to folders, and what cannot be read or leads out of the project, is not used either, so only the
-    fact counts.
     """
     total = 0
     for files, path in enumerate(_walk(folders), 1):

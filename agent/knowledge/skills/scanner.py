@@ -2,9 +2,6 @@
 
 A scanner advises; the gate decides what a skill may do. Texts are read as they look (see
 `agent.knowledge.injection`), and long base64 in them is decoded and read too.
-
-A scanner advises; what a skill may do is decided by the gate. Texts are read as they look (see
-`agent.knowledge.injection`), and long base64 in them is decoded and read too.
 """
 
 from __future__ import annotations

@@ -68,8 +68,6 @@ def instructions(skill: Skill, environ: Mapping[str, str], passed: tuple[str, ..
     """Return a skill with everything the model needs to follow it. Touches the disk.
 
     `environ` are the existing variables, `passed` those that commands receive.
-
-    `environ` are the variables there are, `passed` those that commands are given.
     """
     files = linked_files(skill.folder)
     result: dict[str, Any] = {

@@ -11,18 +11,6 @@ complete one.
 
 The chain reveals accidents and careless edits. Anyone who may write these files and knows their format can
 rewrite all of them.
-
-`~/.hermes/audit/audit-000001.jsonl` and so on, 0600, only ever appended to. Every line is canonical JSON with
-a number (`seq`), the SHA-256 of the line before (`previous`) and its own (`hash`), so that a line that was
-changed, taken out, put in or moved is found by `agent.safety.audit.check`. `head` beside the files names the
-last line that surely is on the disk, so that lines cut off at the end are missed.
-
-Several processes may append at once: each append holds a lock that the system lets go of when the process
-dies. A line that a crash tore is closed and followed by a line that says so; the chain goes on from the last
-whole one.
-
-The chain shows accidents and careless edits. Anyone who may write these files and knows how they are made can
-write all of them again.
 """
 
 from __future__ import annotations
@@ -104,9 +92,6 @@ class AuditLog:
 
         `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the line is on disk.
         Raises `AuditError`; then nothing of the line is in the log.
-
-        `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the disk has it. Raises
-        `AuditError`; nothing of the line is in the log then.
         """
         try:
             private_folder(self.folder)
@@ -160,8 +145,6 @@ class AuditLog:
         """Return the end on disk, with an incomplete line closed.
 
         If lines were cut off, the chain continues from the one named by `head`, so the gap stays visible.
-
-        Where lines were cut off, the chain goes on from the one that `head` names: the gap stays visible.
         """
         mark = read_head(self.folder) or ChainMark()
         for path in reversed(names):
@@ -349,8 +332,6 @@ class AuditRecorder:
         """Write the line; it is on disk before anything but reading happens.
 
         Raises `DeniedError` if that fails: an action that cannot be recorded is not done.
-
-        Raises `DeniedError` when that fails: what cannot be taken down is not done.
         """
         try:
             await asyncio.to_thread(self._write, ruling)

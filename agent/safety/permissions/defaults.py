@@ -49,8 +49,6 @@ class Defaults:
     """The defaults of all modes for one workspace. `assessor` judges commands, `scope` files.
 
     `guarded` tells whether guarded places are protected from scripts in the sandbox.
-
-    `guarded` tells whether scripts in the sandbox leave guarded places alone.
     """
 
     def __init__(
@@ -206,8 +204,6 @@ def brings_files(reading: Reading) -> bool:
     """Return whether a command makes git put other file versions into the work tree.
 
     Git stops half-way if it cannot write one of them, so guarded ones are allowed and checked afterwards.
-
-    Git stops half-way where it cannot write one of them, so guarded ones are let in and looked at afterwards.
     """
     return any(
         command.name == "git" and not _GIT_BRINGS.isdisjoint(command.arguments)

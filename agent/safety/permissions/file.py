@@ -14,21 +14,6 @@
 
 Rules may also be a list of such entries. In a file with any mistake the rules that ask and deny count, those
 that allow do not.
-
-    mode: normal
-    profiles:
-      oneshot:
-        mode: careful
-    rules:
-      terminal(git push *): ask
-      read_file(**/.env):
-        verdict: ask
-        reason: it may hold keys
-        match: [.env, app/.env]
-        no_match: [.env.md]
-
-Rules may also be a list of such entries. A file with anything wrong in it is not sound: its rules that ask
-and deny count, those that allow do not.
 """
 
 from __future__ import annotations

@@ -34,9 +34,6 @@ class AddressPattern:
 
     A pattern may be a host alone; a rule that allows then means http and https on their usual ports. Raises
     `ValueError` with a clause on the mistake.
-
-    A pattern may be a host alone; a rule that allows then means http and https on their usual ports. Raises
-    `ValueError` with a clause that says what is wrong.
     """
 
     def __init__(self, text: str) -> None:
@@ -80,8 +77,6 @@ class AddressPattern:
         """Return whether it matches loosely, for rules that ask or deny: any scheme and port not excluded.
 
         An address that cannot be parsed is covered by every pattern.
-
-        An address that cannot be read is covered by every pattern.
         """
         parts = _parts(url)
         if parts is None:
@@ -182,8 +177,6 @@ class PathPattern:
         """Return a loose match function for normalised paths, for rules that ask or deny.
 
         With `inside`, content of a folder counts as well. Links in the pattern are followed once.
-
-        With `inside`, what is in a folder counts as well. Links in the pattern are followed once.
         """
         linked = _linked(self._glob)
         specs = self._specs()
@@ -400,8 +393,6 @@ def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
     """Return the indexes of a reading's commands by possible names, and those with unknown names.
 
     The last name of a path counts; `.`, `..` or a closing slash do not reveal it.
-
-    The last name of a path counts; what that is cannot be told from `.`, `..` or a closing slash.
     """
     named: dict[str, list[int]] = {}
     unnamed: list[int] = []

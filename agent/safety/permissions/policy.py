@@ -86,9 +86,6 @@ class Permissions:
 
     Each use checks the files for changes without reading them. While one of them has a mistake, its rules
     that ask and deny count together with its previous ones, and nothing it allows counts.
-
-    The files are looked at (not read) each time they are asked for. While one of them has a mistake in it,
-    its rules that ask and deny count together with those it had before, and nothing it allows counts.
     """
 
     def __init__(
@@ -105,8 +102,6 @@ class Permissions:
 
         `allow` are rules that allow in addition to those of the files. Raises `ValueError` for an invalid
         one.
-
-        `allow` are rules that allow beside those of the files. Raises `ValueError` for an invalid one.
         """
         self._home = home
         self._surface = surface
@@ -247,10 +242,6 @@ class Decider:
 
     `mode` is the one from the settings; `chosen` is one for this session and overrides settings and files.
     `own` is the home of Hermes. `coverage` is what the boundary protects, `undo` what checkpoints restore.
-
-    `mode` is the one from the settings; `chosen` is one for this session and goes before settings and files.
-    `own` is the home of Hermes. `coverage` is what the boundary holds back, `undo` what checkpoints bring
-    back.
     """
 
     def __init__(

@@ -97,8 +97,6 @@ class RuleSet:
         """Return why the rules allow the action; empty if they do not, or only in part.
 
         `plain` tells whether a part of a command that no rule allows needs no permission anyway.
-
-        `plain` says of a part of a command that no rule allows whether it needs no yes anyway.
         """
         if self._mild and isinstance(action, RunCommand):
             return self._allowed_command(action, plain)

@@ -2,9 +2,6 @@
 
 Rules go by effect: `write_file(src/**)` covers writing there whichever tool writes, `fetch(…)` any request. A
 tool's name narrows a rule to that tool, `browser.*` covers a family of tools, `*` everything.
-
-Rules go by effect: `write_file(src/**)` covers writing there whichever tool writes, `fetch(…)` any request. A
-tool's own name narrows a rule to that tool, `browser.*` covers a family of tools, `*` everything.
 """
 
 from __future__ import annotations
@@ -252,8 +249,6 @@ class RuleSubject:
         """Return whether the action does, or may do, what the rule is about; in doubt it may.
 
         `spell` resolves links; what one decision has looked up is not read from disk again.
-
-        `spell` tells where links lead; what one decision has found out is not asked of the disk again.
         """
         spell = spell or speller()
         name, effect = _rule_name(action)

@@ -2,9 +2,6 @@
 
 The families are YAML files next to this module; the user's own are in `~/.hermes/programs` and take
 precedence. See `docs/permissions.md` for the fields.
-
-The families are YAML files beside this module; a person's own stand in `~/.hermes/programs`, and go before
-them. See `docs/permissions.md` for the fields.
 """
 
 from __future__ import annotations
@@ -173,8 +170,6 @@ def programs(own: Path | None = None) -> Table:
     """Return all known programs, with those of the folder `own`; invalid files are left out.
 
     Checks the folder each time, reads changed files.
-
-    Looks at the folder each time, reads files when they changed.
     """
     if own is None:
         return _ours()

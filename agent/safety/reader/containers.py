@@ -2,10 +2,6 @@
 
 `docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a container with mounts is
 read as well, with its paths converted to those of the machine; effects inside the container do not count.
-
-`docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a container with mounts is
-read as well, with its paths turned into those of the machine; what stays inside the container is nobody's
-loss.
 """
 
 from __future__ import annotations

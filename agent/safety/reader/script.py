@@ -2,9 +2,6 @@
 
 Node types that are not named here are not understood: what is started inside them is still read, for the
 hardline and the rules.
-
-Types of the grammar that are not named here are not understood: what is started inside them is read all the
-same, for the hardline and the rules.
 """
 
 from __future__ import annotations
@@ -502,8 +499,6 @@ def read(text: str, cwd: str, home: str) -> Reading:
     """Return what a shell text that starts in `cwd` would do. Never raises; its work is bounded.
 
     Independent of the disk, so a reading stays valid. `cwd` and `home` are absolute.
-
-    Says nothing about the disk, so a reading stays true. `cwd` and `home` are absolute.
     """
     text = tree.unmarked(text[:LONGEST])
     script = ScriptReader(home, cwd)

@@ -57,8 +57,6 @@ def unmarked(source: str) -> str:
     """Return source text without characters used as marks; NUL, which shells skip, is dropped.
 
     Carriage returns, vertical tabs and form feeds are letters of a word to a shell, and blanks to the parser.
-
-    Carriage returns, vertical tabs and form feeds are letters of a word to a shell, and blanks to the parser.
     """
     return _MARKS.sub("\ufffd", source.replace("\0", ""))
 
@@ -257,12 +255,6 @@ def parse(text: str) -> ParsedText | None:
     letters for the shell; the parser is given letters in their place, because its scanner looks such
     characters up in a table made for bytes and can crash. It also takes a line feed followed by a backslash
     for a part of a word, so a backslash at the start of a line is given as a letter, or as a blank if it
-    continues the line.
-
-    The parser's way of recovering from errors can take quadratic time, so it is stopped. Characters beyond
-    ASCII are letters for the shell; the parser is shown letters in their place, as its scanner looks such
-    characters up in a table made for bytes and can crash. It also takes a line feed with a backslash behind
-    it for a part of a word, so a backslash that opens a line is shown as a letter, or as a blank where it
     continues the line.
     """
     data = text.encode("utf-8", "replace")

@@ -74,8 +74,6 @@ def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> Bound
     """Return what `sandbox` protects; `steps` tells whether steps are recorded, so that undo works.
 
     Landlock alone cannot exclude a part of a writable folder.
-
-    Landlock by itself cannot take a part out of what is writable.
     """
     if sandbox.name == "none":
         return NO_COVERAGE
@@ -117,13 +115,6 @@ class SessionBoundary:
     without one that mode is `ask`. `opens` returns the guarded places a command changes. `caches` are those
     of package managers, which commands may write. `changes_settings` tells whether a command may change git
     settings, so that copies are lent to it.
-
-    `tmp` is the private temporary folder, made when first needed. `writable` and `hidden` are the person's
-    additions, `readable` are folders of ours that commands may look into. `read` tells what a command wants
-    of the network; it is consulted only where the network has to be asked for. `filtered` is the network of
-    mode `filtered`; without one that mode is `ask`. `opens` tells which guarded places a command changes.
-    `caches` are those of package managers, which commands may write. `changes_settings` tells whether a
-    command may change settings of git, so that copies are lent to it.
     """
 
     def __init__(
@@ -448,8 +439,6 @@ def steps_over(action: Action) -> str | None:
     """Return how the action leaves the sandbox, as a clause for the user; None if it stays inside.
 
     It is asked about each time; earlier permission does not count.
-
-    Each time is asked for: what was allowed before does not count.
     """
     if isinstance(action, RunCommand) and action.outside:
         because = f": {action.because}" if action.because else ""
@@ -461,8 +450,6 @@ def widens(action: Action) -> str | None:
     """Return what the action gets inside that the sandbox otherwise withholds, as a clause; None if nothing.
 
     It may be allowed permanently.
-
-    It may be allowed for more than once.
     """
     if isinstance(action, RunCommand) and action.network and not action.outside:
         return "runs in the sandbox with the network on"

@@ -3,10 +3,6 @@
 What a command puts into one can run in the next command inside, never outside: programs find it by variables
 that only exist inside. The user's own caches are visible through links, and stay read-only. The folder can be
 written from inside, so nothing here follows a link in it.
-
-What a command puts into one can run in the next command inside, never outside: programs are led there by
-variables that only exist inside. The person's own caches are seen through links, and stay read-only. The
-folder can be written from inside, so nothing here follows a link in it.
 """
 
 from __future__ import annotations
@@ -54,9 +50,6 @@ class WorkspaceCaches:
 
     `environ` are the user's variables, `user` is the home folder. `is_open` tells which places commands can
     write anyway.
-
-    `environ` are the variables of the person who started Hermes, `user` is their home folder. `is_open` tells
-    which places commands can write anyway.
     """
 
     def __init__(
@@ -169,8 +162,6 @@ def sweep(root: Path, *, max_bytes: int, max_age: float, now: float | None = Non
     """Remove caches unused for `max_age` seconds, then the least recently used ones above `max_bytes`.
 
     Caches in use by a process stay. Blocks.
-
-    What a process uses stays. Blocks.
     """
     now = time.time() if now is None else now
     found: list[tuple[float, int, Path]] = []

@@ -204,10 +204,6 @@ class FilteredNetwork:
     `decide` allows connections; set it before the first command. `secrets` are values, by name, that never
     leave. `services` are ports of this machine's loopback that commands find on theirs, `is_own` tells
     whether a host may be in a private network of the user.
-
-    `decide` says who is let through; set it before the first command. `secrets` are values, by name, that
-    never leave. `services` are ports of this machine's loopback that commands find on theirs, `is_own` tells
-    of hosts that may lie in a network of the person's.
     """
 
     def __init__(
@@ -254,8 +250,6 @@ class FilteredNetwork:
 
     def begin(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
         """Register a starting command for which `hosts` were allowed; return its number.
-
-        `permit` asks about others in the name of the agent that runs it.
 
         `permit` asks about others in the name of the agent that runs it.
         """

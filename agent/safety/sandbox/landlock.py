@@ -3,11 +3,6 @@
 With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and Landlock is
 a second barrier. Alone, Landlock cannot remove a part of what it grants, so hidden files become unreadable by
 granting everything around them, and nothing in the writable workspace can be protected.
-
-With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and Landlock is
-a second wall. Without them Landlock stands alone: it cannot take away a part of what it grants, so hidden
-files become unreadable by granting everything beside them, and what lies in the writable workspace cannot be
-protected.
 """
 
 from __future__ import annotations

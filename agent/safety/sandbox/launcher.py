@@ -6,11 +6,6 @@ Run as `python -I -S` with the number of a descriptor and the command as argumen
 description made by `landlock.py`: a marshalled dict. Only the standard library is used, and as little as
 possible, because each import costs time for every command. Any failure ends the program with code 125 before
 the command has run.
-
-Run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor holds the
-description that `landlock.py` made: a marshalled dict. Only the standard library is used, and as little of it
-as possible: each import is paid at every command. Whatever fails ends the program with code 125 before the
-command has run.
 """
 
 import ctypes

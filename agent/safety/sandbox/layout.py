@@ -60,8 +60,6 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
     """Return the differences from a read-only host: parents first, so that the deeper rule counts.
 
     Hidden places that do not exist are listed only if they could be created.
-
-    Hidden places that do not exist are in the list only where they could be made.
     """
     rules: dict[Path, tuple[Kind, Path]] = {}
     shown = set(policy.readable) - set(policy.protected)
@@ -142,8 +140,6 @@ def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
     """Return a descriptor for each writable place, by its path.
 
     Raises `OSError` if any part of a path has become a link.
-
-    Raises `OSError` when any part of a path has become a link.
     """
     held: dict[Path, int] = {}
     try:

@@ -74,9 +74,6 @@ def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
 
     Empty, with nothing to clean up, for ordinary users and if no group can be made. The cleanup removes the
     group; a group that is not empty yet is removed later.
-
-    Empty, with nothing to clear up, for ordinary users and where no group can be made. The second value
-    removes the group; a group that is not empty yet goes a later time.
     """
     if os.geteuid() != 0 or not processes:
         return [], _nothing

@@ -60,9 +60,6 @@ def probe(mode: SandboxMode = "auto") -> Sandbox:
 
     `auto` takes the first that works. A requested mode that does not work gives none, which the status bar
     shows.
-
-    `auto` takes the first that holds. A mode that was asked for and does not hold gives none, which the
-    status bar shows.
     """
     if mode == "off":
         return NoSandbox()
@@ -150,9 +147,6 @@ def open_boundary(
 
     `readable` are folders that stay readable, even below a private `/tmp`. `secrets` are values, by name,
     that do not leave through a filtered network.
-
-    `readable` are folders that can be read where they are, even below a `/tmp` that is private. `secrets` are
-    values, by name, that do not leave through a filtered network.
     """
     sandbox = probe(settings.mode)
     filtered = None

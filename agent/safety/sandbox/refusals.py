@@ -58,9 +58,6 @@ def explain(
 
     `network` tells whether the command had the network, `filtered` whether it had a proxy, `failed` whether
     its exit code was not 0; otherwise only lines that name a place count. Reads the disk.
-
-    `network` tells whether the command had the network, `filtered` whether it had a proxy, `failed` whether
-    it ended with another code than 0: else only what names a place counts. Looks at the disk.
     """
     lines = output[-_TAIL:].splitlines()
     for line in reversed(lines):

@@ -52,8 +52,6 @@ class Repository:
         """Return missing files whose place cannot be reserved; created ones are removed.
 
         With a `commondir`, git locks the one stack of tables of a main work tree twice, and no commit works.
-
-        With a `commondir`, git locks the one stack of tables of a main work tree twice, and no commit works.
         """
         return tuple(
             path
@@ -73,9 +71,6 @@ def repository_of(workspace: Path) -> Repository:
 
     A separate work tree counts only if the repository points back at it, because a file in the workspace
     could have been written to open another folder.
-
-    A work tree beside its repository counts only when the repository points back at it: what stands in the
-    workspace alone could have been written to open another folder.
     """
     for folder in (workspace, *workspace.parents):
         marker = folder / ".git"
@@ -147,9 +142,6 @@ def _belongs(store: Path, tree: Path) -> bool:
 
     Its settings say so. If not (`git init --separate-git-dir`), its index does, which holds the numbers of
     the files it was made from, or it is new and nothing in it can be lost.
-
-    It says so itself. Where it does not (`git init --separate-git-dir`), its index does, which holds the
-    numbers of the files it was made from, or it is new and nothing in it can be lost.
     """
     for name in ("config", "config.worktree"):
         if named := _WORK_TREE.search(_line(store / name)):

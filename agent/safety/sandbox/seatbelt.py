@@ -3,10 +3,6 @@
 Only what the profile names is allowed; of two rules for one path the later counts, so places go from the
 outer to the inner ones. There are no private mounts: a child writes its temporary files to `TMPDIR`, not to
 `/tmp`, and the network is either the machine's or none.
-
-Nothing is allowed but what the profile names; of two rules for one path the later counts, so places go from
-the outer to the inner ones. There is no view of its own: a child writes its temporary files to `TMPDIR`, not
-to `/tmp`, and the network is either the machine's or none.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 It refuses what no developer's command needs and what escapes begin with. Numbers and layouts are those of the
 Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
-
-It refuses what no command of a developer needs and what an escape begins with. Numbers and layouts are those
-of the Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
 """
 
 from __future__ import annotations
@@ -100,9 +97,6 @@ def program(*, internet: bool, unix: bool, machine: str | None = None) -> bytes:
     """Return the filter as an array of `struct sock_filter`.
 
     `internet` and `unix` allow sockets of these families. Raises `KeyError` for unsupported machines.
-
-    `internet` and `unix` say whether sockets of these families can be made. Raises `KeyError` for machines
-    that are not `supported`.
     """
     index, architecture = _ARCHITECTURES[machine or platform.machine()]
     code: Program = [

@@ -232,7 +232,7 @@ class ScriptJournals:
         return ScriptJournal(self.folder, call, node)
 
     async def replay(self, script: str) -> ScriptReplay:
-        """Return a replay of an earlier script's record. Raises `ToolError` if there is no record."""
+        """Return a replay of an earlier script's record. Raises `ToolError` if the record does not exist."""
         record = None
         if _NAME.fullmatch(script):
             record = await asyncio.to_thread(read, _file(self.folder, script))
@@ -274,7 +274,7 @@ def discard(root: Path, sessions: Sequence[str]) -> None:
 
 
 def read(path: Path) -> ScriptRecord | None:
-    """Return the journal in a file, or None if there is no file. Skips a line torn by a crash. Blocking."""
+    """Return the journal in a file, or None if the file does not exist. Skips a line torn by a crash. Blocking."""
     try:
         whole = path.read_bytes()
     except OSError:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def delete_session(store: Store, home: Home, session: str, recall: Recall | None = None) -> list[str]:
     """Delete a session and the sessions of its subagents; returns their ids. `recall` drops their texts too.
 
-    Raises `HermesError` when there is no such session, or another process works on it.
+    Raises `HermesError` when the session does not exist, or another process works on it.
     """
     with SessionLock(home.run, session):
         deleted = await store.delete(session, clearing=None if recall is None else recall.forget)

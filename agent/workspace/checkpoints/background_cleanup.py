@@ -37,10 +37,6 @@ async def keep_tidy(
 
     `living` returns the existing sessions (None: unknown, all stay); it is called again each time. `further`
     clears something else that grows. Each piece runs in a thread; a failure is logged and retried later.
-
-    `living` names the sessions there are (None: not known, all stay); it is read again each time. `further`
-    clears something else that grows. Each piece runs in a thread; a failure is written to the log and tried
-    again later.
     """
     pause = first
     while True:

@@ -19,8 +19,6 @@ def coverage_of(
     """Return what changes do not cover. Pure.
 
     `closed`: folders not read; `taken_along`: permanently lost objects.
-
-    `closed`: folders not looked into; `taken_along`: what is lost permanently.
     """
     left = [*taken_along, *closed]
     for change in changes:
@@ -36,9 +34,6 @@ class Uncovered:
 
     Changing one path costs the same in any workspace: paths are grouped by top folder and reason, and only
     these groups are read for the coverage.
-
-    A change of one path costs the same in any workspace: paths are held by the folder at the top and the
-    reason, and only these groups are gone through for the coverage.
     """
 
     def __init__(self, known: Mapping[str, KnownPath] | None = None) -> None:
@@ -110,9 +105,6 @@ def git_coverage(workspace: Path, folder: Path, coverage: Coverage | None) -> Gi
 
     `coverage` is that of the recorder of `workspace`; None if steps are not recorded. Data sent elsewhere
     (`git push`) and other work trees are never covered. Checks a few names on the disk; never raises.
-
-    `coverage` is that of the recorder of `workspace`; None where steps are not kept. What leaves the machine
-    (`git push`) and other work trees are never covered. Looks at a few names on the disk; never raises.
     """
     if coverage is None:
         return GitCoverage(state=False, history=False, reason=UNKEPT)

@@ -2,9 +2,6 @@
 
 The files of one database are restored together or not at all, because a part of them would be a database
 state that never existed. The kinds are data (`databases.yaml`).
-
-What belongs to one database goes back together or stays together: half of its files are a database that never
-was. The kinds are data (`databases.yaml`).
 """
 
 from __future__ import annotations
@@ -97,9 +94,6 @@ class DatabaseFinder:
 
     `known` are paths that count as existing, such as those to be restored. Results are cached, so one finder
     serves for one moment. Blocking; never raises.
-
-    `known` are paths that count as being there, such as those that are to come back. What was looked at is
-    remembered, so one finder serves for one moment. Blocking; never raises.
     """
 
     def __init__(self, root: Path, known: Iterable[str] = ()) -> None:
@@ -183,8 +177,6 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
     """Yield every plain file of a database: a descriptor of its folder, its name and path. Blocking.
 
     The descriptor is valid until the next item. No link is followed.
-
-    The descriptor serves until the next one is asked for. No link is followed.
     """
     top = database.path.rpartition("/")[0] if isinstance(database.kind, FileKind) else database.path
     if not (root / top).is_dir():

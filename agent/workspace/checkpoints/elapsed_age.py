@@ -3,11 +3,6 @@
 A clock set a year ahead makes everything a year old, and a store that trusted it would delete what was stored
 this morning. So the store records when it last read the clock. However far the clock has advanced since, no
 more than a day of it counts: a month's holiday ages nothing by a month, and neither does a wrong clock.
-
-A clock that is set a year ahead makes everything a year old, and a store that believed it would forget what
-was kept this morning. So the store remembers when it last looked at the clock. However far that has moved on
-since, no more than a day of it counts: a month's holiday ages nothing by a month, and neither does a wrong
-clock.
 """
 
 from __future__ import annotations
@@ -67,9 +62,6 @@ def read_clock(folder: Path, now: float) -> ElapsedAge:
 
     If the record cannot be read, nothing before `now` counts; if it cannot be written, that is skipped: a
     full disk must not prevent the cleanup of the store. Blocking; never raises.
-
-    Where the note cannot be read, nothing before `now` counts; where it cannot be written, it is left for the
-    next time: a full disk must not keep the store from being cleared. Blocking; never raises.
     """
     known = _read(folder / NAME, now).after_look(now)
     data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()

@@ -3,10 +3,6 @@
 A workspace has one line of **steps** per session, numbered from 1. Step 0 is the workspace before any change.
 Position `n` means: after step `n`. A restore is a step like any other, so the line only grows, and every
 state on it can be reached again by taking the `before` of the first later change of each path.
-
-A workspace has one line of **steps** per session, numbered from 1. Step 0 is the workspace before anything
-was done. Position `n` means: after step `n`. A restore is a step like any other, so the line only ever grows,
-and every state on it can be reached again by taking the `before` of the first later change of each path.
 """
 
 from __future__ import annotations
@@ -95,10 +91,6 @@ class PathChange:
     `path` is relative to the workspace, with `/` between its parts, and `.` for the workspace, of which only
     the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name that
     are not UTF-8 are stored as lone surrogates, as `os.fsdecode` makes them.
-
-    `path` is relative to the workspace, `/` between its parts, and `.` for the workspace itself, of which
-    only the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name
-    that are not UTF-8 travel as lone surrogates, as `os.fsdecode` makes them.
     """
 
     path: str
@@ -343,8 +335,6 @@ def is_settled(status: os.stat_result, now: int | None = None) -> bool:
 
     Only the change time counts, which nobody can set: the modification time may be anything, even in the
     future.
-
-    Only the time that nobody can set counts: the other may lie anywhere, in the future too.
     """
     now = time.time_ns() if now is None else now
     tick = TICK if status.st_ctime_ns % 1_000_000_000 else COARSE_TICK
@@ -364,10 +354,6 @@ def look(
     `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as nothing.
     `units` are those known so far: a damaged one stays a unit. Without `versions` neither version control
     data nor the mode of `root` is read.
-
-    `ours` is a folder that is not looked into: what Hermes itself keeps. Placeholders of a sandbox count as
-    nothing. `units` are those known so far: one that is damaged stays one. Without `versions` neither what
-    belongs to version control is looked at nor the mode of `root`.
     """
     found = ManifestScan()
     met = 0
@@ -439,8 +425,6 @@ def _walk(
     """Yield `root` and then every folder in it: the path prefix, and the entries with their status.
 
     No link is followed, no other file system entered, and of a unit only possible files of a step are listed.
-
-    No link is followed, no other file system entered, and of a unit only what may be a file of a step.
     """
     try:
         top = root.stat()

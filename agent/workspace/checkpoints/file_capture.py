@@ -3,10 +3,6 @@
 A path is opened folder by folder without following links, so it never leaves the workspace. Only plain files
 are opened. A file that changes during reading is read again; if it keeps changing, that is reported and no
 mixture is stored.
-
-A path is walked folder by folder without following a link, so it never leads out of the workspace. Nothing is
-opened but plain files. A file that changes while it is read is read again; when it never holds still, that is
-said instead of keeping a mixture.
 """
 
 from __future__ import annotations
@@ -61,14 +57,6 @@ def take(
     A caller that knows more (the inode, its time of change) decides by that whether to pass `known`. With
     `link` contents are kept by a second name if possible, whatever their size. Blocks. Raises `StoreError` if
     contents cannot be stored, or for a path that leads out of the workspace.
-
-    An absolute path (resolved) stands for itself, and `.` for the folder `root`: see `entries.PathChange`.
-    Contents go into `objects`; without them they are hashed only. Files above `limit` bytes, unreadable and
-    restless ones come back without a digest and with a reason. A file whose size, mode and time are those of
-    `known` is not read again, unless it changed within the last seconds or its contents are not in `objects`.
-    A caller that knows more (the inode, its time of change) decides by that whether to hand `known` in. With
-    `link` contents are kept by a second name where that can be, whatever their size. Blocks. Raises
-    `StoreError` when contents cannot be kept, or for a path that leads out of the workspace.
     """
     if path.startswith("/"):
         root, path = Path(path).parent, Path(path).name
@@ -212,8 +200,6 @@ def _contents(
     """Return digest, size and attributes of a plain file.
 
     Raises `_ChangedError` if it changed meanwhile, and `OSError`.
-
-    Raises `_ChangedError` when it did not hold still, and `OSError`.
     """
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
         before = os.fstat(file.fileno())

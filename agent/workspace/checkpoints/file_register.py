@@ -4,11 +4,6 @@ Changed files are read and stored at once, so the contents before the next chang
 object store or, for files git tracks, in git's objects, as long as the bytes on disk are exactly those. A
 look changes nothing here: its result counts when it is accepted, so a look whose result could not be written
 is simply repeated. Blocking; one thread at a time.
-
-What is found changed is read and kept at once, so the contents before the next change are always available:
-in the object store or, for files git tracks, in git's own objects, as long as the bytes on the disk are
-exactly those. A look changes nothing here: what it found counts when it is accepted, so a look whose outcome
-could not be written down is simply made again. Blocking; one thread at a time.
 """
 
 from __future__ import annotations
@@ -116,8 +111,6 @@ class Baseline:
         """Return whether a file is exactly as known, including its time, as in a restored copy.
 
         Otherwise another project now has the path.
-
-        Else another project has the path by now.
         """
         for path, each in known.items():
             if each.entry is not None and each.entry.kind is PathKind.FILE:
@@ -253,8 +246,6 @@ class FileRegister:
         """Read the whole workspace and compare it with the previous session's state.
 
         Changes nothing here, so any thread may do it while calls run; `take_up` applies it.
-
-        Changes nothing here, so any thread may do it while calls go on; `take_up` makes it count.
         """
         known = self._baseline.load() or {}
         found = look(self._root, known, self._ours)
@@ -280,8 +271,6 @@ class FileRegister:
         """Return what changed since the previous session, read in place of a survey.
 
         Empty if nothing was known.
-
-        Nothing is told where nothing was known.
         """
         known = self._baseline.load()
         if known is None:
@@ -463,8 +452,6 @@ class FileRegister:
         """Return the current state of a path, contents stored, with each missing parent folder.
 
         It is preceded by changes made there since the last look.
-
-        First comes what somebody changed there since it was last seen.
         """
         noted: dict[str, PathEntry | None] = {}
         parts = path.split("/")
@@ -493,9 +480,6 @@ class FileRegister:
         """Return the states of files of which only the time is known to have changed since a position.
 
         In a workspace that is not too large this includes a look without reading files. Blocking.
-
-        In a workspace that is not too large a look is part of it, which reads no file: what it finds may have
-        changed in all. Blocking.
         """
         seen: dict[str, PathEntry | None] = {}
         if len(self._known) <= LOOKED_AT:
@@ -550,8 +534,6 @@ class FileRegister:
         """Return whether the register has unwritten data; contents only it names could be removed.
 
         Seen but unread files count too, because the next session finds others' changes by them.
-
-        What was seen but not read yet counts too: the next session tells by it what others changed.
         """
         return self._met is None and self._unsaved > 0
 

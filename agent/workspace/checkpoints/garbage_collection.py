@@ -4,11 +4,6 @@ Nothing is counted in advance. What may go is found by reading what every line, 
 names (mark), then removing objects that nothing names (sweep). So a count cannot be wrong, and a killed run
 simply starts again. Work is done in small pieces under the lock; between two of them, other processes can add
 objects.
-
-Nothing is counted in advance. What may go is found by reading what every line, baseline and pending restore
-names (mark), then removing objects nobody named (sweep). So a count cannot be wrong, and a run that was
-killed simply starts again. Work is done in small pieces under the lock; between two of them, other processes
-can add something.
 """
 
 from __future__ import annotations
@@ -90,10 +85,6 @@ def collect(
     unknown, all stay. Blocks until done; `collecting` does the same piece by piece. Raises `StoreError` if a
     line, a baseline or a pending restore cannot be read: then nothing is removed, because its needs are
     unknown.
-
-    `living` names the sessions there are: lines of others go. None: not known, all stay. Blocks until done;
-    `collecting` does the same piece by piece. Raises `StoreError` when a line, a baseline or a pending
-    restore cannot be read: nothing is removed then, because what it needs is not known.
     """
     done = Collected()
     for piece in collecting(store, max_bytes=max_bytes, max_age=max_age, living=living, now=now):
@@ -138,8 +129,6 @@ def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
     """Delete the steps of deleted sessions; `folder` is that of the store, or does not exist yet.
 
     Objects that only they named go with the next collection. Blocks; raises `StoreError`.
-
-    What only they named goes with the next collection. Blocks; raises `StoreError`.
     """
     if folder.exists():
         store = CheckpointStore(folder)

@@ -2,9 +2,6 @@
 
 A command may delete `.git`, or have git remove objects. They have second names in a folder of ours
 (`git_keep`), from which they can still be read and restored.
-
-A command may delete `.git`, or have git throw objects away. They have second names in a folder of ours
-(`git_keep`), from which they can still be read and put back.
 """
 
 from __future__ import annotations
@@ -38,8 +35,6 @@ class GitObjects:
     """The objects of the repositories in and around `root`. Methods block: use a thread.
 
     `folder` holds the second names of all repositories.
-
-    `folder` is where the second names of all repositories lie.
     """
 
     def __init__(self, root: Path, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
@@ -79,8 +74,6 @@ class GitObjects:
         """Give second names to new objects in these folders, and in that of the work tree.
 
         Works in pieces between pauses. Never raises.
-
-        A piece of it from one pause to the next. Never raises.
         """
         for place in dict.fromkeys((*_own(self._root), *places)):
             try:

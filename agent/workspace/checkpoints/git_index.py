@@ -3,10 +3,6 @@
 Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything in it is checked against the
 files afterwards, so a false index does no lasting harm. It may be hostile: reading one never takes more than
 a small multiple of its size.
-
-Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything it says is checked against the
-files themselves afterwards, so an index that lies does no lasting harm. It may be made by somebody hostile:
-reading one never takes more than a small multiple of its size.
 """
 
 from __future__ import annotations
@@ -77,9 +73,7 @@ NO_INDEX = Index({})
 def read_index(root: Path) -> Index:
     """Return the plain files that git tracks below `root` (resolved). Blocking; never raises.
 
-    Empty if there is no readable repository.
-
-    Empty where there is no repository, or none that can be read.
+    Empty without a readable repository.
     """
     try:
         top = top_folder(root)
@@ -105,9 +99,6 @@ def lists_the_same(
 
     Neither times of files nor the mode of the index count, because reading commands write both. `folder` is
     where it is, for the shared half of a split index. Blocking. False if either cannot be read.
-
-    Neither times of files nor the mode of the index count: commands that only look write both. `folder` is
-    where it lies, for what two halves of a split index share. Blocking. False where either cannot be read.
     """
     if one is None or other is None or not one.digest or not other.digest:
         return False
@@ -123,8 +114,6 @@ def index_rows(data: bytes, folder: Path | None = None) -> list[tuple[bytes, byt
     """Return the entries of an index in order: each name with mode, id and flags.
 
     `folder` holds its shared half, if it is split. Raises `ValueError` and `OSError`.
-
-    `folder` is where its shared half lies, if it is split. Raises `ValueError` and `OSError`.
     """
     size = _id_size(data)
     found: list[tuple[bytes, bytes]] = []
@@ -209,8 +198,6 @@ def _entries(data: bytes, size: int) -> Iterator[tuple[bytes, int, int, int]]:
     """Yield each entry's name, start, flag bytes, and the start of the next one.
 
     `size` is the size of an id in bytes. Raises `ValueError`.
-
-    `size` is that of an id in bytes. Raises `ValueError`.
     """
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4):

@@ -7,14 +7,6 @@ covered.
 
 ``` git/KEY/source the folder of objects that is kept, as JSON git/KEY/.git/objects/… the second names; git
 can read the folder as a repository ```
-
-Objects are only ever added to a repository, until `git gc` or a person removes some. So each object and pack
-gets a hard link in a folder of ours: that takes no room while the repository has it too, and nothing git
-lists shows it. Where links are not possible (another file system) small repositories are copied, and of
-others it is said that what git clears away is gone.
-
-``` git/KEY/source the folder of objects that is kept, as JSON git/KEY/.git/objects/… the second names; git
-can read the folder as a repository ```
 """
 
 from __future__ import annotations
@@ -72,8 +64,6 @@ class GitKeep:
         """Give second names to new objects, one folder of objects between two pauses.
 
         Blocking. Raises `OSError` if nothing can be kept at all.
-
-        Blocking. Raises `OSError` where nothing can be kept at all.
         """
         if not self._ours.is_dir():
             self._begin()
@@ -238,8 +228,6 @@ def object_ids(objects: Path) -> str:
     """Return the number and combined id of a folder's objects, to detect changes.
 
     An object that is there twice counts once, so that packing makes no difference. Blocking.
-
-    An object that is there twice counts once, so that packing makes no difference. Blocking.
     """
     packs = (
         packed_ids(objects / "pack" / name) for name in _names(objects / "pack") if name.endswith(".idx")
@@ -280,9 +268,6 @@ def tidy(folder: Path, most: int, before: float) -> int:
 
     Repositories not looked at since `before`, and data of older versions, are removed completely. Returns the
     bytes freed. Blocking.
-
-    Repositories not looked at since `before`, and what older versions left, go as a whole. Returns the bytes
-    freed. Blocking.
     """
     freed = 0
     for place in keeps(folder):

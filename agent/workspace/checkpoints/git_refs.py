@@ -4,11 +4,6 @@ A ref is compared by its value: the id of an object, `ref: NAME` for one that le
 missing. Packing moves values from file to file and changes none. Besides refs of the repository, `HEAD` (of
 each work tree) has a value, and `HEAD^0`, the resulting commit. Formats: gitformat-packed-refs
 (`packed-refs`), `git_tables` (reftable). Pure except for what `Side` reads.
-
-A ref is compared by its value: the id of an object, `ref: NAME` for one that leads to another, nothing where
-it is not there. Packing moves values from file to file and changes none. Beside refs of the repository,
-`HEAD` (of each work tree) has a value, and `HEAD^0`, the commit it comes to. Formats: gitformat-packed-refs
-(`packed-refs`), `git_tables` (reftable). Pure except for what `Side` reads.
 """
 
 from __future__ import annotations
@@ -101,9 +96,6 @@ def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> V
 
     The commit of a HEAD is included if the index of its work tree changed, and its own value if that or the
     ref it leads to changed: both may be as before.
-
-    Of a HEAD what it comes to is told where the index of its work tree changed, and its own value where that
-    or the ref it leads to changed: both may be as before.
     """
     changed = set(rests)
     names = {rest for rest in changed if rest.startswith("refs/")}

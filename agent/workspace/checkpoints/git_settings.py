@@ -2,9 +2,6 @@
 
 Everything else names a program, a helper, a filter, another file to read, another place to send to, or is
 unknown: the user is asked about it by key.
-
-Everything else names a program, a helper, a filter, another file to read, another place to send to, or is not
-known: a person is asked about it by its key.
 """
 
 from __future__ import annotations
@@ -76,8 +73,6 @@ def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> li
 
     `had` are the addresses of remotes, by name, from before the session: a new address is never accepted
     unasked.
-
-    `had` are the addresses of remotes, by name, from before the session: none gets another one unasked.
     """
     remotes = {key[7:-4] for key in after if key.startswith("remote.") and key.endswith(".url")}
     found: list[str] = []
@@ -181,8 +176,6 @@ def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
     """Return whether git stores all files below `root` unfiltered. `paths`: all paths.
 
     Blocking; never raises. In doubt it is False, which only costs time.
-
-    Blocking; never raises. In doubt it is False, which costs time and nothing else.
     """
     if index.top is None or index.git is None:
         return False

@@ -2,9 +2,6 @@
 
 Format: Documentation/technical/reftable of git, versions 1 and 2. Only the blocks of refs are read; a table
 may be hostile, and invalid data ends the reading.
-
-Format: Documentation/technical/reftable of git, versions 1 and 2. Of a table only the blocks of refs are
-read; it may be made by somebody hostile, and what makes no sense ends it.
 """
 
 from __future__ import annotations

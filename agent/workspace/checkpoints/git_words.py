@@ -96,8 +96,6 @@ def git_line(
     """Return the changes of units as a line; empty if there are none.
 
     `refs` are the changes of refs, if more is known than the changes show.
-
-    `refs` is what happened to refs, where more is known of that than the changes tell.
     """
     groups: dict[str, list[tuple[str, PathChange]]] = {}
     for change in changes:

@@ -29,8 +29,6 @@ def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step,
     """Return the steps of all sessions in the workspace `root` after `moment`, oldest first.
 
     `moment` is in seconds since the epoch. An unreadable line is skipped. Blocking.
-
-    `moment` is in seconds since the epoch. A line that cannot be read is passed over. Blocking.
     """
     found: list[Step] = []
     for session in store.sessions():
@@ -106,8 +104,6 @@ def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> 
     """Return whether a path is the folder of notes or skills, which is never removed. Pure.
 
     Nor is the workspace, once it exists.
-
-    So does the workspace itself, once it is there.
     """
     if path == TOP:
         return wanted is None
@@ -229,8 +225,6 @@ def keep_detached(
     store: CheckpointStore, line: str, changes: Iterable[PathChange], root: str, session: str, label: str
 ) -> int:
     """Return a position at which `changes` have been made; the line's end state is unchanged. Blocking.
-
-    `before` of a change counts for paths that no step touched. Raises `StoreError`.
 
     `before` of a change counts for paths that no step touched. Raises `StoreError`.
     """

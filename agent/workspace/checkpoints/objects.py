@@ -4,11 +4,6 @@ An object is a file `ab/abcd…`: one byte for the encoding of the rest (`RAW` o
 is written under a temporary name and renamed, so an object is complete or missing, no matter which process is
 killed when. Nothing waits for the disk: a power cut can leave an object empty or damaged. That is found at
 reading, because every read checks the digest.
-
-An object is a file `ab/abcd…`: one byte that tells how the rest is written (`RAW` or `ZLIB`), then the
-contents. It is written under a name of its own and renamed, so an object is there whole or not at all, no
-matter which process is killed when. Nothing waits for the disk: a power cut can leave an object empty or
-damaged. That is found whenever it is read, because every read checks the digest.
 """
 
 from __future__ import annotations
@@ -97,9 +92,6 @@ class ObjectStore:
 
         Never holds more than a few chunks in memory. Raises `StoreError`, and whatever `read` raises; nothing
         is left behind then.
-
-        Never holds more than a few chunks in memory. Raises `StoreError`, and whatever `read` raises; nothing
-        is left behind then.
         """
         hashed, size = sha256(), 0
         with _Unfinished(self.folder) as file:
@@ -121,9 +113,6 @@ class ObjectStore:
         Returns its digest; None if it cannot have a second name here, as on another file system. For files
         that are never written again: if the name contains the SHA-256, the contents are not read. Raises
         `StoreError`.
-
-        Its digest; None where it cannot have a second name here, as on another file system. For what nobody
-        writes to again: where the name tells the SHA-256, the contents are not read. Raises `StoreError`.
         """
         told = _TELLS_DIGEST.fullmatch(name)
         digest = told[1] if told else _digest(read)
@@ -164,9 +153,6 @@ class ObjectStore:
 
         A caller that writes them must not use the result before the last piece has arrived, because damage
         may only be known then. Raises as `read` does.
-
-        A caller that writes them somewhere must not use what was written before the last piece came: damage
-        may be known only then. Raises as `read` does.
         """
         hashed = sha256()
         try:

@@ -2,9 +2,6 @@
 
 Files that git has are only compared with git's data: their bytes stay there. Everything else is stored,
 users' work first.
-
-Files that git has are only compared with what git says: their bytes stay there. Everything else goes into the
-object store, work of people first.
 """
 
 from __future__ import annotations
@@ -170,8 +167,6 @@ class Precapture:
         """Return the status of a file if it is the seen one; None if it has changed.
 
         With `again` its change time does not count, because a second name of ours sets that.
-
-        With `again` its time of change does not count: a second name of ours sets that.
         """
         try:
             status = (self._root / path).lstat()

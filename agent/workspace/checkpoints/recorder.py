@@ -3,10 +3,6 @@
 Tools that write files announce the paths (`acting`): only those are checked. Programs may write anywhere: the
 whole workspace is checked before and after. Changes outside of any call become separate steps, so that no
 bytes are lost, and are never attributed to the agent. All disk work happens in one thread.
-
-Tools that write files say where (`acting`): only those paths are looked at. Programs may write anywhere: the
-whole workspace is looked at before and after. What changed outside of any call is kept as a step of its own,
-so that no bytes are lost, and is never taken for ours. All disk work happens in one thread.
 """
 
 from __future__ import annotations
@@ -91,9 +87,6 @@ class StepRecorder:
 
     `trouble` is called once with the reason if steps cannot be recorded. `further` are folders (resolved)
     outside of the workspace that tools write to; there only paths named by a tool are recorded.
-
-    `trouble` hears, once, why steps cannot be kept. `further` are folders (resolved) outside of the workspace
-    that tools write to as well; there only what a tool names is kept.
     """
 
     def __init__(
@@ -152,11 +145,6 @@ class StepRecorder:
         `cut_off` is a call that was interrupted by the end of an earlier process: changes since the last
         known state are attributed to it. `since` is when the session was last active (seconds since the
         epoch): later changes are returned by `missed_changes`. Without `keep` nothing is written.
-
-        `cut_off` is a call that the end of an earlier process cut off: what changed since the workspace was
-        last known is put down to it. `since` is when the session was last at work (seconds since the epoch):
-        what changed after that becomes known by `missed_changes`. Without `keep` it is a look and no more:
-        nothing is written down.
         """
         self._keeps = keep
         self._task = asyncio.create_task(self._survey(cut_off, label, since), name="checkpoints")
@@ -214,8 +202,6 @@ class StepRecorder:
         """Prepare for an action of a call by storing what it may change. Raises `ToolError` if that fails.
 
         `session` distinguishes agents with equal call numbers.
-
-        `session` tells agents apart that number their calls alike.
         """
         mine = (each for each in reversed(self._open) if session in ("", each.session))
         recording = next((each for each in mine if each.call == call), None)
@@ -238,11 +224,9 @@ class StepRecorder:
         return next((step for step in reversed(steps) if step.kind == "restore"), None)
 
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
-        """Restore these paths to a position, whoever changed them since, as a separate step.
+        """Restore these paths to a position, no matter who changed them since, as a separate step.
 
         Returns None if nothing changed or it failed; then the user is notified. Never raises.
-
-        None where nothing changed, or where it could not be done; then the person is told. Never raises.
         """
         from agent.workspace.checkpoints.restore.plan import plan_restore, with_others
 
@@ -311,8 +295,6 @@ class StepRecorder:
         """Record others' changes so far as a separate step; False if that is impossible now.
 
         It is while a program of the agent runs, or before the workspace was read.
-
-        It cannot while a program of the agent runs, or before the workspace was seen.
         """
         if not self._at_hand.is_set():
             with suppress(TimeoutError):
@@ -540,8 +522,6 @@ class StepRecorder:
         """Return the result of disk work; None if it failed, which is reported to the user once.
 
         `idle` work gives way to everything else.
-
-        What is `idle` makes way for everything else.
         """
         try:
             return await self._in_thread(work, idle=idle)

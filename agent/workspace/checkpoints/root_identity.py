@@ -4,11 +4,6 @@ A path may later name another project, and a project may get another path. What 
 and inode), a commit that its repository had, or a file exactly as a step left it. The text has the form
 `device:inode:commit`; folders that replaced each other within a session are listed in order, separated by
 `|`.
-
-A path may name another project tomorrow, and a project may get another path. What stays is the folder itself
-(device and inode), a commit that its repository had, or a file just as a step left it. Text of the form
-`device:inode:commit`; folders that took each other's place within a session are listed one after the other,
-with `|` between them.
 """
 
 from __future__ import annotations
@@ -53,8 +48,6 @@ class FollowedRoot:
         """Return the current folder, after the steps `before`. Blocking.
 
         One put there by our own command (`is_ours`) counts as the same.
-
-        One that a command of ours put in its place (`is_ours`) is the same.
         """
         here, last = identity(self._root), self._last
         self._last = here or last
@@ -174,8 +167,6 @@ def refusal(root: Path, home: Home) -> str:
     """Return why steps below `root` (resolved) are not recorded, in a sentence; empty if they are.
 
     Reading such a folder would take hours and gigabytes, or is not permitted.
-
-    Reading all of such a folder would take hours and gigabytes, or is nobody's business.
     """
     person = Path.home() if _knows_home() else None
     within_temporary = any(Path(place) in root.parents for place in ("/tmp", "/var/tmp", "/private/tmp"))

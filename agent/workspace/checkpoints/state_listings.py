@@ -2,9 +2,6 @@
 
 `hg status` and `bzr status` write file times, a SELECT moves the log of SQLite into its file, `fossil status`
 records when it ran. The listed content is then the same.
-
-`hg status` and `bzr status` write the times of files down, a SELECT moves what a log of SQLite holds into its
-file, `fossil status` notes when it looked. What such files list is the same then.
 """
 
 from __future__ import annotations
@@ -41,8 +38,6 @@ def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bo
     """Return whether `path` means the same at two moments; `kind` and `rest` give its place in a unit.
 
     False if unknown. Blocking; never raises.
-
-    False where that cannot be told. Blocking; never raises.
     """
     if kind == "hg" and _HG_STATE.fullmatch(rest):
         folder = path[: -len(rest)]
@@ -67,8 +62,6 @@ def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
     """Return whether a database log can be compared: it means nothing without its database file.
 
     `known` are the paths whose earlier state is known. An empty log means nothing.
-
-    `known` are the paths of which the earlier moment is known. An empty log says nothing at all.
     """
     base = path.removesuffix("-wal")
     return base == path or base in known or not now(path)
@@ -124,8 +117,6 @@ def rows(data: bytes, log: bytes) -> str:
     """Return a digest of the content of an SQLite database, including its write-ahead log.
 
     Raises `ValueError` for one that is too large, `sqlite3.Error` for an unreadable one.
-
-    Raises `ValueError` for one that is too large, `sqlite3.Error` for one that cannot be read.
     """
     if len(data) + len(log) > LARGEST:
         raise ValueError("the database is too large to be compared by its rows")
@@ -204,8 +195,6 @@ def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...
     """Return paths that somebody else changed between two steps after `position`.
 
     The values are the numbers of steps that found a path different from the previous step's state.
-
-    Gives the numbers of the steps that found a path other than the step before them left it.
     """
     known: State = {}
     found: dict[str, list[int]] = {}

@@ -8,15 +8,6 @@ The first record is the head: format, session and `floor` (steps up to it were p
 after it). A record is written by one write under a lock of the file. An incomplete line at the end, left by a
 kill or a power cut, is removed by the next append. A damaged line in the middle is skipped and reported; its
 number stays used, so later positions keep their meaning.
-
-``` <length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>
-
-```
-
-The first record is the head: format, session and `floor` (steps up to it were pruned, numbering goes on after
-it). A record is written by one write under a lock of the file. What a kill or a power cut left at the end
-without a line break is cut off by the next append. A damaged line in the middle is passed over and named; its
-number stays used, so later positions keep their meaning.
 """
 
 from __future__ import annotations
@@ -142,8 +133,6 @@ class StepLog:
         """Return the steps above `after`, oldest first, including those appended by others.
 
         A step with a damaged record or changes is missing: see `flaws`. Raises `StoreError`.
-
-        A step whose record or changes are damaged is missing: see `flaws`. Raises `StoreError`.
         """
         with self._mutex:
             self._refresh()
@@ -190,9 +179,6 @@ class StepLog:
         Contents named by `changes` must already be in the object store. The record is written to the system
         before this returns, so a killed process loses nothing. Raises `StoreError`; then the line is
         unchanged.
-
-        Contents that `changes` name are in the object store before. The record is with the system when this
-        returns, so a killed process loses nothing. Raises `StoreError`; the line is as it was then.
         """
         created = time.time() if created is None else created
         kept = tuple(changes)
@@ -213,8 +199,6 @@ class StepLog:
         """Delete the steps up to `floor`, by writing a new file and renaming it.
 
         Raises `StoreError`; then the line is unchanged.
-
-        Raises `StoreError`; the line is as it was then.
         """
         with self._mutex, self._locked(create=False) as descriptor:
             self._refresh(descriptor)

@@ -6,13 +6,6 @@ objects/ab/… contents of files (objects.py) lines/SESSION.log the steps of eac
 baselines/…json how workspaces stood when they were opened pending/…json restores that are under way
 contents/ab/… second names of what git's extensions keep: LFS, annex (objects.py) git/… second names of git's
 own objects, which take room once git has let go of them (git_keep.py) ```
-
-``` format names the format; another one is refused and left alone clock when it was last looked at, and what
-of that counts (lived.py) lock shared by processes that add, held alone by one that clears away objects/ab/…
-contents of files (objects.py) lines/SESSION.log the steps of each session (steplog.py) baselines/…json how
-workspaces stood when they were opened pending/…json restores that are under way contents/ab/… second names of
-what git's extensions keep: LFS, annex (objects.py) git/… second names of git's own objects, which take room
-once git has let go of them (git_keep.py) ```
 """
 
 from __future__ import annotations
@@ -58,9 +51,6 @@ class CheckpointStore:
 
     Opening creates a missing folder. Raises `StoreError` if it cannot be used, holds something else, or was
     made by a newer Hermes; then nothing in it is touched.
-
-    Opening makes the folder when it is missing. Raises `StoreError` when it cannot be used, holds something
-    else, or was made by a newer Hermes; nothing in it is touched then.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -119,9 +109,6 @@ class CheckpointStore:
 
         May be nested. Work of less than four minutes is safe without it: objects that young are never
         collected. Raises `StoreError` if another process clears for too long.
-
-        May be nested. What takes less than four minutes is safe without it too: objects that young are never
-        collected. Raises `StoreError` when another process clears for too long.
         """
         with self._locked(exclusive=False, seconds=WAIT_SECONDS):
             yield
@@ -136,8 +123,6 @@ class CheckpointStore:
         """Return the store's size on disk in whole blocks; of git's objects those only it has.
 
         Reads each file's size: call it off the event loop. Raises `StoreError`.
-
-        Looks at each file: call it off the event loop. Raises `StoreError`.
         """
         git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed_folder))
         git += sum(on_disk(kept.size) for kept in self.objects.linked())

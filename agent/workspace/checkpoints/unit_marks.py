@@ -23,9 +23,6 @@ def unit_marks(
     """Return the marks of a step with these changes.
 
     `root` is the workspace: with it, the objects of a repository made by the step are recorded too. Blocking.
-
-    `root` is where the workspace is: then what the objects of a repository come to that the step made is
-    written down too. Blocking.
     """
     found = units.of(change.path for change in changes)
     refs = ref_changes(changes, units, before, after)

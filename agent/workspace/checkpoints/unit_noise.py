@@ -27,9 +27,6 @@ def without_noise(
 
     With a change that matters all others stay too, because everything is restored byte for byte. If others
     made them (`by_others`), files written by a fetch do not count either.
-
-    Beside a change that matters all others stay too: everything goes back byte for byte. Where others made
-    them (`by_others`), what a fetch writes does not count either.
     """
     sides = noise_sides(changes, root, objects)
     if by_others:

@@ -10,17 +10,6 @@
 - `alone`: restored separately, such as settings and hooks.
 - `beside`: derived from the others; restored or removed with the whole unit only.
 - `bookkeeping`: rewritten by commands that only read: alone no step, and never a conflict.
-
-`units.yaml` is the table. The role of a file says what a step and a restore make of it:
-
-- `passing`: there for a moment only; never covered.
-- `objects`: git's objects; not looked into, kept by second names (`git_keep`), never taken away.
-- `contents`: like `store`, but as large as it likes: kept by second names (`large_files`).
-- `store`: only ever added to. It comes back when it is missing, and goes only with the whole unit.
-- `state`: goes back together with the other state of the unit, or stays together with it.
-- `alone`: goes back by itself, such as settings and hooks.
-- `beside`: made out of the others; comes back, or goes, with the whole unit only.
-- `bookkeeping`: rewritten by commands that only look: by itself no step, and never a conflict.
 """
 
 from __future__ import annotations
@@ -101,8 +90,6 @@ class Units:
         """Return the position of a path in a unit; None for an ordinary path.
 
         Anything called `.git` counts even if unknown, because steps of older versions do not record it.
-
-        What is called `.git` counts even where nothing is known of it: steps of older versions do not tell.
         """
         if not self.places and _NAME not in path and _NAME not in path.casefold():
             return None

@@ -71,9 +71,6 @@ def verify(store: CheckpointStore) -> StoreReport:
 
     Blocks for as long as reading the whole store takes. Raises `StoreError` only if the folder cannot be
     read.
-
-    Blocks for as long as reading the whole store takes. Raises `StoreError` only when the folder itself
-    cannot be read.
     """
     with store.sharing():
         needs, problems = _lines(store)

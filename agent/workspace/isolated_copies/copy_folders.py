@@ -3,10 +3,6 @@
 ``` copies/ID.lock locked by the process whose copy it is, as long as that lives copies/ID/NAME the copy; NAME
 is the name of the workspace copies/ID/.git no repository: git does not look for one above the copy
 copies/ID/held for whom it is kept when its process has ended: see `CopyRecord` ```
-
-``` copies/ID.lock locked by the process whose copy it is, as long as that lives copies/ID/NAME the copy; NAME
-is the name of the workspace copies/ID/.git no repository: git does not look for one above the copy
-copies/ID/held for whom it is kept when its process has ended: see `held` ```
 """
 
 from __future__ import annotations
@@ -121,8 +117,6 @@ def sweep(copies: Path, forsaken: Collection[str] = ()) -> int:
     """Remove the copies of ended processes; return how many. Blocking; never raises.
 
     One held for somebody stays, unless its id is among the `forsaken`.
-
-    One that is held for somebody stays, unless its id is among the `forsaken`.
     """
     removed = 0
     with suppress(OSError):
@@ -210,9 +204,6 @@ def too_much(source: Path, target: Path, most: int) -> tuple[LeftOut, ...]:
 
     Only folders that git ignores are left out, the largest first. Raises `HermesError` if that is not enough,
     or if the disk of `target` is full.
-
-    Only folders that git ignores stay behind, the largest first. Raises `HermesError` when that is not
-    enough, or the disk of `target` has no room.
     """
     sizes = _measured(source)
     left: list[LeftOut] = []

@@ -2,10 +2,6 @@
 
 If blocks cannot be shared, objects are: git reads those of the original and writes its own. Work trees
 outside of the workspace are left out, and the settings of the copy name the copy as its work tree.
-
-Objects are shared by name where blocks cannot be: git reads those of the original and writes its own. Work
-trees that the repository has outside of the workspace stay behind, and the settings of the copy name the copy
-as its work tree.
 """
 
 from __future__ import annotations
@@ -97,8 +93,6 @@ def settle(source: Path, target: Path, repositories: Sequence[str], others: Iter
     """Make every copied repository (paths of its folders) refer to the copy. Raises `OSError`.
 
     `others` are those copied like any folder, under another name than `.git`.
-
-    `others` are those that were copied as any folder, under another name than `.git`.
     """
     for path in {*repositories, *others}:
         _settle_trees(source, target, path)

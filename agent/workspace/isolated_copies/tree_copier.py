@@ -2,9 +2,6 @@
 
 No link is followed and no other file system entered. Git data is copied so that git works in the copy without
 leading back: see `git_in_copies`.
-
-No link is followed and no other file system entered. What git keeps is copied so that git works in the copy
-and none of it leads back: see `repositories`.
 """
 
 from __future__ import annotations
@@ -48,8 +45,6 @@ def copy_file(name: str, source: int, target: int, *, clone: bool) -> tuple[os.s
     """Copy the plain file `name` of the open folder `source` into `target`: bytes, mode, times.
 
     Returns the status of the source and whether it was unchanged. Raises `OSError`.
-
-    Returns the status of the source and whether it held still. Raises `OSError`.
     """
     descriptor = os.open(name, _READ, dir_fd=source)
     try:
@@ -180,9 +175,6 @@ class TreeCopier:
 
     `clones`: whether the file system shares blocks. `skip` are paths to leave out, `ours` is the folder of
     Hermes. With `git` the source is a folder of git. `stop` ends work early.
-
-    `clones`: whether the file system shares blocks. `skip` are paths that are left alone, `ours` is the
-    folder of Hermes. With `git` the source is itself a folder of git. `stop` ends work early.
     """
 
     def __init__(

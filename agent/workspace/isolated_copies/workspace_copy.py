@@ -3,10 +3,6 @@
 A copy is used like the workspace and shares nothing with it. Its changes can be merged in whole or in part:
 as a restore whose targets are in the copy, so that the user's changes in between are conflicts, and the whole
 is a step that can be undone.
-
-A copy is worked in like the workspace itself and shares nothing with it. What changed in it since it was made
-can be brought back in whole or in part: as a restore whose targets stand in the copy, so that what the person
-changed meanwhile is a conflict, and the whole of it a step that can be undone.
 """
 
 from __future__ import annotations
@@ -97,8 +93,6 @@ class WorkspaceCopy:
         """Return what changed since the copy was made or last merged; contents are in the store.
 
         Paths are sorted; git folders and files left out of the copy never count. Raises `StoreError`.
-
-        Paths in order; folders of git and what the copy is without never count. Raises `StoreError`.
         """
         whole = await self._recorder.catch_up()
         return await asyncio.to_thread(self._changes, whole)
@@ -109,10 +103,6 @@ class WorkspaceCopy:
         `paths` are files, or folders with their content; needed parent folders are included. The target of an
         item is the state in the copy; a path also changed in the workspace is a conflict, which can be merged
         line by line.
-
-        `paths` are files, or folders that stand for all below them; what they need to stand in comes along.
-        The target of an item is how the path stands in the copy; one that was changed in the workspace too is
-        a conflict, to be put together line by line if wanted.
         """
         changes = await self.changes()
         return await asyncio.to_thread(self._plan, changes, paths)
@@ -123,8 +113,6 @@ class WorkspaceCopy:
         """Carry out a plan of `plan_merge`, as a step of the workspace. Raises `StoreError`.
 
         Conflicts without a decision in `choices` stay as in the workspace.
-
-        Conflicts that `choices` does not decide stay as they are in the workspace.
         """
         restored = await self._recorder.restore(plan, choices or {}, session=session, label=label)
         if restored.step is not None:
@@ -163,10 +151,6 @@ class WorkspaceCopy:
         Returns a position of the line at which all files are as in the copy, so that they can be restored
         later. One step leads there, and one leads back. What cannot be stored is left out. Raises
         `StoreError`.
-
-        Returns a position of the line at which all files stand as in the copy, so that they can be restored
-        when the copy is gone. One step leads there, and one leads back. What cannot be kept is not part of
-        it. Raises `StoreError`.
         """
         changes = [each for each in await self.changes() if each.after is None or each.after.is_restorable]
         recorder = self._recorder
@@ -253,10 +237,6 @@ async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -
     Blocks of files are shared if the file system can; elsewhere a copy has at most `most` bytes, for which
     folders that git ignores are left out (`coverage` says so). Raises `HermesError` if there is no room, or
     the copy cannot be written; then nothing of it is left.
-
-    Blocks of files are shared where the file system can; elsewhere a copy has at most `most` bytes, for which
-    folders that git ignores stay behind (`coverage` says so). Raises `HermesError` when there is no room, or
-    the copy cannot be written; nothing is left of it then.
     """
     await recorder.catch_up()
     seen = recorder.position
@@ -280,8 +260,6 @@ async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCop
     """Take over a copy of `recorder`'s workspace held by an earlier process. Raises `StoreError`.
 
     Changes of unknown origin are conflicts when merging.
-
-    What cannot be told any more from before is a conflict when it is brought back.
     """
 
     def take_folder() -> tuple[copy_folders.CopyFolder, CopyRecord]:

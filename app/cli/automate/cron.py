@@ -270,7 +270,7 @@ async def _with_book(home: Home, args: argparse.Namespace) -> None:
 
 
 def _folder(given: str) -> str:
-    """Return the absolute path of `--cwd`. Raises `ConfigError` if there is no such folder."""
+    """Return the absolute path of `--cwd`. Raises `ConfigError` if the folder does not exist."""
     if not given:
         raise ConfigError("--cwd is empty; name a folder, or leave it away.")
     try:

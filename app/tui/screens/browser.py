@@ -116,7 +116,7 @@ class BrowserScreen(CountedPage[OpenPage, PageRow]):
     ]
 
     def __init__(self, folder: Path, *, colours: bool = True, shelf: PictureShelf | None = None) -> None:
-        """`folder` is the session's folder for the page; without `colours` there is no picture.
+        """`folder` is the session's folder for the page; without `colours` no picture is drawn.
 
         `shelf` knows the graphics protocol of the terminal; without it, the picture is drawn in half blocks.
         """

@@ -250,7 +250,7 @@ class PointedRows(RowList):
     """Rows that send a message when the cursor moves."""
 
     class Pointed(Message):
-        """Sent when the cursor moves to another row or the row changes; None if there is no row."""
+        """Sent when the cursor moves to another row or the row changes; None without a row."""
 
         def __init__(self, index: int | None) -> None:
             super().__init__()

@@ -76,7 +76,7 @@ async def clipboard_of_terminal(
 ) -> bytes | None:
     """Return the image in the terminal's clipboard (OSC 5522), which also works over SSH.
 
-    Empty if there is no image; None if the terminal does not support this. Raises `ClipboardRefusedError`.
+    Empty without an image; None if the terminal does not support this. Raises `ClipboardRefusedError`.
     """
     with answers.listen() as queue:
         write(OFFERED)

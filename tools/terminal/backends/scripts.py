@@ -33,8 +33,6 @@ class RemoteScript:
         """Return the arguments of a program that prints the marker `r`, reads the script and becomes it.
 
         They hold nothing but numbers, because other users of the remote side can see them.
-
-        They hold nothing but numbers: what other users of the far side can see.
         """
         token = self.token.decode()
         half = len(token) // 2

@@ -2,9 +2,6 @@
 
 The client is OpenSSH's, so that its configuration, agent and jump hosts work. What must not depend on
 configuration is set here: host keys are checked, nothing is forwarded, nobody is asked.
-
-The client is OpenSSH's own, so that its configuration, agent and jump hosts work. What must not depend on
-configuration is set here: keys of hosts are checked, nothing is forwarded, nobody is asked.
 """
 
 from __future__ import annotations

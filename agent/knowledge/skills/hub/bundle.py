@@ -2,9 +2,6 @@
 
 Everything here is pure. Whatever a source delivers becomes a bundle first, so that paths, sizes and forms are
 checked once and in one place, before a byte is written.
-
-Everything here is pure. Whatever a source delivers becomes a bundle first, so that paths, sizes and forms are
-judged once and in one place, before a byte is written.
 """
 
 from __future__ import annotations
@@ -207,8 +204,6 @@ def unpack(data: bytes, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
     """Return the files of a `.zip`, `.tar.gz` or `.tar`, detected by content.
 
     A single enclosing folder is removed. Raises `HubRefusedError`.
-
-    One folder around everything is taken off. Raises `HubRefusedError`.
     """
     if data.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         files = tuple(_zip(data, limits))

@@ -3,10 +3,6 @@
 Nothing is checked out: a bare store is filled with one commit, and the files are read from it as objects. So
 hooks, filters, attributes, links and submodules of a repository never take effect, and its settings are never
 read.
-
-Nothing is checked out: a bare store is filled with one commit, and the files are read out of it as objects.
-So hooks, filters, attributes, links and submodules of a repository never come into force, and its settings
-are never read.
 """
 
 from __future__ import annotations
@@ -304,8 +300,6 @@ def place(address: str, base: Path) -> GitPlace:
     """Parse `[git+]URL[@ref][#folder]`; relative paths count from `base`.
 
     Raises `HubRefusedError` for an unsupported protocol.
-
-    Raises `HubRefusedError` for a protocol that is not spoken here.
     """
     text, _, folder = address.removeprefix("git+").partition("#")
     ref = ""
@@ -435,8 +429,6 @@ def run_git(
 
     `allowed` is the only place it may contact; `watched` is a folder whose size is limited. Raises
     `HubMissingError` for a missing repository or revision, else `HubError`.
-
-    Raises `HubMissingError` for a repository or revision that is not there, else `HubError`.
     """
     program = shutil.which("git", path=_SYSTEM_PATH)
     if program is None:

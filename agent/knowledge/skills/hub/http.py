@@ -94,9 +94,6 @@ class HubSession:
 
         Raises `HubMissingError` for 404 and 410, `HubUnreachableError` if no answer comes in time,
         `HubRefusedError` for an answer that is too large or redirects elsewhere, else `HubError`.
-
-        Raises `HubMissingError` for 404 and 410, `HubUnreachableError` where nobody answers in time,
-        `HubRefusedError` for an answer that is too large or leads elsewhere, else `HubError`.
         """
         import httpx2
 

@@ -149,8 +149,6 @@ class InstalledSkills:
         """Allow a changed skill; `seen` is the digest of the files that the user was shown.
 
         Raises `HubRefusedError` if the scan forbids it, and `HubError` if the files have changed since.
-
-        Raises `HubRefusedError` where the scan forbids it, and `HubError` when the files changed since.
         """
         with self.lock.hold():
             rows = self.all()

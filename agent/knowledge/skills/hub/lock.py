@@ -2,9 +2,6 @@
 
 It is `skills/.hub/lock.json` in the home, next to its previous version. If both cannot be read, skills from
 elsewhere cannot be told from the user's own, so none in the home is used until the user decides.
-
-It lies in `skills/.hub/lock.json` of the home, beside the version before it. Where both cannot be read
-nothing tells a skill from elsewhere from one's own, so none of the home is used until a person decides.
 """
 
 from __future__ import annotations

@@ -129,8 +129,6 @@ class SkillSources:
         """Parse a skill identifier; None for a bare name, which any source may have.
 
         Raises `HubError` for an invalid identifier.
-
-        Raises `HubError` for what can name no skill.
         """
         text = text.strip()
         if not text or len(text) > 1_000:
@@ -330,9 +328,6 @@ def quarantined(
     """Place the skill in quarantine; the folder is deleted afterwards, unless it was moved away.
 
     `delivered` are the hashes of the delivery, if `fetched` also holds edits. Raises `HubError`.
-
-    `delivered` are the hashes of what the source delivered, where `fetched` holds edits too. Raises
-    `HubError`.
     """
     room = home.root / "skills" / ".quarantine"
     _clear(room)

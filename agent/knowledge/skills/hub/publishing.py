@@ -69,9 +69,6 @@ def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[Skill
 
     It must pass the validator of the format and the limits for skills from elsewhere, contain no secret, and
     be safe according to the scanner; `force` accepts a verdict of caution.
-
-    It must pass the validator of the format and the limits that hold for skills from elsewhere, hold no
-    secret, and be safe according to the scanner; `force` passes what that calls caution.
     """
     files = checked(bundle.read_files(skill.folder))
     problems = validate(skill_text(files), skill.folder.name)
@@ -161,9 +158,6 @@ def push(
 
     Nothing is checked out, so nothing of the repository runs here; the server refuses a branch that has
     advanced in the meantime.
-
-    Nothing is checked out, so nothing of the repository runs here; the server refuses a branch that has gone
-    on meanwhile.
     """
     if not _BRANCH.fullmatch(branch):
         raise HubError(f"{brief(branch)!r} is no name of a branch.")

@@ -193,9 +193,6 @@ class SkillHub:
 
         Raises `HubRefusedError` for an installed skill with unapproved changes, unless `side` is `theirs`,
         which discards them.
-
-        Raises `HubRefusedError` for an installed skill whose changes nobody approved, unless `side` is
-        `theirs`: then they go.
         """
         place = SourcePlace(row.source, row.kind, row.url)
         source = self.sources.open(place)

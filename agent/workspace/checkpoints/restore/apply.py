@@ -3,10 +3,6 @@
 Everything is decided and written down first; each path is then moved separately, so that an interrupted
 restore can be finished by checking every path again. The restore becomes a step of the line, and can be
 undone like any other.
-
-Everything is decided and written down first; each path is then moved on its own, so that a restore which ends
-anywhere can be finished by looking at every path again. The restore becomes a step of the line, and can be
-undone like any other.
 """
 
 from __future__ import annotations
@@ -115,8 +111,6 @@ def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
     """Keep a restore on disk while it is carried out; it is only deleted after success.
 
     Raises `StoreError` if it cannot be written; nothing was started then.
-
-    Raises `StoreError` when it cannot be written; nothing was started then.
     """
     path = folder / f"{pending.id}{_SUFFIX}"
     try:
@@ -282,9 +276,6 @@ def apply_restore(
 
     `line` is the root session, `session` the acting one. `expect` is called with each path before it is
     changed. Blocking. Raises `StoreError` if nothing could be started.
-
-    `line` is the root session, `session` the one that acts. `expect` gets each path before it is changed.
-    Blocking. Raises `StoreError` when nothing could be started.
     """
     root = Path(plan.root)
     if not is_same(plan.place, plan.root, root):
@@ -351,8 +342,6 @@ def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
 
 def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     """Finish every interrupted restore; return a sentence for the user about each. Blocking.
-
-    One whose workspace is gone waits until it is back. Raises `StoreError`.
 
     One whose workspace is gone waits until it is back. Raises `StoreError`.
     """
@@ -485,9 +474,6 @@ class _Run:
 
         In a unit, files named by others come before those that name them, so that it is complete at each
         moment. `complete` is called when all files are there.
-
-        Of a unit what is to stand there comes first, what others name before what names it, so that it is
-        whole at each moment. `complete` is called when all files are there.
         """
         for _, move in sorted(self._moves, key=_depth):
             if _is_folder(move.now):

@@ -4,11 +4,6 @@ A database in use is one thing: a running server has most of its files open for 
 and still needs every one unchanged. So if a program has one file of a database open for writing, locked or
 mapped, or writes several files of a folder as one set, those files stay. A single log in use only holds back
 itself (see `path_replacement`).
-
-A database in use is one thing: a running server has most of its files open for reading only, or not at all,
-and still needs every one of them as it left it. So where a program has one file of a database open for
-writing, locked or mapped, or writes several files of a folder as one set, what a restore would change there
-stays. A single log that somebody writes to holds back itself only (see `path_replacement`).
 """
 
 from __future__ import annotations
@@ -56,8 +51,6 @@ def open_files(root: Path, *, maps: bool) -> OpenFiles:
     Blocking.
 
     For a process that sees the same tree, only files below `root` are included.
-
-    Where a process sees the same tree as we, only its files below `root` are in it.
     """
     found = OpenFiles()
     try:
@@ -194,9 +187,6 @@ def spare_used(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], gr
 
     `skipped` is what stays anyway: if a part of a database stays, all of it does. `group` returns the folder
     of the unit that a path is restored with; empty for none.
-
-    `skipped` is what stays anyway: of a database of which anything stays, all does. `group` gives the folder
-    of the unit that a path goes back with; empty for none.
     """
     finder = DatabaseFinder(root, (each.path for each in (*moves, *skipped)))
     databases: dict[FoundDatabase, list[str]] = {}
@@ -338,9 +328,6 @@ def _sets(
 
     The sign is two files it writes to, one of which it also reads or has locked: a file only written is a
     log. The workspace is not such a folder.
-
-    Two files it writes to, one of which it reads as well or has locked: what is written only is a log. The
-    workspace itself is not such a folder.
     """
     writing: dict[tuple[int, int], list[OpenFile]] = {}
     for each in opened:

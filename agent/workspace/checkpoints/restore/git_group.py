@@ -3,11 +3,6 @@
 The state of a repository is spread over many files: HEAD, refs, reflogs, the index. One of them alone would
 be a state that never existed. So they are restored together, or all stay; the locks that git respects are
 held meanwhile; and objects that git removed are brought back first.
-
-Where a repository stands is told by many files together: HEAD, refs, reflogs, the index. One of them alone
-would be a repository that never was. So they go back together, or all stay; the locks that git itself
-respects are held meanwhile; and what the files name is brought back into the repository first, if git has
-cleared it away.
 """
 
 from __future__ import annotations
@@ -56,8 +51,6 @@ def together(
     """Return the moves without units of which something stays; one reason for each unit. Pure.
 
     `items` are those of the plan. Files that belong to a unit stay with it.
-
-    `items` are those of the plan. Files that belong to a unit stay with it.
     """
     told = {item.path: item for item in items}
     staying: dict[str, LeftOut] = {}
@@ -101,8 +94,6 @@ def with_unit(
     """Return paths that stay because of units, with `files`: everything in a unit that comes or goes.
 
     What stays keeps its parent folders. Pure.
-
-    What stays keeps the folders it stands in. Pure.
     """
     roots = set(staying)
     groups = {move.path: units.group(move.path) for move in moves}
@@ -141,8 +132,6 @@ def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iter
     """Hold the locks on the units that moves change; yields those that cannot be locked, and why.
 
     `token` is written into the locks, so that those of a killed process are taken over.
-
-    `token` is written into the locks: what a killed process left is taken over.
     """
     busy: dict[str, str] = {}
     made: list[Path] = []
@@ -203,8 +192,6 @@ class RepositoryProvider:
         """Bring back objects that git removed; return repositories whose commits are lost.
 
         Blocking. Only a completely missing repository waits for `complete`.
-
-        Blocking. Only a repository that is gone as a whole waits for `complete`.
         """
         left: list[LeftOut] = []
         for (root, folder), inside in self._grouped(moves).items():

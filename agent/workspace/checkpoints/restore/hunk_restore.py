@@ -91,9 +91,6 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
 
     Permissions are restored with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` if storing
     fails.
-
-    Permissions go back with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` when it cannot
-    be kept.
     """
     now, then = item.now, item.target
     try:

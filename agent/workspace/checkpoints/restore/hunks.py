@@ -3,10 +3,6 @@
 Lines end with a line feed only, and are compared byte for byte, so line ends and a missing end of the last
 line are restored exactly. Hunks are those of a unified diff from the earlier to the current state, counted
 from 1.
-
-Lines end with a line feed and nothing else, and are compared byte for byte, so line ends and a missing end of
-the last line come back exactly. Hunks are those of a unified diff from how the file stood to how it stands,
-counted from 1.
 """
 
 from __future__ import annotations
@@ -43,8 +39,6 @@ class Hunks:
         """Return the current state with these hunks restored; none gives `now`, all give `then`.
 
         Raises `ValueError` for an unknown hunk number.
-
-        Raises `ValueError` for the number of a hunk that is not there.
         """
         self.check(numbers)
         then, now = _lines(self.then), _lines(self.now)
@@ -63,9 +57,6 @@ class Hunks:
 
         Invisible characters are spelled out, as a line may differ in nothing else; the usual line end of a
         file is not.
-
-        What cannot be seen is spelled out, as a line may differ in nothing else; the usual line end of a file
-        is not.
         """
         now, then = (marked_lines(text) for text in _readable(self.now, self.then))
         lines = [f"--- a/{name}", f"+++ b/{name}"]

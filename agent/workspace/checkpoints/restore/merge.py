@@ -2,9 +2,6 @@
 
 Changes of one side are taken; equal changes of both sides are taken once; different changes of the same lines
 are both kept between marks, as git writes them.
-
-What only one side changed is taken from it; what both changed alike is taken once; where they changed the
-same lines differently both versions stand between marks, as git writes them.
 """
 
 from __future__ import annotations
@@ -35,8 +32,6 @@ def merge(
     """Merge the changes of `mine` and `theirs` against `base`; None for binary or very long texts.
 
     `names` are shown at the marks of overlaps. Line ends count as part of a line.
-
-    `names` stand at the marks of overlaps. Line ends count as part of a line.
     """
     texts = (base, mine, theirs)
     if any(b"\0" in text[:_BINARY_SAMPLE] for text in texts):

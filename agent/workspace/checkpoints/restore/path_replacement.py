@@ -3,10 +3,6 @@
 New contents are written next to the path, then the two are exchanged in one step, and the old object is
 checked: it is only removed if it is what the plan saw. Anything else is put back, or, if its place was taken
 again, stays next to it under a name that says so.
-
-New contents are written beside the path, then the two are exchanged in one step, and what came out is looked
-at: only what the plan saw is removed. What is anything else goes back to its place, or, when even that place
-was taken again, stays beside it under a name that says so.
 """
 
 from __future__ import annotations
@@ -340,8 +336,6 @@ class Placer:
         """Write the target next to the path: complete under the name `beside`, or not at all.
 
         `like` is the file it will replace: attributes not stored in checkpoints are taken from it.
-
-        `like` is the file it will replace: what no checkpoint keeps is taken over from that.
         """
         if wanted.kind is PathKind.LINK:
             os.symlink(wanted.target, beside, dir_fd=folder)
@@ -463,8 +457,6 @@ def with_times(
     """Return the moves, each with the final time of its file. Blocking.
 
     `known` are the states at the position of paths changed since by anybody; those without a move stay.
-
-    `known` is how the paths stood at the position that anyone has changed since; those without a move stay.
     """
     moving = {move.path for move in moves}
     stayed = list(_left_behind(root, ((path, was) for path, was in known.items() if path not in moving)))

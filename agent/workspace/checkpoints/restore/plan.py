@@ -2,9 +2,6 @@
 
 Nothing written by others is taken for ours: if the disk differs from our last step, or a step found something
 the previous one had not left, the path is a conflict that the user decides.
-
-Nothing that somebody else wrote is taken for ours: where the disk is not as our last step left it, or a step
-found something the one before had not left, the path is a conflict that a person decides.
 """
 
 from __future__ import annotations
@@ -101,10 +98,6 @@ def plan_restore(
 
     `steps` is the whole line, oldest first; `paths` are files, or folders with their content. `limit` is the
     size (bytes) up to which files are stored. Blocking: reads every path in question. Raises `StoreError`.
-
-    `steps` is the whole line, oldest first; `paths` are files, or folders that stand for all below them.
-    `limit` is the size (bytes) up to which files are kept. Blocking: reads every path in question. Raises
-    `StoreError`.
     """
     if strange := strangers((step for step in steps if step.number > position), root):
         raise StoreError(other_root(strange[-1], root))
@@ -161,8 +154,6 @@ def with_others(
     """Return the plan with paths changed only by others' steps since the position, oldest first.
 
     Such a path is a conflict: it stays unless chosen otherwise. Blocking. Raises `StoreError`.
-
-    Such a path is a conflict: it stays unless somebody says otherwise. Blocking. Raises `StoreError`.
     """
     root = Path(plan.root)
     known = {item.path for item in plan.items}
@@ -217,8 +208,6 @@ def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
     """Return the current content without our changes; None if that makes no sense.
 
     Blocking. Others' changes, before or after, stay; a missing file counts as empty.
-
-    Blocking. What others changed, before or after, stays; a file that was not there counts as empty.
     """
     if item.now is None or item.target is None:
         return None
@@ -336,11 +325,6 @@ def plan_back(
     of other sessions there, paths that only others changed since are included. With `only_there` steps made
     in other folders are skipped, else they are an error. Blocking. Raises `StoreError`, for an unreachable
     position too.
-
-    Steps that others made are left out, so that their changes stay theirs: such a path is a conflict. With
-    `others`, steps of other sessions there, what only others changed since is in the plan too. With
-    `only_there` steps that were made in other folders are passed over, else they are an error. Blocking.
-    Raises `StoreError`, for a position that cannot be reached too.
     """
     check_position(line, position)
     steps = line.steps()
@@ -363,8 +347,6 @@ def plan_back(
 
 def inside(root: Path, path: str, base: Path) -> str:
     """Return a path relative to `base` in the form of step paths; empty for `root`.
-
-    Blocking. Raises `StoreError` for one that is not below `root`.
 
     Blocking. Raises `StoreError` for one that is not below `root`.
     """

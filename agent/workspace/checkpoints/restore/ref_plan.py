@@ -3,10 +3,6 @@
 Refs are judged by their targets, never by their files. If nobody wrote to their files since, the files are
 restored byte for byte. If somebody packed them, or moved others, only refs moved by the steps are moved back:
 in a separate file, out of `packed-refs`, or by one more table.
-
-Refs are judged by what they point to, never by the file they stand in. Where nobody wrote to their files
-since, the files go back byte for byte. Where somebody packed them, or moved others, only what the steps moved
-is moved back: in a file of its own, out of `packed-refs`, or by one more table.
 """
 
 from __future__ import annotations

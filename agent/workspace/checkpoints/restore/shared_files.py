@@ -3,10 +3,6 @@
 A step's write through a hard link is visible under the other names too. A new file would undo it here only.
 So the bytes are written into the existing file. A write interrupted by a killed restore is recognised by the
 bytes before and after, and finished.
-
-What a step wrote through a hard link stands under the other names too. A new file in the place would take it
-back here only. So the bytes are written into the file itself. What a killed restore left half is known by the
-bytes before and after, and finished.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 The role of each file decides (`units`): state changed by somebody else keeps the unit unchanged; files
 written by mere reading never do. Work tree files recorded by a unit are restored with it.
-
-The role of each file decides (`units`): state that somebody else changed keeps the unit as it is; what a mere
-look writes never does. Files of a work tree that belong to what a unit records go with it.
 """
 
 from __future__ import annotations
@@ -104,8 +101,6 @@ class UnitPlan:
         """Return the items for a path of a unit; empty if it is silently left unchanged.
 
         `item` is its judgement as an ordinary file, `left` its state after the last step.
-
-        `item` is how it would be judged as an ordinary file, `left` how the last step left it.
         """
         part = self._units.part(item.path)
         if part is None or not part.rest:

@@ -117,7 +117,7 @@ SWATCH = "██"
 async def edit(app: AppearancePort, name: str = "") -> None:
     """Open the editor on the skin called `name`, or on the current one; a saved skin becomes the current one.
 
-    Raises `HermesError` if there is no such skin, or the choice cannot be saved.
+    Raises `HermesError` if the skin does not exist, or the choice cannot be saved.
     """
     looks = app.appearance
     skin = (await looks.read(name)).skin if name else looks.skin

@@ -2,7 +2,4 @@
 
 Modules are imported only when needed: `json`, `socket` and `traceback` each cost as much time as the bare
 start of the interpreter.
-
-Nothing here is imported before it is needed: `json`, `socket` and `traceback` each cost as much time as the
-bare start of the interpreter.
 """

@@ -106,8 +106,6 @@ def _import_json():
     """Import `json` with signals held back.
 
     A signal handler of the script may raise a TimeoutError. That is an OSError, which imports swallow.
-
-    A signal handler of the script may raise a TimeoutError. That is an OSError, and importing swallows those.
     """
     import sys
 
@@ -127,8 +125,6 @@ def _import_json():
 
 def encode(value):
     """Return `value` as JSON on one line; unsupported types become text, as in the agent's results.
-
-    The module `json` would triple the time to the first call of a fresh interpreter.
 
     The module `json` would triple the time to the first call of a fresh interpreter.
     """

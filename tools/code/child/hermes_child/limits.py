@@ -26,9 +26,6 @@ def die_with(lifeline):
 
     A thread that waits for the end of the pipe is not enough: code that never releases the interpreter would
     block it.
-
-    A thread that waits for the end of the pipe would not do: code that never lets go of the interpreter would
-    keep it from running.
     """
     if not _signal_on_news(lifeline, _KILL, -os.getpgrp()):
         # The agent's guard still watches over the group.
@@ -46,8 +43,6 @@ def interrupt_by(nudge):
     """Have the kernel interrupt this process whenever something is written to the pipe `nudge`.
 
     Unlike a signal, this needs no process id, so it works through a sandbox.
-
-    Unlike a signal, it needs no process id, so it passes through a sandbox.
     """
     _signal_on_news(nudge, _INTERRUPT, os.getpid())
 

@@ -62,8 +62,6 @@ def parse_index(data: Any, url: str) -> tuple[IndexedSkill, ...]:
     """Parse an index found at `url`; entries of unknown types are skipped.
 
     Raises `HubError` for an index of an unknown version or form.
-
-    Raises `HubError` for an index of an unknown version or form.
     """
     if not isinstance(data, dict) or not isinstance(data.get("skills"), list):
         raise HubError(f"The index of skills at {host(url)} has no list of skills.")
