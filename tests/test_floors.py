@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "widgets": {"widgets", "agent.events", "tools", "themes"},
     "agent": {"agent", "tools", "themes"},
     "tools": {"tools", "themes"},
-    "themes": {"themes"},
+    "themes": {"themes", "tools.kit"},
 }
 MACHINERY = {
     "agent.automation.unattended",

@@ -209,6 +209,40 @@ def test_names_in_the_code_are_words_of_the_field() -> None:
     assert found == []
 
 
+PARTICIPLES = """
+told shown listed kept said meant asked found made held named taken given left sent drawn brought
+swept opened filled stated worded noted counted divided settled retold handed spelled parted
+read_back felt put set_down known seen heard wanted owed due begun done gone lost broken chosen
+written built grown paid spent used tried stored saved loaded parsed
+"""
+"""Names that say of what, but not what: a function is called by a verb, or by a noun of what it gives."""
+
+
+def test_no_function_is_named_by_a_participle_alone() -> None:
+    found = [
+        f"{named(path)}: {name}"
+        for path in CODE
+        for name in facts(path).functions
+        if name.strip("_") in PARTICIPLES.split()
+    ]
+    assert found == []
+
+
+QUAINT = re.compile(
+    r"\bis no(?! (?:longer|more|less)\b)\b|\bis to be\b|\bwhoever\b|\bcame of\b", re.IGNORECASE
+)
+
+
+def test_docstrings_are_in_plain_english() -> None:
+    found = [
+        f"{named(path)}: {text.splitlines()[0]}"
+        for path in CODE
+        for text in facts(path).docstrings
+        if QUAINT.search(text)
+    ]
+    assert len(found) <= 20, found
+
+
 def test_the_words_of_a_name_are_found() -> None:
     assert words("HTTPLull_of2Desks") == {"http", "lull", "of", "desks"}
     assert facts_of("class A:\n def b(self, c): self.d = e = 1").names == {

@@ -21,6 +21,11 @@ class Extra(NamedTuple):
 
 EXTRAS = {
     "local": Extra("a small model that runs on this machine", 35, ("xllamacpp",)),
+    "web": Extra(
+        "reading of web pages and documents, crawling, and search without a key",
+        25,
+        ("trafilatura", "lxml", "html_to_markdown", "pypdf", "mammoth", "protego", "ddgs"),
+    ),
     "serve": Extra(
         "sessions in the browser, on the phone and from messengers",
         2,

@@ -173,7 +173,7 @@ class Watcher:
     async def claim(self) -> AsyncIterator[WriteClaim]:
         """Attribute changes inside this block, such as by a command, to the engine and not to the user.
 
-        Earlier changes are reported first. Changes inside go to the claim, no matter who made them. Claims may
+        Earlier changes are reported first. Changes inside go to the claim, by anyone. Claims may
         overlap; all open ones get the same. While the project is still being read nothing is awaited, and
         changes during that time go to nobody.
         """

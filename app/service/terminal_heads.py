@@ -1,6 +1,6 @@
 """Terminals and editors of the same person over a private socket (`hermes --attach`, `hermes acp`).
 
-They use the frames of `agent.api`, as with an engine in a separate process. Anyone who can open the socket owns
+They use the frames of `agent.api`, as with an engine in a separate process. Who opens the socket owns
 the home, so no token is needed. A terminal that disconnects or stops reading does not affect the session.
 """
 

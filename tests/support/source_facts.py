@@ -23,6 +23,10 @@ class SourceFacts:
     """Names of the classes at the top of the file, each with its bases as they are written."""
     assigned: tuple[str, ...]
     """Names that are assigned at the top of the file."""
+    functions: frozenset[str]
+    """Names of all functions and methods."""
+    docstrings: tuple[str, ...]
+    """Those of the module, its classes and functions."""
 
 
 @cache
@@ -37,6 +41,8 @@ def facts_of(source: str) -> SourceFacts:
     imports: list[ast.Import | ast.ImportFrom] = []
     calls: list[tuple[int, str]] = []
     names: set[str] = set()
+    functions: set[str] = set()
+    docstrings: list[str] = []
     for node in ast.walk(tree):
         match node:
             case ast.Import() | ast.ImportFrom():
@@ -45,6 +51,8 @@ def facts_of(source: str) -> SourceFacts:
                 calls.append((node.lineno, called))
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 names.add(node.name)
+                if not isinstance(node, ast.ClassDef):
+                    functions.add(node.name)
             case ast.Name(ctx=ast.Store()):
                 names.add(node.id)
             case ast.Attribute(ctx=ast.Store()):
@@ -53,6 +61,8 @@ def facts_of(source: str) -> SourceFacts:
                 names.add(node.arg)
             case _:
                 pass
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstrings.append(ast.get_docstring(node) or "")
     return SourceFacts(
         docstring=ast.get_docstring(tree) or "",
         imports=tuple(imports),
@@ -70,4 +80,6 @@ def facts_of(source: str) -> SourceFacts:
             for target in node.targets
             if isinstance(target, ast.Name)
         ),
+        functions=frozenset(functions),
+        docstrings=tuple(docstrings),
     )

@@ -274,7 +274,7 @@ def discard(root: Path, sessions: Sequence[str]) -> None:
 
 
 def read(path: Path) -> ScriptRecord | None:
-    """Return the journal in a file, or None if the file does not exist. Skips a line torn by a crash. Blocking."""
+    """Return the journal in a file, None without a file. Skips a line torn by a crash. Blocking."""
     try:
         whole = path.read_bytes()
     except OSError:

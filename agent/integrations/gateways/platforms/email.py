@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import email.policy
 import hashlib
+import html
 import imaplib
 import mimetypes
 import re
@@ -430,9 +431,7 @@ def _text(mail: EmailMessage) -> str:
         return ""
     content = part.get_content()
     if part.get_content_subtype() == "html":
-        from html_to_markdown import convert
-
-        content = convert(content).content or ""
+        content = _plain(content)
     lines: list[str] = []
     for line in content.replace("\r\n", "\n").split("\n"):
         if line.rstrip() == "--":
@@ -440,6 +439,14 @@ def _text(mail: EmailMessage) -> str:
         if not _QUOTED.match(line):
             lines.append(line)
     return "\n".join(lines).strip()
+
+
+def _plain(page: str) -> str:
+    try:
+        from html_to_markdown import convert
+    except ModuleNotFoundError:
+        return html.unescape(re.sub(r"(?is)<(style|script)\b.*?</\1>|<[^>]*>", " ", page))
+    return convert(page).content or ""
 
 
 def _files(uid: str, mail: EmailMessage) -> Iterator[IncomingFile]:

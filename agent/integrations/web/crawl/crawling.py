@@ -19,6 +19,7 @@ from agent.core.net.door import AddressError, DoorAnswer, DoorError, DoorRequest
 from agent.errors import ExitCode, HermesError
 from agent.integrations.web.extracting import PageError, fetch_page, save
 from agent.integrations.web.services import CallGate, WebServices, same_site
+from tools.extras import missing
 from tools.kit.files import write_atomically
 from tools.results import DeniedError
 from tools.services.actions import Fetch
@@ -166,7 +167,10 @@ async def read_robots(origin: str, get: Get) -> Robots:
         )
     if answer.status != 200:
         return Robots()
-    from protego import Protego
+    try:
+        from protego import Protego
+    except ModuleNotFoundError:
+        raise RobotsError(missing("Crawling", "web")) from None
 
     return Robots(Protego.parse(answer.body[:500_000].decode("utf-8", "replace")))
 

@@ -10,6 +10,7 @@ import resource
 import sys
 
 from agent.core.worker_child import answer_orders
+from tools.extras import add_hint
 
 MEMORY = 1_500_000_000
 """Bytes of address space."""
@@ -23,10 +24,11 @@ def main() -> None:
 
 
 def _answer(order: dict[str, object], data: bytes) -> dict[str, object]:
-    from agent.integrations.web.reading.documents import read_document
     from agent.integrations.web.reading.passages import UnreadableError
 
     try:
+        from agent.integrations.web.reading.documents import read_document
+
         page = read_document(
             data,
             str(order["content_type"]),
@@ -36,6 +38,8 @@ def _answer(order: dict[str, object], data: bytes) -> dict[str, object]:
         )
     except UnreadableError as error:
         return {"problem": str(error)}
+    except ModuleNotFoundError:
+        return {"problem": f"cannot be read without the extra `web`; add it with `{add_hint('web')}`"}
     except MemoryError:
         return {"problem": "takes more memory to read than it may"}
     except RecursionError:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from agent.core.net.door import Door, Permit, door_proxy
 from agent.integrations.web.search.service import SearchError, WebHit, hits, within
+from tools.extras import add_hint, is_installed
 from tools.kit.children import run_child
 
 _ENGINES = {
@@ -37,6 +38,8 @@ class Ddgs:
         self._seconds = seconds
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
+        if not is_installed("web"):
+            raise SearchError(f"is not installed (`{add_hint('web')}`)")
         await permit(self.address, "")
         async with door_proxy(self._door, lambda host: host in _HOSTS) as proxy:
             answer = await self._ask(query, limit, proxy)
