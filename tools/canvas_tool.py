@@ -13,7 +13,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
-from tools.services.canvases import Canvas, CanvasKind, result_of
+from tools.services.canvases import Canvas, CanvasBoard, CanvasKind, result_of
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -38,7 +38,7 @@ async def canvas(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     name, action = arguments["name"].strip(), arguments["action"]
     if not NAME.fullmatch(name):
         raise ToolError("The name of a canvas is 1 to 60 letters, digits, dots, hyphens or underscores.")
-    board = context.canvases
+    board = context.service(CanvasBoard)
     match action:
         case "undo":
             return result_of(board.take_back(name))
@@ -94,13 +94,14 @@ def _check_drawing(content: bytes) -> None:
 async def _edit_canvas(
     name: str, arguments: Arguments, context: ToolContext
 ) -> tuple[Canvas, CanvasKind, bytes]:
-    known = next((each for each in context.canvases.canvases() if each.name == name), None)
+    board = context.service(CanvasBoard)
+    known = next((each for each in board.canvases() if each.name == name), None)
     if known is None:
         raise ToolError(f"There is no canvas {name}; show it first.")
     last, old = known.versions[-1], arguments.get("old") or ""
     if last.kind == "image":
         raise ToolError("An image is not edited as text; show another one.")
-    text = (await context.canvases.read(last)).decode("utf-8", "replace")
+    text = (await board.read(last)).decode("utf-8", "replace")
     count = text.count(old) if old else 0
     if count != 1:
         found = "is not in it" if not count else f"is in it {count} times"

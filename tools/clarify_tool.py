@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.context import ToolContext
+from tools.context import Asker, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
 from tools.text.safe_text import clean
@@ -34,7 +34,7 @@ async def clarify(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         raise ToolError("The question is empty; say what you want to know.")
     choices = tuple(dict.fromkeys(text for choice in arguments["choices"] if (text := clean(choice).strip())))
     freetext = arguments["allow_freetext"] or not choices
-    answer = await context.asker.ask(question, choices, freetext)
+    answer = await context.service(Asker).ask(question, choices, freetext)
     outcome = answer.outcome
     if outcome != "answered":
         return {"question": question, "outcome": outcome, "answer": None, "hint": ADVICE[outcome]}

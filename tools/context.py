@@ -1,4 +1,4 @@
-"""The services a tool may use, as protocols. The engine implements them.
+"""The context of a call, and services that many tools use. The engine implements them.
 
 This module is the only connection of a tool to the rest of the program, so a tool can be tested with a few
 small objects and moved to another process later.
@@ -10,25 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
-from tools.found import FoundMessage, SessionSearch
-from tools.services.actions import Action
-from tools.services.canvases import CanvasBoard
-from tools.services.checkpoints import Checkpoints
-from tools.services.diagnostics import Diagnostics
-from tools.services.editor import EditorSide
-from tools.services.job_keeper import JobKeeper
-from tools.services.learning_notes import LearningKeeper
-from tools.services.training_keeper import TrainingKeeper
-from tools.services.web_reader import WebReader
-
-if TYPE_CHECKING:
-    from tools.browser.session import Browsers
-    from tools.code.runner import CodeRunner
-    from tools.senses.services import Permit, Senses
-    from tools.services.skill_keeper import SkillKeeper
-    from tools.terminal.terminals import Terminals
+from tools.found import FoundMessage
+from tools.services.actions import Action, Permit
+from tools.services.service import S, Service
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 
@@ -42,20 +28,35 @@ class Todo:
     status: TodoStatus
 
 
-class TodoList(Protocol):
-    """The live task list of one agent."""
+class TodoList(Service):
+    """The live task list of one agent. `changed` is called with each new list."""
 
-    def items(self) -> tuple[Todo, ...]: ...
+    def __init__(self, items: Sequence[Todo], changed: Callable[[tuple[Todo, ...]], None]) -> None:
+        self._items = tuple(items)
+        self._changed = changed
+        self._calls = 0
+
+    def items(self) -> tuple[Todo, ...]:
+        return self._items
 
     def replace(self, items: Sequence[Todo]) -> None:
-        """Replace the list, notify the user interfaces, and restart the reminder counter."""
+        """Replace the list, and restart the reminder counter."""
+        self._items = tuple(items)
+        self._calls = 0
+        self._changed(self._items)
 
     def calls_since_update(self) -> int:
         """Return the tool calls finished since the list was last written or read."""
-        ...
+        return self._calls
 
     def touch(self) -> None:
         """Restart the reminder counter, because the model has just read the list."""
+        self._calls = 0
+
+    def count_call(self) -> int:
+        """Count a finished call; return the calls since the list was last written or read."""
+        self._calls += 1
+        return self._calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,11 @@ class PersonAnswer:
     text: str = ""
 
 
-class Asker(Protocol):
+class Asker(Service):
     """The connection to the user."""
 
-    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer: ...
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,11 @@ class SeenFile:
     """How often this region was requested again while unchanged."""
 
 
-class FileMemory(Protocol):
+class FileMemory(Service):
     """The files the agent has read and written, by resolved path, for one call."""
 
-    def seen_file(self, path: Path) -> SeenFile | None: ...
+    def seen_file(self, path: Path) -> SeenFile | None:
+        raise NotImplementedError
 
     def remember(self, path: Path, seen: SeenFile) -> None:
         """Record at once what the agent knows of a file because it wrote it."""
@@ -95,19 +98,20 @@ class FileMemory(Protocol):
     def show(self, path: Path, seen: SeenFile) -> None:
         """Record lines in the result of this call; they count as shown once the model has the result."""
 
-    def forget(self, path: Path) -> None: ...
+    def forget(self, path: Path) -> None:
+        raise NotImplementedError
 
 
-class Folded(Protocol):
+class Folded(Service):
     """The part of this conversation that is no longer sent in full."""
 
     async def message(self, id: int) -> FoundMessage:
         """Return one message of the conversation in full. Raises `ToolError`."""
-        ...
+        raise NotImplementedError
 
     async def search_messages(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
         """Return the number of folded messages with all words of `query`, and the newest, oldest first."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,52 +159,59 @@ Conflicts = Literal["keep", "take", "merge"]
 """The treatment of files also changed in the workspace: keep, take theirs, or merge both."""
 
 
-class Delegates(Protocol):
+class Delegates(Service):
     """The agents that this one has started. Results are JSON-able; all methods raise `ToolError`."""
+
+    absent = "No other agents can be sent from here; do it yourself."
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
         """Show the user what agents may use, if that is much; True if the user was asked and agreed."""
-        ...
+        raise NotImplementedError
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Start agents, and wait for their reports unless they work in the background."""
-        ...
+        raise NotImplementedError
 
     async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
         """Start agents, and return the answer of each, in order."""
-        ...
+        raise NotImplementedError
 
-    async def list(self) -> Mapping[str, Any]: ...
+    async def list(self) -> Mapping[str, Any]:
+        raise NotImplementedError
 
     async def wait(self, id: str, seconds: float | None) -> Mapping[str, Any]:
         """Wait for the reports of one agent, or of all if `id` is empty, up to a time limit."""
-        ...
+        raise NotImplementedError
 
-    async def result(self, id: str) -> Mapping[str, Any]: ...
+    async def result(self, id: str) -> Mapping[str, Any]:
+        raise NotImplementedError
 
-    async def send_input(self, id: str, text: str) -> Mapping[str, Any]: ...
+    async def send_input(self, id: str, text: str) -> Mapping[str, Any]:
+        raise NotImplementedError
 
-    async def pause(self, id: str) -> Mapping[str, Any]: ...
+    async def pause(self, id: str) -> Mapping[str, Any]:
+        raise NotImplementedError
 
     async def resume(self, id: str, text: str) -> Mapping[str, Any]:
         """Let a paused or ended agent continue."""
-        ...
+        raise NotImplementedError
 
-    async def kill(self, id: str) -> Mapping[str, Any]: ...
+    async def kill(self, id: str) -> Mapping[str, Any]:
+        raise NotImplementedError
 
     async def diff(self, id: str, paths: Sequence[str]) -> Mapping[str, Any]:
         """Return an agent's unmerged changes in its copy; all of them if no paths are named."""
-        ...
+        raise NotImplementedError
 
     async def merge(
         self, id: str, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
     ) -> Mapping[str, Any]:
         """Merge those changes into the workspace, after `permit` returned, as one undoable step."""
-        ...
+        raise NotImplementedError
 
     async def discard(self, id: str) -> Mapping[str, Any]:
         """Discard an agent's copy."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,8 +240,10 @@ class MemoryView:
     """A notice for the user."""
 
 
-class MemoryKeeper(Protocol):
+class MemoryKeeper(Service):
     """Notes that outlive the session."""
+
+    absent = "No notes are kept from here; tell the agent that sent you what should be remembered."
 
     async def write(
         self, target: str, changes: Sequence[MemoryChange], permit: Permit | None = None
@@ -239,29 +252,29 @@ class MemoryKeeper(Protocol):
 
         `permit` is asked if the notes are sent to a service.
         """
-        ...
+        raise NotImplementedError
 
 
-class InnerCaller(Protocol):
+class InnerCaller(Service):
     """Calls made by a script, each governed like a call of the model."""
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Return definitions of the offered tools: `name`, `description`, `parameters`, `for_scripts`."""
-        ...
+        raise NotImplementedError
 
     def all_tools(self) -> frozenset[str]:
         """Return the names of all tools, offered or not."""
-        ...
+        raise NotImplementedError
 
     def confined(self) -> bool:
         """Return whether the operating system confines scripts."""
-        ...
+        raise NotImplementedError
 
     async def run(
         self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
     ) -> str:
         """Run a call; return its result as JSON text. `waiting` is entered while the user is asked."""
-        ...
+        raise NotImplementedError
 
     async def resume(self, script: str) -> None:
         """Answer calls from the record of an earlier script, as long as they are the same.
@@ -271,7 +284,7 @@ class InnerCaller(Protocol):
 
     async def over(self, complete: bool) -> str:
         """End the script. If it was cut off, return a text on its calls and how to continue."""
-        ...
+        raise NotImplementedError
 
 
 class ToolContext(Protocol):
@@ -298,99 +311,12 @@ class ToolContext(Protocol):
         ...
 
     @property
-    def todos(self) -> TodoList: ...
-
-    @property
-    def canvases(self) -> CanvasBoard: ...
-
-    @property
-    def asker(self) -> Asker: ...
-
-    @property
-    def files(self) -> FileMemory: ...
-
-    @property
-    def sessions(self) -> SessionSearch: ...
-
-    @property
-    def folded(self) -> Folded: ...
-
-    @property
-    def terminals(self) -> Terminals:
-        """Shells and background processes of all tasks."""
-        ...
-
-    @property
-    def browsers(self) -> Browsers:
-        """Browsers of all tasks; starting one fails if there can be none."""
-        ...
-
-    @property
-    def inner(self) -> InnerCaller: ...
-
-    @property
-    def scripts(self) -> CodeRunner:
-        """The runner of scripts, kept for the session."""
-        ...
-
-    @property
-    def memory(self) -> MemoryKeeper:
-        """The notes; refuses everything if notes are off."""
-        ...
-
-    @property
-    def learnings(self) -> LearningKeeper:
-        """The learnings; refuses everything if learning is off."""
-        ...
-
-    @property
-    def jobs(self) -> JobKeeper:
-        """The jobs; refuses everything if there are none."""
-        ...
-
-    @property
-    def training(self) -> TrainingKeeper:
-        """The training runs; refuses everything if training is off."""
-        ...
-
-    @property
-    def skills(self) -> SkillKeeper:
-        """The skills; refuses everything if skills are off."""
-        ...
-
-    @property
-    def web(self) -> WebReader:
-        """The reader of web pages; refuses everything if the web cannot be read."""
-        ...
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """The checkpoints; refuses everything if changes of files are not recorded."""
-        ...
-
-    @property
-    def delegates(self) -> Delegates:
-        """The other agents; refuses everything if none can be started."""
-        ...
-
-    @property
-    def editor(self) -> EditorSide:
-        """The editor of the session; an object that offers nothing if there is none."""
-        ...
-
-    @property
-    def senses(self) -> Senses:
-        """Vision, drawing, speech and hearing; refuses everything if none is configured."""
-        ...
-
-    @property
-    def diagnostics(self) -> Diagnostics:
-        """New problems after an edit; finds none if no language server is used."""
-        ...
-
-    @property
     def options(self) -> Mapping[str, Any]:
         """Settings of tools from config.yaml (`tools.options`), such as `terminal.timeout`."""
+        ...
+
+    def service(self, kind: type[S]) -> S:
+        """The service of that type, as this call may use it. Raises `ToolError` where there is none."""
         ...
 
     async def permit(self, action: Action) -> None:

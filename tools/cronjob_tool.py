@@ -12,6 +12,7 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.services import SendMessage
 from tools.services.actions import RunCommand, ScheduleJob, WritePath
+from tools.services.job_keeper import JobKeeper
 from tools.text.safe_text import clean
 
 ACTIONS = ("create", "list", "update", "pause", "resume", "remove", "run")
@@ -41,7 +42,7 @@ async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, An
     if action not in ACTIONS:
         raise ToolError(f"There is no action {action[:40]!r}; use one of {', '.join(ACTIONS)}.")
     if action == "list":
-        return await context.jobs.list()
+        return await context.service(JobKeeper).list()
     more = arguments.get("more")
     arguments = {**(more if isinstance(more, dict) else {}), **arguments}
     job = str(arguments.get("job_id") or "")
@@ -52,10 +53,10 @@ async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, An
     if action == "create":
         if not wanted.get("schedule"):
             raise ToolError("The schedule is missing; give one like every 2h or 0 9 * * 1-5.")
-        return await context.jobs.create(wanted)
+        return await context.service(JobKeeper).create(wanted)
     if action == "update":
-        return await context.jobs.update(job, wanted)
-    return await context.jobs.change(job, action)
+        return await context.service(JobKeeper).update(job, wanted)
+    return await context.service(JobKeeper).change(job, action)
 
 
 async def _permit(action: str, job: str, wanted: Mapping[str, Any], context: ToolContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.context import Assignment, ToolContext
+from tools.context import Assignment, Delegates, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
@@ -25,7 +25,7 @@ async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[s
     """Start an agent for each task, and wait for the reports unless they work in the background."""
     assignments = _assignments(arguments)
     await context.permit_agents(NAME, assignments)
-    return await context.delegates.run(assignments, bool(arguments.get("background")))
+    return await context.service(Delegates).run(assignments, bool(arguments.get("background")))
 
 
 def _assignments(arguments: Arguments) -> list[Assignment]:

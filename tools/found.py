@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+from tools.services.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class FoundNote:
     ways: tuple[str, ...] = ()
 
 
-class SessionSearch(Protocol):
+class SessionSearch(Service):
     """Search over all stored messages and notes."""
 
     async def search(
@@ -65,4 +66,4 @@ class SessionSearch(Protocol):
 
         Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
         """
-        ...
+        raise NotImplementedError

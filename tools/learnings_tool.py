@@ -9,7 +9,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.services.learning_notes import LearningNote, LearningView
+from tools.services.learning_notes import LearningKeeper, LearningNote, LearningView
 from tools.text.safe_text import clean
 
 MOST = 50
@@ -26,7 +26,7 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Store a learning and return it."""
-    kept = await context.learnings.save(
+    kept = await context.service(LearningKeeper).save(
         LearningNote(
             pattern=str(arguments.get("pattern") or ""),
             error_type=str(arguments.get("error_type") or ""),
@@ -43,7 +43,7 @@ async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str,
 async def search_learnings(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Return matching learnings, best first."""
     limit = min(int(arguments.get("limit") or 10), MOST)
-    found = await context.learnings.search(str(arguments.get("query") or ""), limit)
+    found = await context.service(LearningKeeper).search(str(arguments.get("query") or ""), limit)
     return {"learnings": [_learning_row(each) for each in found], "count": len(found)}
 
 

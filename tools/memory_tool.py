@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.context import MemoryChange, MemoryView, ToolContext
+from tools.context import MemoryChange, MemoryKeeper, MemoryView, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
@@ -45,7 +45,9 @@ def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
 
 async def memory(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Write entries; return all of them."""
-    view = await context.memory.write(str(arguments["target"]), changes(arguments), context.permit)
+    view = await context.service(MemoryKeeper).write(
+        str(arguments["target"]), changes(arguments), context.permit
+    )
     return _result(view)
 
 

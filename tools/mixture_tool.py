@@ -86,7 +86,7 @@ async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mappi
     for number in range(1, rounds + 1):
         context.progress(f"round {number} of {rounds}: {len(members)} answer")
         goal = question if number == 1 else _quoting(question, talk.answers, number, _IMPROVE)[0]
-        talk.take(await context.delegates.ask([_assignment(each, goal, budget) for each in members]))
+        talk.take(await context.service(Delegates).ask([_assignment(each, goal, budget) for each in members]))
         if not talk.answers:
             raise ToolError(
                 _nobody(talk),
@@ -94,7 +94,7 @@ async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mappi
                 members=_member_rows(talk, {}),
                 usage=_usage(talk.all_answers),
             )
-    return await _put_together(context.delegates, question, talk, aggregator, budget, rounds)
+    return await _put_together(context.service(Delegates), question, talk, aggregator, budget, rounds)
 
 
 async def _put_together(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tools.context import ToolContext
+from tools.context import Folded, ToolContext
 from tools.found import FoundMessage
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
@@ -21,8 +21,8 @@ EXCERPT = 120
 async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Return one message in full, or a list of the folded ones."""
     if "id" in arguments:
-        return _page(await context.folded.message(arguments["id"]), arguments["offset"])
-    total, found = await context.folded.search_messages(arguments["query"].strip(), LISTED)
+        return _page(await context.service(Folded).message(arguments["id"]), arguments["offset"])
+    total, found = await context.service(Folded).search_messages(arguments["query"].strip(), LISTED)
     listed = [
         {"id": each.id, "role": each.role, "begins": brief(each.text[: 4 * EXCERPT], EXCERPT)}
         for each in found

@@ -9,6 +9,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
 from tools.senses.services import until_ready
+from tools.services.training_keeper import TrainingKeeper
 from tools.text.safe_text import clean
 
 _RUN = {"run_id": {"type": "string"}}
@@ -16,44 +17,44 @@ Work = Callable[[Arguments, ToolContext], Awaitable[Mapping[str, Any]]]
 
 
 async def _environments(_given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.environments()
+    return await context.service(TrainingKeeper).environments()
 
 
 async def _select(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.select(given["name"], context.permit)
+    return await context.service(TrainingKeeper).select(given["name"], context.permit)
 
 
 async def _configuration(_given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.configuration()
+    return await context.service(TrainingKeeper).configuration()
 
 
 async def _edit(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.edit(given["field"], given["value"])
+    return await context.service(TrainingKeeper).edit(given["field"], given["value"])
 
 
 async def _start(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.start(given.get("run_id") or "", context.permit)
+    return await context.service(TrainingKeeper).start(given.get("run_id") or "", context.permit)
 
 
 async def _status(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.status(given["run_id"])
+    return await context.service(TrainingKeeper).status(given["run_id"])
 
 
 async def _stop(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.stop(given["run_id"])
+    return await context.service(TrainingKeeper).stop(given["run_id"])
 
 
 async def _results(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.results(given["run_id"])
+    return await context.service(TrainingKeeper).results(given["run_id"])
 
 
 async def _runs(_given: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    return await context.training.runs()
+    return await context.service(TrainingKeeper).runs()
 
 
 async def _test(given: Arguments, context: ToolContext) -> Mapping[str, Any]:
     tasks, group = given.get("num_steps", 2), given.get("group_size", 4)
-    return await context.training.test(tasks, group, given.get("model") or "", context.permit)
+    return await context.service(TrainingKeeper).test(tasks, group, given.get("model") or "", context.permit)
 
 
 def _display_for(verb: str) -> Callable[[Arguments, Mapping[str, Any] | None], Display]:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tools.context import ToolContext
-from tools.found import FoundMessage, FoundNote, FoundSession
+from tools.found import FoundMessage, FoundNote, FoundSession, SessionSearch
 from tools.registry import Arguments, registry
 from tools.results import Display, ToolError
 from tools.text.safe_text import clean
@@ -96,7 +96,7 @@ async def session_search(arguments: Arguments, context: ToolContext) -> dict[str
     if since is not None and until is not None and since > until:
         raise ToolError("since lies after until; swap them.")
     offset: int = arguments["offset"]
-    total, found = await context.sessions.search(
+    total, found = await context.service(SessionSearch).search(
         query,
         roles=_roles(arguments["role_filter"]),
         session=arguments.get("session_id"),

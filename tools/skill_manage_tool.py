@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tools.context import ToolContext
+from tools.context import Asker, ToolContext
 from tools.effects import Effect, declare_effect
 from tools.files.diffs import shorten_diff
 from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, ToolError
 from tools.services.actions import Action
-from tools.services.skill_keeper import SkillAct, SkillChange, SkillDraft
+from tools.services.skill_keeper import SkillAct, SkillChange, SkillDraft, SkillKeeper
 from tools.text.safe_text import clean
 
 ACTS = ("create", "patch", "edit", "delete", "write_file", "remove_file")
@@ -76,12 +76,12 @@ def change_of(arguments: Mapping[str, Any]) -> SkillChange:
 
 async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Prepare the change, pass the gate, make it."""
-    draft = await context.skills.draft(change_of(arguments))
+    draft = await context.service(SkillKeeper).draft(change_of(arguments))
     await _ask_for_skill(draft, context)
     change = draft.change
     diff = shorten_diff(draft.diff, _SHOWN_DIFF)
     await context.permit(ChangeSkill(tool="skill_manage", name=change.name, act=change.act, diff=diff))
-    result = {"success": True, **await context.skills.carry_out(draft)}
+    result = {"success": True, **await context.service(SkillKeeper).carry_out(draft)}
     result |= {"added": draft.added, "removed": draft.removed, "diff": shorten_diff(draft.diff)}
     return result | ({"findings": list(draft.findings)} if draft.findings else {})
 
@@ -92,7 +92,7 @@ async def _ask_for_skill(draft: SkillDraft, context: ToolContext) -> None:
         return
     found = "\n".join(f"- {each}" for each in draft.danger[:8])
     question = f"The skill {draft.change.name} reads like an attack. Save it all the same?\n{found}"
-    answer = await context.asker.ask(question, ("No", "Yes, save it"), False)
+    answer = await context.service(Asker).ask(question, ("No", "Yes, save it"), False)
     if answer.outcome != "answered" or not answer.text.startswith("Yes"):
         why = "; ".join(draft.danger[:3])
         raise ToolError(

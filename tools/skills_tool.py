@@ -8,17 +8,20 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
+from tools.services.skill_keeper import SkillKeeper
 from tools.text.safe_text import clean
 
 
 async def skills_list(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Return names and descriptions of the usable skills."""
-    return dict(await context.skills.list(str(arguments.get("category") or "")))
+    return dict(await context.service(SkillKeeper).list(str(arguments.get("category") or "")))
 
 
 async def skill_view(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Return the instructions of one skill, or one of its files."""
-    return dict(await context.skills.view(str(arguments["name"]), str(arguments.get("file_path") or "")))
+    return dict(
+        await context.service(SkillKeeper).view(str(arguments["name"]), str(arguments.get("file_path") or ""))
+    )
 
 
 def _describe_list(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

@@ -31,7 +31,7 @@ LONGEST_WAIT = 600.0
 
 async def subagents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
     """Run one action."""
-    delegates = context.delegates
+    delegates = context.service(Delegates)
     action, id = arguments["action"], str(arguments.get("id") or "").strip()
     text = str(arguments.get("text") or "")
     if not id and action not in ("list", "wait"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from tools.context import Todo, TodoStatus, ToolContext
+from tools.context import Todo, TodoList, TodoStatus, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text.safe_text import clean
@@ -162,16 +162,18 @@ def _prepare(arguments: Arguments) -> Arguments:
 
 async def todo_write(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Replace the list, or update it by id; returns the whole list."""
-    items, notes = updated(context.todos.items(), arguments["todos"], arguments["merge"])
-    context.todos.replace(items)
+    todos = context.service(TodoList)
+    items, notes = updated(todos.items(), arguments["todos"], arguments["merge"])
+    todos.replace(items)
     listing = _listing(items, 0)
     return listing | {"notes": notes} if notes else listing
 
 
 async def todo_read(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Return the whole list, and how long ago it was read."""
-    listing = _listing(context.todos.items(), context.todos.calls_since_update())
-    context.todos.touch()
+    todos = context.service(TodoList)
+    listing = _listing(todos.items(), todos.calls_since_update())
+    todos.touch()
     return listing
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.services.web_reader import CrawlOrder
+from tools.services.web_reader import CrawlOrder, WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
@@ -26,7 +26,7 @@ async def web_crawl(arguments: Arguments, context: ToolContext) -> dict[str, Any
         include=tuple(map(str, arguments.get("include") or ())),
         exclude=tuple(map(str, arguments.get("exclude") or ())),
     )
-    return dict(await context.web.crawl(order))
+    return dict(await context.service(WebReader).crawl(order))
 
 
 def _prepare(arguments: Arguments) -> Arguments:

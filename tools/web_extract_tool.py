@@ -8,6 +8,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
+from tools.services.web_reader import WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
@@ -35,7 +36,9 @@ async def web_extract(arguments: Arguments, context: ToolContext) -> dict[str, A
     if len(urls) > MOST_URLS:
         raise ToolError(f"At most {MOST_URLS} addresses at once; {len(urls)} were given.")
     limit = max(500, min(_MOST_CHARACTERS, int(arguments.get("char_limit") or CHARACTERS)))
-    return dict(await context.web.extract(urls, str(arguments.get("query") or "").strip(), limit))
+    return dict(
+        await context.service(WebReader).extract(urls, str(arguments.get("query") or "").strip(), limit)
+    )
 
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

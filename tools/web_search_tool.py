@@ -8,6 +8,7 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
+from tools.services.web_reader import WebReader
 from tools.text.outside_text import unfenced
 from tools.text.safe_text import clean
 
@@ -24,7 +25,11 @@ async def web_search(arguments: Arguments, context: ToolContext) -> dict[str, An
     if len(query) > _LONGEST:
         raise ToolError(f"The query is longer than {_LONGEST:,} characters; search for a few words.")
     limit = arguments.get("limit")
-    return dict(await context.web.search(query, max(1, min(MOST, RESULTS if limit is None else int(limit)))))
+    return dict(
+        await context.service(WebReader).search(
+            query, max(1, min(MOST, RESULTS if limit is None else int(limit)))
+        )
+    )
 
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

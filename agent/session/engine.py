@@ -24,7 +24,6 @@ from agent.session.conversation.stored_sessions import StoredSessions
 from agent.session.pending_requests import Approvals
 from agent.session.subagents.agents import Agents
 from agent.session.turns.turn_queue import QueuedMessage
-from agent.session.wiring.absent import ProjectWatch
 from agent.session.wiring.agent import Agent
 from agent.session.wiring.session_plugins import PluginCommands
 from agent.session.wiring.shared_services import MAIN_AGENT, SharedServices
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from agent.session.spending.report import SpendingOverview
     from agent.session.subagents.scheduler import Scheduler
     from agent.session.subagents.subagent import Services
+    from agent.workspace.change_reporter import ChangeReporter
 
 MARKING = "Marking the turn, so that it can be undone,"
 """How a notice names that."""
@@ -61,7 +61,7 @@ class Engine:
         services: Services,
         agent: Agent,
         travel: HistoryNavigation,
-        watch: ProjectWatch,
+        watch: ChangeReporter | None,
         servers: McpService,
         attempts: ParallelAttempts | None,
         scheduler: Scheduler | None,
@@ -186,12 +186,14 @@ class Engine:
 
         Raises `HermesError` in an unattended session, where nobody would read the notice.
         """
+        if self._watch is None:
+            raise HermesError("The project is watched only where a person works beside Hermes.")
         self.stream.emit(Noticed(kind="info", text=await self._watch.switch(on)))
 
     @property
     def watches(self) -> bool:
         """True while the project is watched for changes by others."""
-        return self._watch.enabled
+        return self._watch is not None and self._watch.enabled
 
     @property
     def attempts(self) -> ParallelAttempts:

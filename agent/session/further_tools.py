@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from agent.core.messages import ToolCall
+from agent.knowledge.skills.viewing import CapabilitiesInForce
 from agent.model.protocol import ToolSpec
 from tools.context import ToolContext
 from tools.inner_call import CALL, SEARCH, inner_call
@@ -195,3 +196,39 @@ def _display(arguments: dict[str, Any], result: Mapping[str, Any] | None) -> Dis
     names = [str(each["name"]) for each in result.get("tools", ())]
     detail = TextDetail(clean("\n".join(names))) if names else None
     return Display("find tools", subject, plural(total, "tool"), detail)
+
+
+@dataclass(slots=True)
+class ToolAccess:
+    """The tools that one agent may call now: those on offer, and those that it finds."""
+
+    registry: Registry
+    offered: frozenset[str]
+    result_limit: int
+    """Characters of one result at most."""
+    further: FurtherTools | None
+    """The tools that are reached through `tool_call`; None if the agent has none."""
+    in_force: CapabilitiesInForce | None
+    """What a skill allows; None where skills are switched off."""
+
+    def offer(self, tools: Iterable[str], result_limit: int) -> None:
+        """Allow only these tools from now on, with results of at most `result_limit` characters."""
+        self.offered, self.result_limit = frozenset(tools), result_limit
+
+    def inner(self, call: ToolCall) -> ToolCall:
+        """Return the call inside a `tool_call`, or the given call."""
+        return call if self.further is None else self.further.inner(call)
+
+    def blocked(self, tool: str) -> str:
+        """Return the result of a call that a skill does not allow now; empty if the tool may be called."""
+        reason = "" if self.in_force is None else self.in_force.refusal(tool)
+        return reason and json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
+
+    def refusal(self, tool: str, shown: str) -> str:
+        """Return the result of a call of a tool that the agent may not call, named `shown`; else empty."""
+        finds = self.further is not None and self.further.reaches(tool)
+        if self.registry.get(tool) is None or not (tool in self.offered or finds):
+            offered = ", ".join(sorted(self.offered))
+            sentence = f"There is no tool named {shown}. Tools on offer: {offered}."
+            return json.dumps({"error": sentence}, ensure_ascii=False)
+        return self.blocked(tool)

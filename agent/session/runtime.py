@@ -25,7 +25,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.integrations.hooks.session_hooks import HookConsent, SessionHooks
-from agent.integrations.mcp.tools import with_prompts
+from agent.integrations.mcp.tools import prompt_text
 from agent.integrations.plugins.shelf import catalog_for
 from agent.integrations.web.services import WebServices, open_web
 from agent.knowledge.memory.service import SessionMemory
@@ -57,8 +57,8 @@ from agent.session.subagents.session_agents import SessionAgents, open_session_a
 from agent.session.subagents.subagent import Services
 from agent.session.turns.tool_context import PersonAsker
 from agent.session.turns.turn_queue import TurnQueue
+from agent.session.turns.turn_runner import StepLimit
 from agent.session.turns.unasked_changes import BackgroundChanges
-from agent.session.wiring.absent import NoWatch, ProjectWatch
 from agent.session.wiring.agent import AgentSpec, open_agent
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.session.wiring.conversation import Conversation, further_tools, open_conversation
@@ -73,13 +73,14 @@ from agent.session.wiring.session_servers import open_servers, session_reference
 from agent.session.wiring.shared_services import MAIN_AGENT, NO_AUTOMATION, Automation, Closer, SharedServices
 from agent.workspace.cut_off_edits import finish_cut_off, notes_for
 from tools.registry import registry
-from tools.services.editor import NO_EDITOR
+from tools.services.editor import EditorSide
 from tools.terminal.environment import child_environment
 from tools.text.safe_text import printable
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
     from agent.integrations.mcp.service import McpService
+    from agent.workspace.change_reporter import ChangeReporter
     from agent.workspace.checkpoints.recorder import StepRecorder as Steps
 
 
@@ -199,7 +200,8 @@ async def _assemble(
     answers.begin(base, talk, place.reach.gate, PersonAsker(pending_requests, MAIN_AGENT))
     watch = await _watch(base, turn_queue)
     if steps is not None:
-        steps.own_work = partial(watch.during, "")
+        if watch is not None:
+            steps.own_work = partial(watch.during, "")
         place.keep_steps(steps, base.home.scripts / session.id)
         looks.append(_background(base, place, steps, turn_queue))
         place.before_programs = [looks[0].acting, *place.before_programs]
@@ -210,25 +212,27 @@ async def _assemble(
         further=further,
         programs=programs,
         training=training,
-        jobs=partial(automation.jobs, base),
+        jobs=automation.jobs and partial(automation.jobs, base),
     )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
     spec = _spec(base, talk, place, pending_requests, turn_queue, servers, services.web)
+    spec = replace(spec, supplements=[partial(prompt_text, servers)])
     if team is not None:
-        meant = Mentions(definitions, base.options.workspace)
-        spec = replace(spec, delegates=team.of_main, step_of=team.step_of, meant=meant)
+        supplements = [*spec.supplements, Mentions(definitions, base.options.workspace)]
+        spec = replace(spec, delegates=team.of_main, step_of=team.step_of, supplements=supplements)
     if steps is not None:
         spec = replace(spec, checkpoints=CheckpointService(session, steps, lambda: travel))
         if base.options.editor is not None:
             base.options.editor.known_texts.former = steps.former
-    spec = replace(spec, around=watch, meant=with_prompts(servers, spec.meant))
+    if watch is not None:
+        spec = replace(spec, around=watch.during)
     agent = await open_agent(services, spec)
     travel = HistoryNavigation(session, steps, base.emit, agent.moved)
     attempts = None
     if steps is not None:
-        attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
+        attempts = ParallelAttempts(session, steps, travel, services, spec.limit.steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
     told = [
@@ -291,7 +295,7 @@ def _spec(
         lambda: session.path[-1].id if session.path else None,
         asker,
         asks,
-        partial(place.steps.acting, session=session.id),
+        place.keep_files(session.id),
     )
     return AgentSpec(
         session=talk.session,
@@ -305,15 +309,14 @@ def _spec(
         profile=base.plan.profile,
         meter=base.plan.meter,
         policy=RetryPolicy(retries=base.settings.model.retries),
-        max_steps=base.options.max_steps or base.settings.agent.max_turns,
+        limit=StepLimit(steps=base.options.max_steps or base.settings.agent.max_turns),
         gate=place.reach.gate,
         asker=asker,
-        memory=memory.of_call,
-        beginning=memory.turn_began,
+        memory=memory,
         turn_queue=turn_queue,
         emit=base.emit,
         attach=session_references(base, place, servers, web),
-        editor=base.options.editor or NO_EDITOR,
+        editor=base.options.editor or EditorSide(),
     )
 
 
@@ -369,11 +372,11 @@ async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue
     )
 
 
-async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
-    """Return the watcher of the workspace for changes by the person; inactive if it is not wanted."""
+async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ChangeReporter | None:
+    """Return the watcher of the workspace for changes by the person; None where nobody works beside it."""
     options = base.options
     if not options.attended:
-        return NoWatch()
+        return None
     from agent.workspace.change_reporter import ChangeReporter
 
     attention = ChangeReporter(options.workspace, base.emit, turn_queue.remember, base.secrets)
@@ -442,6 +445,7 @@ def _services(
         tools=talk.tools,
         searched=talk.searched,
         emit=base.emit,
+        closers=base.closers,
         pending_requests=pending_requests,
         ceiling_questions=ceiling_questions,
         workspaces=AgentWorkspaces(place, copies, partial(open_execution, base, talk)),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.services.editor import KnownTexts, Screen
+from tools.services.editor import EditorSide, KnownTexts, Screen
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class EditorOffer:
         self.forms = getattr(elicits, "form", None) is not None
 
 
-class SessionEditor:
+class SessionEditor(EditorSide):
     """The editor as one session uses it, from the event loop and from the threads of its commands."""
 
     def __init__(

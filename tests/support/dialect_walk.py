@@ -25,7 +25,9 @@ from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire_format import Wire
 from agent.session.conversation.live_session import LiveSession
-from agent.session.turns.dialogue import Dialogue
+from agent.session.turns.dialogue import Dialogue, RequestSettings
+from agent.session.turns.room import RoomRules
+from agent.session.turns.turn_helpers import TurnHelpers
 from tests.agent.model.offer import TOOLS
 from tests.support.delivery import Recorded
 from tests.support.demands import DEMANDS, Demand
@@ -83,10 +85,6 @@ TOPICS = ("thoughts", "ids", "text|content|anything")
 IDS = ("", "call_0", "call:1|x y", "functions.read_file:0", "x" * 60)
 
 
-async def _nothing() -> None:
-    pass
-
-
 @dataclass
 class DialectWalk:
     """One session. `models` are those it may ask, each with a dialect and what its server insists on."""
@@ -141,14 +139,15 @@ class DialectWalk:
             [self._routes[name]],
             STANDARD,
             Meter(),
-            self.events.append,
-            attachments=AttachmentStore(self.folder / "attachments"),
-            after_compaction=_nothing,
-            policy=RetryPolicy(retries=0),
-            mask_at=0.85,
-            thinking=lambda: thinking,
-            temperature=self.chance.choice((None, 0.3)),
-            max_output=self.chance.choice((None, 4_096)),
+            AttachmentStore(self.folder / "attachments"),
+            RequestSettings(
+                policy=RetryPolicy(retries=0),
+                thinking=lambda: thinking,
+                temperature=self.chance.choice((None, 0.3)),
+                max_output=self.chance.choice((None, 4_096)),
+            ),
+            RoomRules(threshold=0.85),
+            TurnHelpers(self.events.append),
         )
 
     async def _turn(self, turn: int) -> None:

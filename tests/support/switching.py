@@ -6,7 +6,6 @@ server of all formats. What happens next is drawn from a seed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +28,9 @@ from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
 from agent.model.wire_format import Wire
 from agent.session.conversation.live_session import LiveSession
-from agent.session.turns.dialogue import Dialogue
+from agent.session.turns.dialogue import Dialogue, RequestSettings
+from agent.session.turns.room import RoomRules
+from agent.session.turns.turn_helpers import TurnHelpers
 from tests.agent.model.offer import TOOLS
 from tests.support.images import write
 from tests.support.messages_form import MessagesForm
@@ -145,12 +146,10 @@ class Walk:
             [self._route(voice) for voice in self.chance.sample(VOICES, len(VOICES))],
             STANDARD,
             Meter(),
-            self.events.append,
-            attachments=AttachmentStore(self.folder / "attachments"),
-            after_compaction=_nothing,
-            policy=RetryPolicy(retries=0),
-            mask_at=0.85,
-            thinking=lambda: self.thinking,
+            AttachmentStore(self.folder / "attachments"),
+            RequestSettings(policy=RetryPolicy(retries=0), thinking=lambda: self.thinking),
+            RoomRules(threshold=0.85),
+            TurnHelpers(self.events.append),
         )
 
     def _route(self, voice: Voice) -> ModelRoute:
@@ -255,7 +254,3 @@ class Walk:
 
 def _written(tool: str) -> str:
     return f'<tool_call>\n{{"name": "{tool}", "arguments": {{"command": "ls"}}}}\n</tool_call>'
-
-
-async def _nothing() -> None:
-    await asyncio.sleep(0)

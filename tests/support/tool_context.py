@@ -17,32 +17,61 @@ from typing import Any
 
 from agent.events import Event
 from agent.knowledge.canvas.documents import CanvasDocuments, LiveCanvases
-from agent.session.wiring.absent import (
-    NO_CHECKPOINTS,
-    NO_DELEGATES,
-    NO_DIAGNOSTICS,
-    NO_FOLDED,
-    NO_JOBS,
-    NO_LEARNINGS,
-    NO_MEMORY,
-    NO_SENSES,
-    NO_SKILLS,
-    NO_WEB,
-)
 from tools.browser.session import Browsers
-from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
-from tools.found import FoundNote, FoundSession
+from tools.code.runner import CodeRunner
+from tools.context import (
+    Asker,
+    Assignment,
+    Delegates,
+    FileMemory,
+    Folded,
+    InnerCaller,
+    MemoryKeeper,
+    PersonAnswer,
+    SeenFile,
+    Todo,
+    TodoList,
+)
+from tools.found import FoundNote, FoundSession, SessionSearch
 from tools.results import DeniedError
 from tools.senses.services import Senses
 from tools.services.actions import Action, SpawnAgent
+from tools.services.canvases import CanvasBoard
 from tools.services.checkpoints import Checkpoints
 from tools.services.diagnostics import Diagnostics
-from tools.services.editor import NO_EDITOR, EditorSide
+from tools.services.editor import EditorSide
 from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
+from tools.services.service import S
 from tools.services.skill_keeper import SkillKeeper
+from tools.services.training_keeper import TrainingKeeper
 from tools.services.web_reader import WebReader
 from tools.terminal.terminals import Terminals
+
+SERVICES: Mapping[type, str] = {
+    Asker: "asker",
+    TodoList: "todos",
+    CanvasBoard: "canvases",
+    FileMemory: "files",
+    SessionSearch: "sessions",
+    Folded: "folded",
+    Terminals: "terminals",
+    Browsers: "browsers",
+    InnerCaller: "inner",
+    CodeRunner: "scripts",
+    MemoryKeeper: "memory",
+    LearningKeeper: "learnings",
+    JobKeeper: "jobs",
+    TrainingKeeper: "training",
+    SkillKeeper: "skills",
+    WebReader: "web",
+    Checkpoints: "checkpoints",
+    Delegates: "delegates",
+    EditorSide: "editor",
+    Senses: "senses",
+    Diagnostics: "diagnostics",
+}
+"""The attribute by which a test sets each service; one that is not set the session does not have."""
 
 Verdict = Callable[[Action], bool]
 
@@ -191,17 +220,8 @@ class FakeContext:
         self.sessions = FakeSessions()
         self.terminals = Terminals()
         self.browsers = Browsers(None)
-        self.memory: MemoryKeeper = NO_MEMORY
-        self.learnings: LearningKeeper = NO_LEARNINGS
-        self.jobs: JobKeeper = NO_JOBS
-        self.skills: SkillKeeper = NO_SKILLS
-        self.web: WebReader = NO_WEB
-        self.checkpoints: Checkpoints = NO_CHECKPOINTS
-        self.delegates: Delegates = NO_DELEGATES
-        self.folded: Folded = NO_FOLDED
-        self.editor: EditorSide = NO_EDITOR
-        self.senses: Senses = NO_SENSES
-        self.diagnostics: Diagnostics = NO_DIAGNOSTICS
+        self.editor = EditorSide()
+        self.diagnostics = Diagnostics()
         self.actions: list[Action] = []
         self.progressed: list[str] = []
         self.notices: list[str] = []
@@ -214,6 +234,10 @@ class FakeContext:
             self._scratch = Path(tempfile.mkdtemp(prefix="scratch-")).resolve()
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         return self._scratch
+
+    def service(self, kind: type[S]) -> S:
+        found = getattr(self, SERVICES.get(kind, ""), None)
+        return kind.open(self) if found is None else found
 
     async def permit(self, action: Action) -> None:
         self.actions.append(action)

@@ -19,7 +19,7 @@ from tools.browser.actions import GiveSecret, KeepProfile, UsePage
 from tools.browser.cdp import BrowserGoneError, CdpError
 from tools.browser.frames import value_of
 from tools.browser.page_text import PageView, delta, matching, snapshot
-from tools.browser.session import BrowserSession, Download
+from tools.browser.session import Browsers, BrowserSession, Download
 from tools.browser.tab import Tab
 from tools.context import ToolContext
 from tools.files.access import Access
@@ -262,8 +262,9 @@ def _free(folder: Path, name: str) -> Path:
 
 async def _agreed_profile(tool: str, context: ToolContext) -> None:
     """Ask once for the configured persistent profile, and store a yes. Raises `DeniedError`."""
-    host = context.browsers.host
-    if host is None or context.browsers.running(context.task) is not None:
+    browsers = context.service(Browsers)
+    host = browsers.host
+    if host is None or browsers.running(context.task) is not None:
         return
     if name := await asyncio.to_thread(host.unagreed_profile):
         await context.permit(KeepProfile(tool=tool, profile=name))
@@ -274,7 +275,7 @@ async def _agreed_profile(tool: str, context: ToolContext) -> None:
 async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
     """Open a call on the browser of the task. Raises `ToolError` with a sentence for its errors."""
     await _agreed_profile(tool, context)
-    session, note = await context.browsers.session(context.task)
+    session, note = await context.service(Browsers).session(context.task)
 
     async def permit(url: str) -> None:
         await context.permit(Fetch(tool=NAVIGATE, url=url))
@@ -307,7 +308,7 @@ async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]
     url = str(arguments["url"]).strip()
     if not _SCHEME.match(url):
         url = f"https://{url}"
-    host = context.browsers.host
+    host = context.service(Browsers).host
     if host is not None and url != "about:blank":
         if why := host.refusal(url):
             raise ToolError(why)
@@ -424,7 +425,7 @@ async def press(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
 
 
 async def close(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    closed = await context.browsers.close(context.task)
+    closed = await context.service(Browsers).close(context.task)
     return {"closed": closed} if closed else {"closed": False, "note": "No browser was open."}
 
 

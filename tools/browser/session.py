@@ -15,6 +15,7 @@ from tools.browser.cdp import Cdp, CdpError
 from tools.browser.host import BrowserHost, OpenedBrowser
 from tools.browser.tab import Tab, origin_of
 from tools.results import DeniedError, ToolError
+from tools.services.service import Service
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -301,7 +302,7 @@ MOST = 4
 """Browsers that run at once."""
 
 
-class Browsers:
+class Browsers(Service):
     """The browsers of all tasks. `host` is None if there can be none."""
 
     def __init__(self, host: BrowserHost | None, *, idle: float = IDLE, reason: str = "") -> None:

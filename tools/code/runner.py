@@ -21,6 +21,7 @@ from tools.code.stubs import Offer, generate
 from tools.kit.threads import on_thread, to_the_end
 from tools.results import ToolError
 from tools.services.sandbox import Boundary, PermitHost
+from tools.services.service import Service
 from tools.terminal.environment import child_environment
 from tools.terminal.process_tree import GRACE, KillGuard
 
@@ -461,7 +462,7 @@ def ignore(_: CodeProgress) -> None:
     """Ignore progress."""
 
 
-class CodeRunner:
+class CodeRunner(Service):
     """Runs the scripts of one session. Close it, because it holds a waiting child and the kernels.
 
     `secrets` are values, by name, that are masked in what scripts print; `passthrough` names variables they

@@ -9,13 +9,14 @@ from functools import partial
 from typing import Any
 
 from tools.code.data import Clock, CodeJob, CodeLimits, CodeOutcome, CodeProgress
-from tools.code.runner import AVAILABLE
+from tools.code.runner import AVAILABLE, CodeRunner
 from tools.code.stubs import is_allowed
-from tools.context import ToolContext
+from tools.context import InnerCaller, ToolContext
 from tools.kit.threads import on_thread
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunScript
+from tools.terminal.terminals import Terminals
 from tools.text.safe_text import clean
 from tools.text.words import plural
 
@@ -39,13 +40,14 @@ COMPLETE = frozenset({"ok", "error"})
 
 def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
     """Return the script as a job for the runner."""
+    caller = context.service(InnerCaller)
     options = context.options
     limits = CodeLimits()
     return CodeJob(
         script=str(arguments["code"]),
         folder=context.workspace,
-        tools=context.inner.offered(),
-        known=context.inner.all_tools(),
+        tools=caller.offered(),
+        known=caller.all_tools(),
         limits=CodeLimits(
             seconds=options.get("code.timeout", limits.seconds),
             calls=options.get("code.max_calls", limits.calls),
@@ -62,13 +64,16 @@ def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
 
 async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Run the script; every call it makes passes the gate and is shown and recorded like any other."""
+    caller = context.service(InnerCaller)
+    runner = context.service(CodeRunner)
+    terminals = context.service(Terminals)
     job = job_of(arguments, context)
     if not job.script.strip():
         raise ToolError("The script is empty; give `code` something to run.")
     if earlier := str(arguments.get("resume") or "").strip():
-        await context.inner.resume(earlier)
+        await caller.resume(earlier)
     clock = Clock()
-    await context.permit(RunScript(tool="execute_code", code=job.script, sandboxed=context.inner.confined()))
+    await context.permit(RunScript(tool="execute_code", code=job.script, sandboxed=caller.confined()))
 
     @contextmanager
     def waiting():
@@ -76,19 +81,17 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
             yield
 
     async def serve(tool: str, inner: dict[str, Any]) -> str:
-        return await context.inner.run(tool, inner, waiting)
+        return await caller.run(tool, inner, waiting)
 
     begun = time.monotonic()
-    outcome = await context.scripts.run(
-        job, serve, _ScriptProgress(context), clock=clock, permit=context.permit
-    )
+    outcome = await runner.run(job, serve, _ScriptProgress(context), clock=clock, permit=context.permit)
     result = result_of(outcome)
-    notes = [await context.inner.over(outcome.status in COMPLETE)]
+    notes = [await caller.over(outcome.status in COMPLETE)]
     if outcome.status != "ok":
-        notes.append(context.terminals.missing(outcome.stderr, context.scripts.variables_for(job)) or "")
-        if (boundary := context.terminals.boundary) is not None:
+        notes.append(terminals.missing(outcome.stderr, runner.variables_for(job)) or "")
+        if (boundary := terminals.boundary) is not None:
             notes.append(await on_thread(partial(boundary.refusal, outcome.stderr, network=True)))
-    notes.append(context.scripts.hosts_refused(begun))
+    notes.append(runner.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note
     return result

@@ -16,6 +16,7 @@ from tools.kit.files import NotAFileError
 from tools.results import ToolError
 from tools.secret_places import NAMES, PUBLIC_NAMES, READABLE, STORES, STORES_ANYWHERE, SYSTEM, any_of, rows
 from tools.services.actions import DeletePath, ReadPath, WritePath
+from tools.terminal.terminals import Terminals
 
 _KERNEL_FOLDERS = ("/proc", "/sys", "/dev")
 
@@ -219,17 +220,18 @@ class Access:
 
     def name(self, path: Path) -> str:
         """Return `path` as the model reads it."""
-        boundary = self._ctx.terminals.boundary
+        boundary = self._ctx.service(Terminals).boundary
         return display_path(path if boundary is None else boundary.path_in_sandbox(path), self._ctx.workspace)
 
     def _locate(self, text: str) -> str:
         """Return `text` as a path of this machine; commands may have a private `/tmp` and mean that."""
-        if place := self._ctx.terminals.elsewhere:
+        terminals = self._ctx.service(Terminals)
+        if place := terminals.elsewhere:
             raise ToolError(
                 f"Files are on {place}, where commands run, and {self._tool} sees this machine only; use the "
                 "terminal tool there, such as `sed -n 1,200p FILE` to read and a heredoc to write."
             )
-        boundary = self._ctx.terminals.boundary
+        boundary = terminals.boundary
         if boundary is None or not text.startswith(("/tmp", "/var/tmp")):
             return text
         try:

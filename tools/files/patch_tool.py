@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.context import ToolContext
+from tools.context import FileMemory, ToolContext
 from tools.files.access import Access, explain, missing
 from tools.files.committing import SETTING, ChangedMeanwhile, commit, written_down
 from tools.files.diffs import diff_texts, shorten_diff
@@ -20,7 +20,8 @@ from tools.files.syntax import check_syntax
 from tools.kit.files import entry_status
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError
-from tools.services.diagnostics import FileEdit, edit_of
+from tools.services.diagnostics import Diagnostics, FileEdit, edit_of
+from tools.services.editor import EditorSide
 
 NAME = "patch"
 TRIES = 3
@@ -79,10 +80,11 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
 
 async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
     """Save unsaved editor text before a change is planned, with the same permission."""
-    found = await unsaved(ctx.editor, path)
+    editor = ctx.service(EditorSide)
+    found = await unsaved(editor, path)
     if found is not None and found.behind:
         raise found.refusal(access.name(path))
-    if found is not None and ctx.editor.writes:
+    if found is not None and editor.writes:
         await access.permit_write(path, creates=False)
 
 
@@ -149,7 +151,7 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
         if isinstance(effect, Write) and effect.before is not None and effect.before.data is not None
         if (
             warning := warning_before_change(
-                ctx.files,
+                ctx.service(FileMemory),
                 effect.path,
                 digest_of(effect.before.data, effect.before.status),
                 access.name(effect.path),
@@ -160,7 +162,7 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     await asyncio.to_thread(_remember, plan, ctx)
     result = _report(plan, access)
     writes = [effect for effect in plan.effects if isinstance(effect, Write)]
-    if notes := await hand_over(ctx.editor, writes, access.name):
+    if notes := await hand_over(ctx.service(EditorSide), writes, access.name):
         result["note"] = " ".join(notes)
     if warnings:
         result["warning"] = " ".join(warnings)
@@ -172,7 +174,7 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     ]
     if lint:
         result["lint"] = lint[0] if len(lint) == 1 else lint
-    if found := await ctx.diagnostics.after(_edits(plan)):
+    if found := await ctx.service(Diagnostics).after(_edits(plan)):
         result["diagnostics"] = found
     return result
 
@@ -200,14 +202,15 @@ def _commit(plan: PatchPlan, ctx: ToolContext, access: Access) -> None:
 
 
 def _remember(plan: PatchPlan, ctx: ToolContext) -> None:
+    files = ctx.service(FileMemory)
     for effect in plan.effects:
         match effect:
             case Write(path=path, data=data):
                 status = entry_status(path)
                 if status is not None:
-                    remember_written(ctx.files, path, data, status)
+                    remember_written(files, path, data, status)
             case Rename(source=path) | Delete(path=path):
-                ctx.files.forget(path)
+                files.forget(path)
 
 
 def _report(plan: PatchPlan, access: Access) -> dict[str, Any]:

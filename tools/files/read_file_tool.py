@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tools.context import SeenFile, ToolContext
+from tools.context import FileMemory, SeenFile, ToolContext
 from tools.files.access import Access, explain, missing
 from tools.files.editor_text import readable_copy
 from tools.files.scanning import BinaryFile, Window, scan
@@ -17,6 +17,7 @@ from tools.kit.files import NotAFileError
 from tools.kit.threads import in_thread
 from tools.registry import registry
 from tools.results import Display, TextDetail, ToolError
+from tools.services.editor import EditorSide
 from tools.text.words import plural
 
 NAME = "read_file"
@@ -57,7 +58,7 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     await access.permit_read(path)
     note = ""
     try:
-        source, note = await readable_copy(ctx.editor, path, ctx.scratch)
+        source, note = await readable_copy(ctx.service(EditorSide), path, ctx.scratch)
         window = await in_thread(lambda stop: scan(source, offset, limit, stop))
     except FileNotFoundError:
         if note:
@@ -79,13 +80,14 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 def _unchanged(
     ctx: ToolContext, path: Path, name: str, digest: str, offset: int, limit: int
 ) -> dict[str, Any] | None:
-    """Return a short answer if the model was shown this region of the unchanged file; record the read."""
-    seen = ctx.files.seen_file(path)
+    """A short answer when the model was shown this very region and the file is the same; notes the read."""
+    files = ctx.service(FileMemory)
+    seen = files.seen_file(path)
     if seen is None or (seen.digest, seen.offset, seen.limit) != (digest, offset, limit):
-        ctx.files.show(path, SeenFile(digest, offset, limit))
+        files.show(path, SeenFile(digest, offset, limit))
         return None
     seen = replace(seen, repeats=seen.repeats + 1)
-    ctx.files.show(path, seen)
+    files.show(path, seen)
     message = f"{name} has not changed since you read these lines; they are in the conversation above."
     if seen.repeats > 1:
         message = (

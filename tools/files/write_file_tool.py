@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.context import ToolContext
+from tools.context import FileMemory, ToolContext
 from tools.files.access import Access, explain
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
@@ -21,7 +21,8 @@ from tools.files.text_files import TextFile, decode, to_newlines
 from tools.kit.files import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
 from tools.registry import registry
 from tools.results import DiffDetail, Display, ToolError
-from tools.services.diagnostics import edit_of
+from tools.services.diagnostics import Diagnostics, edit_of
+from tools.services.editor import EditorSide
 
 NAME = "write_file"
 TRIES = 3
@@ -128,10 +129,11 @@ def _before(path: Path) -> OnDisk | None:
 
 
 def _warning(ctx: ToolContext, path: Path, before: OnDisk, name: str) -> str | None:
-    if ctx.files.seen_file(path) is None:
+    files = ctx.service(FileMemory)
+    if files.seen_file(path) is None:
         return f"{name} existed and you had not read it; its former content is replaced."
     digest = stat_digest(before.status) if before.data is None else digest_of(before.data, before.status)
-    return warning_before_change(ctx.files, path, digest, name)
+    return warning_before_change(files, path, digest, name)
 
 
 def _fit(old: TextFile, new: TextFile) -> tuple[TextFile, tuple[str, ...]]:
@@ -155,7 +157,7 @@ async def _finished(
     write = prepared.write
     notes = [*prepared.notes]
     await asyncio.to_thread(_remember, ctx, write)
-    notes += await hand_over(ctx.editor, (write,), access.name)
+    notes += await hand_over(ctx.service(EditorSide), (write,), access.name)
     result: dict[str, Any] = {
         "path": access.name(write.path),
         "bytes_written": len(write.data),
@@ -176,7 +178,7 @@ async def _finished(
     if lint is not None:
         result["lint"] = lint
     edit = edit_of(write.path, None if write.before is None else write.before.data, write.data)
-    if edit is not None and (found := await ctx.diagnostics.after([edit])):
+    if edit is not None and (found := await ctx.service(Diagnostics).after([edit])):
         result["diagnostics"] = found
     return result
 
@@ -184,7 +186,7 @@ async def _finished(
 def _remember(ctx: ToolContext, write: Write) -> None:
     status = entry_status(write.path)
     if status is not None:
-        remember_written(ctx.files, write.path, write.data, status)
+        remember_written(ctx.service(FileMemory), write.path, write.data, status)
 
 
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:

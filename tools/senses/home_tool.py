@@ -9,13 +9,13 @@ from typing import Any
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail
-from tools.senses.services import until_ready
+from tools.senses.services import Senses, until_ready
 from tools.text.safe_text import clean
 
 
 async def homeassistant(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Handler of the tool."""
-    return dict(await context.senses.home(arguments, context.permit))
+    return dict(await context.service(Senses).home(arguments, context.permit))
 
 
 def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

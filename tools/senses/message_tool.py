@@ -10,7 +10,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
-from tools.senses.services import MessageFile, until_ready
+from tools.senses.services import MessageFile, Senses, until_ready
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -24,7 +24,7 @@ async def send_message(arguments: Arguments, context: ToolContext) -> dict[str, 
     """Handler of the tool."""
     target, text, title = (str(arguments.get(name) or "") for name in ("target", "text", "title"))
     files = await _read(arguments.get("files") or (), context)
-    return dict(await context.senses.send(target, text, title, context.permit, files))
+    return dict(await context.service(Senses).send(target, text, title, context.permit, files))
 
 
 async def _read(paths: Sequence[str], context: ToolContext) -> list[MessageFile]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from tools.effects import Effect, declare_effect
-from tools.services.actions import Action
+from tools.services.actions import Action, Permit
+from tools.services.service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,38 +136,37 @@ def until_ready() -> bool:
     return False
 
 
-Permit = Callable[[Action], Awaitable[None]]
-
-
-class Senses(Protocol):
+class Senses(Service):
     """The services that the tools of the senses need. All methods raise `ToolError`."""
+
+    absent = "Nothing that sees, draws or speaks is set up here."
 
     async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
         """Fetch a picture from the web, through the checked network access."""
-        ...
+        raise NotImplementedError
 
     async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
         """Show a picture to a model, or recognise its text."""
-        ...
+        raise NotImplementedError
 
     async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
         """Draw a picture."""
-        ...
+        raise NotImplementedError
 
     async def speak(self, text: str, voice: str, permit: Permit) -> Made:
         """Read a text aloud into a sound file."""
-        ...
+        raise NotImplementedError
 
     async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
         """Transcribe a recording."""
-        ...
+        raise NotImplementedError
 
     async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
         """Query or control Home Assistant."""
-        ...
+        raise NotImplementedError
 
     async def send(
         self, target: str, text: str, title: str, permit: Permit, files: Sequence[MessageFile] = ()
     ) -> Mapping[str, Any]:
         """Send a message to a configured target, a chat or, with `here`, the chat of this session."""
-        ...
+        raise NotImplementedError

@@ -9,7 +9,7 @@ from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import keep, read_file
-from tools.senses.services import until_ready
+from tools.senses.services import Senses, until_ready
 from tools.senses.spoken import LONGEST, spoken
 from tools.text.safe_text import clean
 
@@ -25,7 +25,7 @@ async def text_to_speech(arguments: Arguments, context: ToolContext) -> dict[str
         raise ToolError("There is nothing in this text that can be read aloud.")
     if len(text) > LONGEST:
         raise ToolError(f"The text has {len(text):,} characters; {LONGEST:,} can be read in one piece.")
-    made = await context.senses.speak(text, str(arguments.get("voice") or ""), context.permit)
+    made = await context.service(Senses).speak(text, str(arguments.get("voice") or ""), context.permit)
     name = await keep(context, SPEAK, made, str(arguments.get("path") or ""), "audio", text)
     result: dict[str, Any] = {"audio": name, "by": made.by, "bytes": len(made.data)}
     if made.note:
@@ -38,7 +38,9 @@ async def text_to_speech(arguments: Arguments, context: ToolContext) -> dict[str
 async def transcribe(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Handler of `transcribe`."""
     data, name = await read_file(context, HEAR, str(arguments["path"]), LARGEST_SOUND)
-    return dict(await context.senses.hear(data, name, str(arguments.get("language") or ""), context.permit))
+    return dict(
+        await context.service(Senses).hear(data, name, str(arguments.get("language") or ""), context.permit)
+    )
 
 
 def _describe_speak(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:

@@ -14,7 +14,7 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.senses.keeping import read_file
 from tools.senses.pictures import LARGEST_FILE
-from tools.senses.services import until_ready
+from tools.senses.services import Senses, until_ready
 from tools.text.safe_text import clean
 
 NAME = "vision_analyze"
@@ -26,7 +26,7 @@ async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str
     source = str(arguments["image"]).strip()
     question = str(arguments.get("question") or "").strip() or USUAL
     data, name = await load_picture(source, context)
-    return dict(await context.senses.look(data, name, question, context.permit))
+    return dict(await context.service(Senses).look(data, name, question, context.permit))
 
 
 async def load_picture(source: str, context: ToolContext) -> tuple[bytes, str]:
@@ -35,7 +35,7 @@ async def load_picture(source: str, context: ToolContext) -> tuple[bytes, str]:
     if kind.startswith("data:"):
         return await asyncio.to_thread(_inline, source), "inline picture"
     if kind.startswith(("http://", "https://")):
-        data = await context.senses.fetch(source, NAME, context.permit)
+        data = await context.service(Senses).fetch(source, NAME, context.permit)
         return data, source.partition("?")[0].rpartition("/")[2] or "picture"
     path = unquote_to_bytes(source[7:]).decode("utf-8", "replace") if kind.startswith("file://") else source
     return await read_file(context, NAME, path, LARGEST_FILE)

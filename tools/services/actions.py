@@ -6,6 +6,7 @@ if that returns.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +25,10 @@ class Action:
     def headline(self) -> str:
         """Return one line that tells the user exactly what would happen."""
         raise NotImplementedError
+
+
+Permit = Callable[[Action], Awaitable[None]]
+"""Passes the gate with an action; raises `DeniedError` if the answer is no."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
+
+from tools.services.service import Service
 
 CanvasKind = Literal["html", "svg", "image"]
 KINDS: tuple[CanvasKind, ...] = get_args(CanvasKind)
@@ -41,28 +43,28 @@ class Canvas:
     versions: tuple[CanvasVersion, ...]
 
 
-class CanvasBoard(Protocol):
+class CanvasBoard(Service):
     """The canvases of one agent."""
 
     def canvases(self) -> tuple[Canvas, ...]:
         """Return the shown canvases, the last changed one at the end."""
-        ...
+        raise NotImplementedError
 
     async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
         """Add a version. Raises `ToolError`."""
-        ...
+        raise NotImplementedError
 
     async def read(self, version: CanvasVersion) -> bytes:
         """Return the content of a version. Raises `ToolError` if it is gone."""
-        ...
+        raise NotImplementedError
 
     def take_back(self, name: str) -> Canvas:
         """Show the previous version again, or nothing if there is none. Raises `ToolError`."""
-        ...
+        raise NotImplementedError
 
     def close(self, name: str) -> None:
         """Stop showing a canvas. Raises `ToolError`."""
-        ...
+        raise NotImplementedError
 
 
 def result_of(canvas: Canvas) -> dict[str, Any]:

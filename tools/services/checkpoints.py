@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+
+from tools.services.service import Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +75,24 @@ PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]
 """Asks whether paths may be restored to a position: changed paths, and removed paths."""
 
 
-class Checkpoints(Protocol):
+class Checkpoints(Service):
     """The restorable places of the session. A reference is a name, or the number of a step.
 
     All methods raise `ToolError`.
     """
 
+    absent = "What happens to files is not kept in this session, so there are no checkpoints."
+
     async def save(self, name: str) -> SavedPoint:
         """Name the current place."""
-        ...
+        raise NotImplementedError
 
-    async def list(self) -> PointList: ...
+    async def list(self) -> PointList:
+        raise NotImplementedError
 
     async def diff(self, reference: str, path: str = "") -> SinceThen:
         """Return the changes since a reference; with `path` only there, with numbered hunks of a file."""
-        ...
+        raise NotImplementedError
 
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
@@ -97,8 +101,8 @@ class Checkpoints(Protocol):
 
         `path` is a file, or a folder with its content; with `hunks` only these of the file.
         """
-        ...
+        raise NotImplementedError
 
     async def branch(self, name: str) -> str:
         """Create a branch of the conversation with that name here; return a sentence about it."""
-        ...
+        raise NotImplementedError

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from tools.services.service import Service
 
 MAX_CHARS = 1_000_000
 """Characters of a file above which no server is shown it."""
@@ -20,7 +22,7 @@ class FileEdit:
     after: str | None
 
 
-class Diagnostics(Protocol):
+class Diagnostics(Service):
     """The check of files after an edit."""
 
     async def after(self, edits: Sequence[FileEdit]) -> Any:
@@ -28,7 +30,7 @@ class Diagnostics(Protocol):
 
         Waits for some seconds at most, and never raises.
         """
-        ...
+        return None
 
 
 def edit_of(path: Path, before: bytes | None, after: bytes | None) -> FileEdit | None:

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+
+from tools.services.service import Service
 
 Screen = Callable[[str], None]
 """A function for each next piece of a command's output, cleaned and masked; called on any thread."""
@@ -33,55 +34,33 @@ class KnownTexts:
     """A function returning a file's earlier contents, from undo."""
 
 
-class EditorSide(Protocol):
-    """The services of an editor. Every method answers within seconds and never raises."""
+class EditorSide(Service):
+    """What an editor offers. This class offers nothing, for a session without an editor.
 
-    @property
-    def known_texts(self) -> KnownTexts:
-        """The session's knowledge of the editor's texts."""
-        ...
+    Every method answers within seconds and never raises.
+    """
+
+    known_texts = KnownTexts()
+    """The session's knowledge of the editor's texts."""
 
     @property
     def reads(self) -> bool:
         """True if the editor returns the text of files."""
-        ...
+        return False
 
     @property
     def writes(self) -> bool:
         """True if the editor accepts text for files, and saves it."""
-        ...
+        return False
 
     async def text(self, path: Path) -> str | None:
         """Return the editor's text of a file, saved or not; None if unavailable."""
-        ...
-
-    async def save(self, path: Path, text: str) -> bool:
-        """Put a text into a file. False if the editor did not."""
-        ...
-
-    def screen(self, call: str) -> Screen | None:
-        """Return a terminal in the editor for the output of a call; None if there is none."""
-        ...
-
-
-class NoEditor:
-    """The editor side of a session without an editor."""
-
-    reads = False
-    writes = False
-    known_texts = KnownTexts()
-
-    async def text(self, path: Path) -> str | None:
-        """Return None, without an editor."""
         return None
 
     async def save(self, path: Path, text: str) -> bool:
-        """Return False, without an editor."""
+        """Put a text into a file. False if the editor did not."""
         return False
 
     def screen(self, call: str) -> Screen | None:
         """Return None, without an editor."""
         return None
-
-
-NO_EDITOR: EditorSide = NoEditor()

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from tools.services.service import Service
 
 
-class JobKeeper(Protocol):
+class JobKeeper(Service):
     """The jobs of this home. Results are JSON-able; all methods raise `ToolError`."""
+
+    absent = "No jobs are kept here; work on it now."
 
     async def create(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
         """Add a job, with the names of `hermes cron add`."""
-        ...
+        raise NotImplementedError
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
         """Change the definition of a job."""
-        ...
+        raise NotImplementedError
 
     async def list(self) -> Mapping[str, Any]:
         """Return all jobs, and whether a runner is active."""
-        ...
+        raise NotImplementedError
 
     async def change(self, job: str, action: str) -> Mapping[str, Any]:
         """`pause`, `resume`, `remove`, or `run` now."""
-        ...
+        raise NotImplementedError

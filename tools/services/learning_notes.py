@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+
+from tools.services.service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +41,15 @@ class LearningView:
     refuted: int
 
 
-class LearningKeeper(Protocol):
+class LearningKeeper(Service):
     """The store of what failed and what worked. All methods raise `ToolError`."""
+
+    absent = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 
     async def save(self, note: LearningNote) -> LearningView:
         """Store a note, or promote a candidate; return the stored learning."""
-        ...
+        raise NotImplementedError
 
     async def search(self, query: str, limit: int) -> Sequence[LearningView]:
         """Return learnings of this project and general ones, best first."""
-        ...
+        raise NotImplementedError

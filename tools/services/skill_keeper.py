@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
+
+from tools.services.service import Service
 
 SkillAct = Literal["create", "patch", "edit", "delete", "write_file", "remove_file"]
 
@@ -48,21 +50,23 @@ class SkillDraft:
     """The keeper's data for the change."""
 
 
-class SkillKeeper(Protocol):
+class SkillKeeper(Service):
     """The usable skills. All methods raise `ToolError`."""
+
+    absent = "Skills are switched off here; see the setting skills.enabled."
 
     async def list(self, category: str) -> Mapping[str, Any]:
         """Return names and descriptions, of one category or of all."""
-        ...
+        raise NotImplementedError
 
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
         """Return the instructions of a skill, or one of its files. Its restrictions apply from then on."""
-        ...
+        raise NotImplementedError
 
     async def draft(self, change: SkillChange) -> SkillDraft:
         """Prepare a change: checked against the format, scanned, compared. Nothing is written."""
-        ...
+        raise NotImplementedError
 
     async def carry_out(self, draft: SkillDraft) -> Mapping[str, Any]:
         """Make a prepared change, if nothing changed in the meantime."""
-        ...
+        raise NotImplementedError

@@ -2,53 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
-from tools.services.actions import Action
+from tools.services.actions import Permit
+from tools.services.service import Service
 
-Permit = Callable[[Action], Awaitable[None]]
 
-
-class TrainingKeeper(Protocol):
+class TrainingKeeper(Service):
     """Environments, configuration and runs of this home. Results are JSON-able; all raise `ToolError`."""
+
+    absent = "Nothing is trained from here."
 
     async def environments(self) -> Mapping[str, Any]:
         """Return the environments, and how many tasks each has."""
-        ...
+        raise NotImplementedError
 
     async def select(self, name: str, permit: Permit) -> Mapping[str, Any]:
         """Choose the environment for training."""
-        ...
+        raise NotImplementedError
 
     async def configuration(self) -> Mapping[str, Any]:
         """Return what a run would do, and which trainers can work."""
-        ...
+        raise NotImplementedError
 
     async def edit(self, field: str, value: Any) -> Mapping[str, Any]:
         """Change one field of the configuration."""
-        ...
+        raise NotImplementedError
 
     async def start(self, run: str, permit: Permit) -> Mapping[str, Any]:
         """Start a run in a separate process, or continue one that ended early."""
-        ...
+        raise NotImplementedError
 
     async def status(self, run: str) -> Mapping[str, Any]:
         """Return the progress of a run."""
-        ...
+        raise NotImplementedError
 
     async def stop(self, run: str) -> Mapping[str, Any]:
         """End a run; its results stay."""
-        ...
+        raise NotImplementedError
 
     async def results(self, run: str) -> Mapping[str, Any]:
         """Return the result of each step, and of the whole run."""
-        ...
+        raise NotImplementedError
 
     async def runs(self) -> Mapping[str, Any]:
         """Return all runs, newest first."""
-        ...
+        raise NotImplementedError
 
     async def test(self, tasks: int, group: int, model: str, permit: Permit) -> Mapping[str, Any]:
         """Let a model work on a few tasks without training, to see that scores arrive and differ."""
-        ...
+        raise NotImplementedError

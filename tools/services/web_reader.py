@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+from tools.services.service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,17 +24,19 @@ class CrawlOrder:
     """Patterns of excluded paths."""
 
 
-class WebReader(Protocol):
+class WebReader(Service):
     """Searching and reading. All methods raise `ToolError`."""
+
+    absent = "The web cannot be read from here."
 
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
         """Return results of the first service that has any."""
-        ...
+        raise NotImplementedError
 
     async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:
         """Return pages as text, in order; a page that cannot be fetched has an `error` instead."""
-        ...
+        raise NotImplementedError
 
     async def crawl(self, order: CrawlOrder) -> Mapping[str, Any]:
         """Save pages of a site to disk, with an index."""
-        ...
+        raise NotImplementedError

@@ -11,7 +11,7 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import SendInput
 from tools.terminal.output import LIMIT
-from tools.terminal.terminals import MAX_LINES, BackgroundProcess
+from tools.terminal.terminals import MAX_LINES, BackgroundProcess, Terminals
 from tools.terminal.tool import encoded, timeout_limits
 from tools.text.safe_text import clean, truncate
 
@@ -23,7 +23,7 @@ Action = Callable[[BackgroundProcess, Arguments, ToolContext], Awaitable[dict[st
 
 async def process(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Run one action on one process, or list all."""
-    table = context.terminals.processes(context.task)
+    table = context.service(Terminals).processes(context.task)
     action = arguments["action"]
     if action == "list":
         return {"processes": [_state(one) for one in table.all()]}

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from tools.kit.threads import on_thread
 from tools.results import ToolError
 from tools.services.sandbox import Boundary
+from tools.services.service import Caller, Service
 from tools.terminal.backend import Backend, ShellChild, ShellEnding
 from tools.terminal.environment import child_environment, far_environment, missing_hint
 from tools.terminal.output import OutputWatch, RollingText, ScreenRecording, render
@@ -262,22 +263,6 @@ def nothing_refused(_since: float) -> str:
     return ""
 
 
-class Caller(Protocol):
-    """The call that needs a shell; `tools.context` documents the attributes."""
-
-    @property
-    def task(self) -> str: ...
-
-    @property
-    def workspace(self) -> Path: ...
-
-    @property
-    def scratch(self) -> Path: ...
-
-    @property
-    def options(self) -> Mapping[str, Any]: ...
-
-
 @dataclass(frozen=True, slots=True)
 class BackgroundRun:
     """Background processes that run, or ended since their changes were last checked."""
@@ -288,7 +273,7 @@ class BackgroundRun:
     """The ended ones, by id."""
 
 
-class Terminals:
+class Terminals(Service):
     """The terminals of one engine. Tasks share only the backend.
 
     Commands inherit the variables of `environ` that `tools.terminal.environment` lists. `secrets` are values,

@@ -14,10 +14,11 @@ from tools.kit.threads import on_thread
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.services.actions import RunCommand
+from tools.services.editor import EditorSide
 from tools.terminal.backend import Leave
 from tools.terminal.output import OutputWatch
 from tools.terminal.shell import TIMED_OUT, Shell, ShellPlace, meaning, run_command
-from tools.terminal.terminals import BackgroundProcess, nothing_refused
+from tools.terminal.terminals import BackgroundProcess, Terminals, nothing_refused
 from tools.text.safe_text import clean
 from tools.text.words import plural
 
@@ -30,6 +31,7 @@ _SUBJECT = 100
 
 async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     """Run a command to its end, or start it in the background."""
+    terminals = context.service(Terminals)
     command: str = arguments["command"]
     if not command.strip():
         raise ToolError("The command is empty.")
@@ -41,7 +43,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
     background = bool(arguments.get("background"))
     limit = _limit(arguments.get("timeout"), context, background)
     pty = bool(arguments.get("pty"))
-    shell = context.terminals.shell(context)
+    shell = terminals.shell(context)
     async with shell.lock:
         place = shell.place(arguments.get("workdir"))
         leave = _leave(arguments, context, place)
@@ -49,11 +51,11 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
             RunCommand(
                 tool="terminal",
                 command=command,
-                cwd=context.terminals.gate_folder(place.cwd),
+                cwd=terminals.gate_folder(place.cwd),
                 background=background,
                 pty=pty,
                 outside=leave.outside,
-                because=context.terminals.kept_back.get(command, "") if leave.outside else "",
+                because=terminals.kept_back.get(command, "") if leave.outside else "",
                 network=leave.network,
             )
         )
@@ -65,7 +67,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
 
 
 def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> Leave:
-    boundary = context.terminals.boundary
+    boundary = context.service(Terminals).boundary
     if boundary is None or boundary.level == "none":
         return Leave()
     if arguments.get("outside"):
@@ -83,6 +85,7 @@ def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> Lea
 async def _run(
     command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: Leave
 ) -> dict[str, Any]:
+    terminals = context.service(Terminals)
     before, begun = shell.cwd, time.monotonic()
     outcome = await run_command(
         shell,
@@ -91,10 +94,10 @@ async def _run(
         limit=limit,
         pty=pty,
         spool=context.scratch / f"terminal-{chance.token_hex(4)}.txt",
-        secrets=context.terminals.secrets,
+        secrets=terminals.secrets,
         progress=context.progress,
         leave=leave,
-        screen_of=context.editor.screen(context.call),
+        screen_of=context.service(EditorSide).screen(context.call),
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
     if outcome.code != TIMED_OUT and (clause := meaning(command, outcome.code)):
@@ -104,9 +107,9 @@ async def _run(
     if shell.cwd != before:
         result["cwd"] = clean(str(shell.cwd))
     notes = [place.note, *outcome.notes]
-    boundary = context.terminals.boundary
+    boundary = terminals.boundary
     if outcome.code != 0:
-        notes.append(context.terminals.missing(outcome.output.text, shell.variable_names))
+        notes.append(terminals.missing(outcome.output.text, shell.variable_names))
         notes.append(await on_thread(partial(shell.size_note, outcome.output.text)))
     if boundary is not None and not leave.outside:
         look = partial(
@@ -118,7 +121,7 @@ async def _run(
         )
         notes.append(await on_thread(look))
         if because := boundary.kept_back(notes[-1]):
-            context.terminals.kept_back[command] = because
+            terminals.kept_back[command] = because
         notes.append(boundary.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note
@@ -128,9 +131,10 @@ async def _run(
 def _start(
     arguments: Arguments, context: ToolContext, shell: Shell, place: ShellPlace, pty: bool, leave: Leave
 ) -> dict[str, Any]:
+    terminals = context.service(Terminals)
     command: str = arguments["command"]
-    table = context.terminals.processes(context.task)
-    boundary = context.terminals.boundary
+    table = terminals.processes(context.task)
+    boundary = terminals.boundary
     watch = OutputWatch(arguments.get("watch_patterns") or ())
     table.make_room()
     child, launch = shell.start(
@@ -145,7 +149,7 @@ def _start(
         child,
         command,
         pty=pty,
-        secrets=context.terminals.secrets,
+        secrets=terminals.secrets,
         watch=watch,
         notify=context.notify,
         notify_on_complete=bool(arguments.get("notify_on_complete")),

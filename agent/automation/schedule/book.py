@@ -22,6 +22,7 @@ from agent.core.home import Home
 from agent.core.store.connection import Database
 from agent.errors import HermesError
 from tools.results import ToolError
+from tools.services.job_keeper import JobKeeper
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -294,7 +295,7 @@ def job_json(job: Job, last: JobRun | None = None) -> dict[str, Any]:
     return found
 
 
-class SessionJobs:
+class SessionJobs(JobKeeper):
     """A `JobKeeper` for one session. New jobs work in the session's workspace unless they name another
     folder.
     """

@@ -37,8 +37,8 @@ from agent.errors import HermesError
 from tools.extras import missing
 from tools.kit.children import kill_child, kill_group, start_child
 from tools.results import ToolError
-from tools.services.actions import ReadPath, TrainModel
-from tools.services.training_keeper import Permit
+from tools.services.actions import Permit, ReadPath, TrainModel
+from tools.services.training_keeper import TrainingKeeper
 
 _CHILD = "import sys; sys.path[:] = {path!r}; from agent.automation.training.run_child import main; main()"
 _PATIENCE = 15.0
@@ -48,7 +48,7 @@ _TEST_TOKENS = 20_000
 """Tokens of one rollout of a test, at most."""
 
 
-class SessionTraining:
+class SessionTraining(TrainingKeeper):
     """A `TrainingKeeper` for one session. Environment paths are relative to its workspace."""
 
     def __init__(

@@ -9,7 +9,6 @@ from pathlib import Path
 from agent.automation.schedule.book import JobBook, JobNeeds, SessionJobs
 from agent.automation.training_runs.service import SessionTraining
 from agent.automation.unattended.commands import UnattendedCommands
-from agent.session.wiring.absent import NO_TRAINING
 from agent.session.wiring.shared_services import Automation, SharedServices
 from tools.services.job_keeper import JobKeeper
 from tools.services.training_keeper import TrainingKeeper
@@ -19,11 +18,11 @@ _UNATTENDED = ("batch", "cron")
 """Surfaces whose sessions may be rollouts themselves, or run while nobody looks."""
 
 
-def offer_training(base: SharedServices) -> TrainingKeeper:
+def offer_training(base: SharedServices) -> TrainingKeeper | None:
     """Return the training service and offer its tools if it can work."""
     target = base.plan.targets[0]
     if target.kind == "demo" or base.options.surface in _UNATTENDED:
-        return NO_TRAINING
+        return None
     for entry in base.tools.entries():
         if entry.toolset == TOOLSET:
             base.tools.replace_entry(replace(entry, check_fn=None))

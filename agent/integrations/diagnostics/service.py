@@ -29,7 +29,7 @@ from agent.integrations.diagnostics.server_process import (
 )
 from agent.integrations.mcp.launch import Confinement
 from tools.results import ToolError
-from tools.services.diagnostics import FileEdit
+from tools.services.diagnostics import Diagnostics, FileEdit
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class _Running:
         self.strikes = 0
 
 
-class LanguageServers:
+class LanguageServers(Diagnostics):
     """Diagnostics for the files of one workspace. Cheap to make: nothing is looked up before an edit."""
 
     def __init__(self, place: ServerPlace, settings: DiagnosticsSettings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from agent.core.event_data import FormReply
@@ -198,10 +198,11 @@ LONGEST_REQUEST = 2_000
 _DECLINE, _OPENED = "Decline", "Done, go on"
 
 
-class FormAsker(Asker, Protocol):
+class FormAsker(Asker):
     """The way to a person who may fill in a form."""
 
-    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply: ...
+    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
+        raise NotImplementedError
 
 
 async def ask_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -195,18 +195,8 @@ def prompt_names(
     return {names[server, prompt.name]: (server, prompt) for server, prompt in prompts}
 
 
-def with_prompts(
-    service: McpService, meant: Callable[[str], Awaitable[str]]
-) -> Callable[[str], Awaitable[str]]:
-    """What the model is told with a message: also the prompt of a server that it runs."""
-
-    async def expand_text(text: str) -> str:
-        return "\n\n".join(filter(None, [await _prompt_text(service, text), await meant(text)]))
-
-    return expand_text
-
-
-async def _prompt_text(service: McpService, text: str) -> str:
+async def prompt_text(service: McpService, text: str) -> str:
+    """What the model is told with a message that runs a prompt of a server; else empty."""
     match = _CALLED.match(text.strip())
     found = prompt_names(service.prompts()).get(match[1]) if match is not None else None
     if match is None or found is None:

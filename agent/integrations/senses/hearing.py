@@ -21,7 +21,8 @@ from agent.integrations.senses.kinds import command
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
 from tools.kit.children import kill_child, start_child
 from tools.results import ToolError
-from tools.senses.services import Permit, UseService
+from tools.senses.services import UseService
+from tools.services.actions import Permit
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tools.results import ToolError
-from tools.senses.services import Made, Permit, PictureOrder, UseService
+from tools.senses.services import Made, PictureOrder, UseService
+from tools.services.actions import Permit
 from tools.text.safe_text import clean
 
 

@@ -23,7 +23,8 @@ from agent.integrations.gateways.outgoing import (
 )
 from agent.integrations.senses.online import Online, ServiceAddress
 from tools.results import ToolError
-from tools.senses.services import CallDevice, MessageFile, Permit, SendMessage, UseService
+from tools.senses.services import CallDevice, MessageFile, SendMessage, UseService
+from tools.services.actions import Permit
 
 if TYPE_CHECKING:
     from agent.core.config.sections import MessageTargetSettings

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from agent.core.net.door import Door, DoorAnswer, DoorError, DoorLimits, DoorRequest
 from tools.results import ToolError
-from tools.senses.services import Permit
-from tools.services.actions import Fetch
+from tools.services.actions import Fetch, Permit
 from tools.text.words import one_line
 
 PICTURE = DoorLimits(size=50_000_000, unpacked=50_000_000, seconds=60.0)

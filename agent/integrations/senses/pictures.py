@@ -32,8 +32,8 @@ from tools.kit.children import run_child
 from tools.results import ToolError
 from tools.senses.pictures import FitPicture
 from tools.senses.reading_apart import fit_apart
-from tools.senses.services import Made, Permit, PictureOrder, UseService
-from tools.services.actions import Fetch
+from tools.senses.services import Made, PictureOrder, UseService
+from tools.services.actions import Fetch, Permit
 from tools.text.safe_text import clean
 from tools.text.words import shorten
 

@@ -25,7 +25,8 @@ from agent.integrations.senses.pictures import Artist, Eyes, is_installed, look
 from agent.integrations.senses.speaking import Speaker, espeak, hibari_is_installed
 from tools.extras import add_hint
 from tools.results import ToolError
-from tools.senses.services import Made, MessageFile, Permit, PictureOrder
+from tools.senses.services import Made, MessageFile, PictureOrder, Senses
+from tools.services.actions import Permit
 
 if TYPE_CHECKING:
     from agent.core.config.loader import LoadedSettings
@@ -172,7 +173,7 @@ def _not(backend: str, usual: str) -> str:
     return usual if backend == "auto" else f"{backend} is chosen, and is not set up or installed"
 
 
-class AgentSenses:
+class AgentSenses(Senses):
     """Implements `Senses`. Cheap to make: nothing is read or reached before it is used."""
 
     def __init__(

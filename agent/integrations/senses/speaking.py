@@ -25,8 +25,9 @@ from agent.integrations.senses.online import Online, ServiceAddress
 from tools.extras import add_hint
 from tools.kit.children import run_child, start_child
 from tools.results import ToolError
-from tools.senses.services import Made, Permit, UseService
+from tools.senses.services import Made, UseService
 from tools.senses.spoken import sentences
+from tools.services.actions import Permit
 
 if TYPE_CHECKING:
     from agent.core.config.sections import SpeechSettings

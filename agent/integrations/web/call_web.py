@@ -11,11 +11,11 @@ from agent.errors import HermesError
 from agent.integrations.web.services import Ask, CallGate, WebServices
 from tools.results import ToolError
 from tools.services.actions import Fetch
-from tools.services.web_reader import CrawlOrder
+from tools.services.web_reader import CrawlOrder, WebReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallWeb:
+class CallWeb(WebReader):
     """`ask`, `agreed` and `opens` as in `CallGate`; `scratch` is made when something is written there."""
 
     services: WebServices

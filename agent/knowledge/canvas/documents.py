@@ -21,7 +21,7 @@ from agent.core.home import PRIVATE_FILE, private_folder
 from agent.events import Event
 from tools.kit.files import write_atomically
 from tools.results import ToolError
-from tools.services.canvases import Canvas, CanvasKind, CanvasVersion, changed_canvases
+from tools.services.canvases import Canvas, CanvasBoard, CanvasKind, CanvasVersion, changed_canvases
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _SVG = re.compile(rb"(<svg)(?=[\s/>])[^>]*>", re.I)
@@ -161,7 +161,7 @@ KEPT = 100
 """The stored versions of one canvas."""
 
 
-class LiveCanvases:
+class LiveCanvases(CanvasBoard):
     """The canvases shown now. Documents are stored in the home; versions follow from the conversation."""
 
     def __init__(

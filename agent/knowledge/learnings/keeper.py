@@ -22,12 +22,12 @@ from agent.knowledge.learnings.learning import (
 )
 from agent.knowledge.learnings.store import LearningStore
 from tools.results import ToolError
-from tools.services.learning_notes import LearningNote, LearningView
+from tools.services.learning_notes import LearningKeeper, LearningNote, LearningView
 from tools.text.redact import redact
 
 
 @dataclass(slots=True)
-class SessionLearnings:
+class SessionLearnings(LearningKeeper):
     """Learnings of one agent, for its tools. `node` returns the current message of the session."""
 
     store: LearningStore

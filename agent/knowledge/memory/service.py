@@ -30,10 +30,9 @@ from agent.knowledge.memory.files import (
     usage,
 )
 from agent.knowledge.memory.scopes import LIMITS, SCOPES, SHOWN_IN, MemoryFolders, Scope, block, project_root
-from tools.context import Asker, MemoryChange, MemoryView
+from tools.context import Asker, MemoryChange, MemoryKeeper, MemoryView
 from tools.results import ToolError
-from tools.senses.services import Permit
-from tools.services.actions import Action, WritePath
+from tools.services.actions import Action, Permit, WritePath
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +247,7 @@ class SessionMemory:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryOfCall:
+class MemoryOfCall(MemoryKeeper):
     """The notes of a session as one call uses them."""
 
     notes: SessionMemory

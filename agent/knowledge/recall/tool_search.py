@@ -11,13 +11,13 @@ from agent.core.store.query_line import Filters
 from agent.core.store.search import SearchHit, around_hit
 from agent.core.store.store import Store
 from agent.knowledge.recall.recall import MESSAGES, Recall, SearchMode
-from tools.found import FoundMessage, FoundNote, FoundSession
+from tools.found import FoundMessage, FoundNote, FoundSession, SessionSearch
 
 PATIENCE = 1.0
 """Seconds for searching older messages for parts of words."""
 
 
-class ToolSearch:
+class ToolSearch(SessionSearch):
     """Search with one hit per session, since a model is shown the surrounding messages anyway."""
 
     def __init__(self, recall: Recall, store: Store) -> None:

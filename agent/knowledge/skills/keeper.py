@@ -47,7 +47,7 @@ from tools.files.text_files import decode
 from tools.kit.files import read_bytes, write_atomically
 from tools.results import ToolError
 from tools.services.actions import Action, DeletePath, WritePath
-from tools.services.skill_keeper import SkillChange, SkillDraft
+from tools.services.skill_keeper import SkillChange, SkillDraft, SkillKeeper
 from tools.text.safe_text import clean
 
 LARGEST_INSTRUCTIONS = 100_000
@@ -455,7 +455,7 @@ class SessionSkills:
 
 
 @dataclass(frozen=True, slots=True)
-class SkillsOfCall:
+class SkillsOfCall(SkillKeeper):
     """The skills of an agent as one call uses them (`tools.services.skill_keeper.SkillKeeper`)."""
 
     skills: SessionSkills

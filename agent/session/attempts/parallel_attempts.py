@@ -38,6 +38,7 @@ from agent.session.spending.request_table import agent_name
 from agent.session.subagents.subagent import Services
 from agent.session.turns.tool_context import PersonApprover, PersonAsker
 from agent.session.turns.turn_queue import TurnQueue
+from agent.session.turns.turn_runner import StepLimit
 from agent.session.wiring.agent import Agent, AgentSpec, open_agent
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.results import ToolError
@@ -103,7 +104,7 @@ async def _open(
             profile=voice.profile,
             meter=Meter(infos.get(voice.routes[0].name, UNKNOWN), infos),
             policy=RetryPolicy(retries=services.settings.model.retries),
-            max_steps=spec.max_steps,
+            limit=StepLimit(steps=spec.max_steps),
             gate=_gate(services, spec.head, place),
             asker=PersonAsker(services.pending_requests, spec.head),
             turn_queue=TurnQueue(emit),

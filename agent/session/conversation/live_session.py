@@ -27,7 +27,7 @@ from agent.knowledge.context.message_history import (
     masked_nodes,
     newest_fold,
 )
-from tools.context import Todo
+from tools.context import Folded, Todo
 from tools.found import FoundMessage
 from tools.results import ToolError
 from tools.services.canvases import Canvas, canvases_of
@@ -285,7 +285,7 @@ class LiveSession:
 _KINDS = ("user", "assistant", "tool", "notice")
 
 
-class FoldedMessages:
+class FoldedMessages(Folded):
     """The protocol `tools.context.Folded` for the branch in use."""
 
     def __init__(self, session: LiveSession) -> None:

@@ -22,7 +22,15 @@ from agent.workspace.checkpoints.restore.hunk_restore import numbered, part_of
 from agent.workspace.checkpoints.restore.plan import RestorePlan, check_position, inside, plan_back
 from agent.workspace.checkpoints.restore.ref_plan import Choice
 from tools.results import ToolError
-from tools.services.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
+from tools.services.checkpoints import (
+    Checkpoints,
+    FileStep,
+    PermitBack,
+    PointList,
+    SavedPoint,
+    SinceThen,
+    TakenBack,
+)
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -231,7 +239,7 @@ class CheckpointHistory(Protocol):
         ...
 
 
-class CheckpointService:
+class CheckpointService(Checkpoints):
     """The protocol `tools.context.Checkpoints` for one session. `history` is called when it is needed."""
 
     def __init__(

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.attachments import AttachmentStore, attachments_of
-from agent.core.config.hook_list import HookAnswer
+from agent.core.config.hook_list import HookAnswer, HookEvent
 from agent.core.messages import ToolCall
 from agent.core.store.nodes import MAIN, BranchHead, Node, Session
 from agent.core.store.store import Store
 from agent.errors import ConfigError
+from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import COMPACT, STANDARD, Profile, ToolSpec
 from agent.model.transport.reply import ModelReply, ModelRoute
@@ -31,10 +32,12 @@ from agent.session.replay.tape import (
     begins_turn_next,
     is_answer,
 )
-from agent.session.turns.call_runner import FinishedCall, NoHooks
-from agent.session.turns.dialogue import Dialogue
+from agent.session.turns.call_runner import FinishedCall
+from agent.session.turns.dialogue import Dialogue, RequestSettings
+from agent.session.turns.room import RoomRules
+from agent.session.turns.turn_helpers import TurnHelpers
 from agent.session.turns.turn_queue import TurnQueue
-from agent.session.turns.turn_runner import WRAP_UP, TurnRunner
+from agent.session.turns.turn_runner import WRAP_UP, StepLimit, TurnHearers, TurnRunner
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
@@ -140,6 +143,7 @@ class RecordedStore:
 
 _HELD_BACK = "[A check of the user holds your answer back: "
 _UNREACHED = 2.0
+_ONCE = RetryPolicy(retries=0)
 """Share of a window that no conversation reaches: what was folded is on the tape."""
 
 
@@ -232,10 +236,9 @@ class _Replay:
             RecordedCalls(self.session, self.tape),
             _RecordedSteering(self.tape),
             self._profile(),
-            _nothing,
-            max_steps=0,
-            more=self._one_more,
-            hooks=_RecordedHooks(self.tape),
+            StepLimit(steps=0, more=self._one_more),
+            TurnHearers(hooks=_RecordedHooks(self.tape)),
+            TurnHelpers(_nothing),
         )
 
     async def _one_more(self) -> int:
@@ -302,11 +305,10 @@ class _Replay:
             [self._route(name, profile) for name in names],
             profile,
             Meter(),
-            _nothing,
-            attachments=self._attachments,
-            after_compaction=_never,
-            policy=RetryPolicy(retries=0),
-            mask_at=_UNREACHED,
+            self._attachments,
+            RequestSettings(policy=_ONCE),
+            RoomRules(threshold=_UNREACHED),
+            TurnHelpers(_nothing),
         )
 
     def _route(self, name: str, profile: Profile) -> ModelRoute:
@@ -330,11 +332,12 @@ class _Replay:
     def _tune(self, dialogue: Dialogue, record: Mapping[str, Any]) -> None:
         """Apply the settings that the person may have changed between requests."""
         settings: Mapping[str, Any] = record.get("settings") or {}
-        dialogue.tune(
-            settings.get("temperature"),
-            settings.get("max_output"),
-            settings.get("thinking"),
-            settings.get("extra") or {},
+        dialogue.asking = RequestSettings(
+            policy=_ONCE,
+            temperature=settings.get("temperature"),
+            max_output=settings.get("max_output"),
+            thinking=lambda: settings.get("thinking"),
+            extra=settings.get("extra") or {},
         )
 
     def _tools(self) -> tuple[ToolSpec, ...]:
@@ -370,11 +373,14 @@ class _RecordedSteering(TurnQueue):
         return False
 
 
-class _RecordedHooks(NoHooks):
+class _RecordedHooks(SessionHooks):
     """Hooks with the recorded answers."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
+
+    def requires(self, event: HookEvent, tool: str = "") -> bool:
+        return False
 
     async def before_response(self, text: str) -> HookAnswer:
         node = self._tape.next()
@@ -389,10 +395,6 @@ def _record(node: Node) -> Mapping[str, Any]:
 
 
 def _nothing(_event: Event) -> None:
-    pass
-
-
-async def _never() -> None:
     pass
 
 

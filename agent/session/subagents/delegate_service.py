@@ -17,7 +17,7 @@ from agent.session.subagents.forecast import Forecaster
 from agent.session.subagents.live_agent import MAIN_AGENT, LiveAgent
 from agent.session.subagents.records import NAMED, PREVIEW, SPILL, AgentReport, Task, overall
 from agent.session.subagents.scheduler import Scheduler
-from tools.context import AgentSaid, Assignment, Conflicts, PermitMerge
+from tools.context import AgentSaid, Assignment, Conflicts, Delegates, PermitMerge
 from tools.files.diffs import shorten_diff
 from tools.registry import Registry
 from tools.results import ToolError
@@ -222,7 +222,7 @@ def _reasons(key: str, items: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class DelegateService:
+class DelegateService(Delegates):
     """The protocol `tools.context.Delegates` for one call of one agent."""
 
     scheduler: Scheduler

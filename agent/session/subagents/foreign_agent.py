@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -117,15 +118,16 @@ class ForeignAgent:
             (str(each.data["foreign"]) for each in reversed(self.session.path) if each.data.get("foreign")),
             "",
         )
-        async with steps.during(call, f"agent {self.program.name}", self.session.id) as kept:
-            # It may change any file of the workspace without asking; all changes are one step.
+        label = f"agent {self.program.name}"
+        async with nullcontext() if steps is None else steps.during(call, label, self.session.id) as kept:
+            # It may change any file of the workspace without asking; all of that is one step.
             for hears in self.place.before_programs:
                 await hears(call, starting)
-            await steps.acting(call, starting, self.session.id)
+            await self.place.keep_files(self.session.id)(call, starting)
             async with running(self.program, client, reach.workspace, self.environ, earlier) as process:
                 turn.session = process.session
                 stopped = await process.prompt(text)
-        if kept.step is not None:
+        if kept is not None and kept.step is not None:
             self.emit(step_event(kept.step, self.session.path[-1].id))
         if stopped == "refusal":
             raise HermesError(f"The agent {self.program.name} refused to go on.")

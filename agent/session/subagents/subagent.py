@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from agent.session.subagents.live_agent import FileTurn, FileTurns
 from agent.session.subagents.records import Task
 from agent.session.turns.tool_context import Acting, PersonApprover, PersonAsker, acting_in_turn
 from agent.session.turns.turn_queue import TurnQueue
+from agent.session.turns.turn_runner import StepLimit
 from agent.session.wiring.agent import Agent, AgentServices, AgentSpec, open_agent
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from tools.context import Delegates, PersonAnswer
@@ -193,15 +193,17 @@ async def open_subagent(
             profile=voice.profile,
             meter=Meter(infos.get(name, UNKNOWN), infos),
             policy=PatientPolicy(retries=services.settings.model.retries),
-            # One request of the budget is reserved for a last summary.
-            max_steps=max(1, (spec.account.budget.turns or services.settings.agent.max_turns) - 1),
-            more=lambda: _more_steps(spec),
+            # One request of the budget is kept for a last summary.
+            limit=StepLimit(
+                steps=max(1, (spec.account.budget.turns or services.settings.agent.max_turns) - 1),
+                more=lambda: _more_steps(spec),
+            ),
             gate=_gate(services, place, spec),
             asker=_Asker(services.pending_requests, spec.id, spec.waiting),
             turn_queue=turn_queue,
             emit=emit,
             acting=_acting(spec, writer),
-            around=writer,
+            around=writer.during,
             step_of=lambda call: services.workspaces.step_of(spec.id, call),
             delegates=spec.delegates,
             effort=spec.task.effort,
@@ -222,7 +224,7 @@ def _foreign(
     gate = _gate(services, place, spec)
     away = () if place.origin is None else (apart(place.origin, place.reach.workspace),)
     writer = FileTurn(spec.id, spec.writers, turn_queue.remember)
-    hears = acting_in_turn([*away, *_acting(spec, writer), partial(place.steps.acting, session=session.id)])
+    hears = acting_in_turn([*away, *_acting(spec, writer), place.keep_files(session.id)])
 
     async def permit(call: str, action: Action) -> None:
         await gate.permit(action)

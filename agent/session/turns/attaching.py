@@ -92,11 +92,6 @@ async def no_pages(_url: str) -> ReferencedPage:
     raise ToolError(NO_PAGES)
 
 
-async def nothing_attached(_text: str) -> Attached:
-    """Return an empty result, where references are only words, as in messages between agents."""
-    return Attached()
-
-
 class ReferenceReader:
     """Reads the references of one session's messages. `room` returns the characters a message may attach."""
 

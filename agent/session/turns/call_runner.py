@@ -12,28 +12,29 @@ import json
 import logging
 import time
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
     Coroutine,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent.core.config.hook_list import HookAnswer, HookEvent
 from agent.core.messages import ToolCall
 from agent.core.store.nodes import Node
 from agent.events import Event, Noticed, StepTaken, ToolFinished, ToolStarted
+from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.knowledge.context.message_history import SHOWN, lines_shown
+from agent.knowledge.learnings.at_calls import CallLearnings
 from agent.session.conversation.live_session import LiveSession
-from agent.session.further_tools import FurtherTools
+from agent.session.further_tools import ToolAccess
+from agent.session.turns.call_effects import CallEffects
 from agent.session.turns.reached_folders import ReachedFolders
 from agent.session.turns.shown_call import (
     SMALL_RESULT,
@@ -45,20 +46,9 @@ from agent.session.turns.shown_call import (
 )
 from agent.session.turns.task_state import TaskState
 from agent.session.turns.turn_helpers import TurnHelpers, cause
-from agent.session.turns.unasked_changes import UnaskedChanges
-from agent.session.wiring.absent import (
-    Around,
-    AtCalls,
-    FileSteps,
-    Kept,
-    no_step,
-    nothing_begins,
-    nothing_refused,
-)
 from agent.workspace.checkpoints.git_words import step_names
 from tools.context import SeenFile, ToolContext
 from tools.effects import Effect, declare_effect
-from tools.inner_call import CALL
 from tools.registry import Registry, ToolEntry, call_tool
 from tools.results import DeniedError, Outcome
 from tools.services.actions import Action
@@ -119,42 +109,6 @@ def _fingerprint(call: ToolCall) -> str:
     return hashlib.sha256(f"{call.name}\0{call.arguments}".encode("utf-8", "replace")).hexdigest()
 
 
-class CallHooks(Protocol):
-    """Hooks that may change or refuse calls and answers."""
-
-    def requires(self, event: HookEvent, tool: str = "") -> bool:
-        """Return whether a hook is required: without its answer the call or turn does not continue."""
-        ...
-
-    async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
-        """Return the hooks' answer about a call that is about to be made."""
-        ...
-
-    async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
-        """Return the hooks' answer about the result of a call."""
-        ...
-
-    async def before_response(self, text: str) -> HookAnswer:
-        """Return the hooks' answer about an answer that ends a turn."""
-        ...
-
-
-class NoHooks:
-    """Stand-in for a session without hooks."""
-
-    def requires(self, event: HookEvent, tool: str = "") -> bool:
-        return False
-
-    async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
-        return HookAnswer()
-
-    async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
-        return HookAnswer()
-
-    async def before_response(self, text: str) -> HookAnswer:
-        return HookAnswer()
-
-
 HOOKS = "Asking the hooks"
 """Name in a notice."""
 
@@ -180,7 +134,7 @@ HeldByHook.effect = declare_effect(
 
 
 async def hooked_call(
-    hooks: CallHooks,
+    hooks: SessionHooks,
     name: str,
     arguments: dict[str, Any],
     context: ToolContext,
@@ -213,7 +167,7 @@ async def hooked_call(
     return text if said.result is None else json.dumps(said.result, ensure_ascii=False)
 
 
-def unheard_answer(hooks: CallHooks, event: HookEvent, tool: str = "") -> HookAnswer:
+def unheard_answer(hooks: SessionHooks, event: HookEvent, tool: str = "") -> HookAnswer:
     """Return the answer if hooks cannot be asked: a refusal if one of them is required."""
     if not hooks.requires(event, tool):
         return HookAnswer()
@@ -250,17 +204,25 @@ FAULT = (
 """The same where nobody interrupted."""
 LEARNING = "Learning from calls"
 FOLDERS = "Reading what the project says about a folder"
-WATCHING = "Watching the project"
-GUARDED = "Looking after guarded places"
 SHOWING = "Showing a call"
 READ = "Noting which lines were shown"
 """Names of helpers in notices about calls."""
 
 ContextFor = Callable[[ToolCall], ToolContext]
 LeftBy = Callable[[str, int], Awaitable[str]]
-"""Returns a text on what a cut-off call of a message (by its node) had done; empty if unknown."""
-StepOf = Callable[[str], "Step | None"]
-"""The step of a call that let other code change files; None for most."""
+"""What a call of a message (by its node) had done when it was cut off; empty when nothing is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallHearers:
+    """What hears of each call of one agent, before and after."""
+
+    hooks: SessionHooks
+    learnings: CallLearnings | None
+    """None where nothing is learned from calls."""
+    folders: ReachedFolders
+    """What the project says about places that calls reach."""
+    left_by: LeftBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,76 +240,38 @@ class CallRunner:
     def __init__(
         self,
         session: LiveSession,
-        tools: Registry,
-        offered: frozenset[str],
+        access: ToolAccess,
         context_for: ContextFor,
         state: TaskState,
-        emit: Callable[[Event], None],
-        *,
+        effects: CallEffects,
+        hearers: CallHearers,
+        helpers: TurnHelpers,
         parallel: int = 8,
-        result_limit: int = 100_000,
-        secrets: Mapping[str, str] | None = None,
-        around: Around,
-        steps: FileSteps,
-        left_by: LeftBy,
-        step_of: StepOf = no_step,
-        unasked: UnaskedChanges,
-        learnings: AtCalls,
-        hooks: CallHooks,
-        folders: ReachedFolders,
-        refuses: Callable[[str], str] = nothing_refused,
-        further: FurtherTools | None = None,
-        settled: Callable[[], None] = nothing_begins,
-        helpers: TurnHelpers | None = None,
     ) -> None:
-        """`around` is called around calls that may change something, `steps` records their file changes.
-
-        `left_by` returns what else is known of a call that was cut off. `step_of` returns the step of a call
-        that had other code change files, such as a merge. `unasked` reverts changes by programs at guarded
-        places. `folders` adds the project's rules about places that calls reach. `refuses` returns a sentence
-        why a tool may not be called now, or an empty text. `further` are the tools that are reached through
-        `tool_call`, if that is on offer. `settled` is called when a call that may change something has ended,
-        with all its consequences.
-        """
         self._session = session
-        self._tools = tools
-        self._offered = offered
+        self._access = access
+        self._tools = access.registry
         self._context_for = context_for
         self._state = state
-        self._emit = emit
+        self._effects = effects
+        self._hearers = hearers
+        self._folders = hearers.folders
+        self._helpers = helpers
+        self._emit = helpers.emit
         self._parallel = asyncio.Semaphore(parallel)
-        self._result_limit = result_limit
-        self._secrets = secrets or {}
-        self._around = around
-        self._keeper = steps
-        self._unasked = unasked
-        self._steps: dict[str, Step] = {}
-        """File changes of ended calls, until their result is committed."""
         self._shown: dict[str, dict[Path, SeenFile]] = {}
         """Lines of files in the results of calls that have ended, until these are committed."""
-        self._left_by = left_by
-        self._step_of = step_of
-        self._learnings = learnings
-        self._hooks = hooks
-        self._folders = folders
-        self._refuses = refuses
-        self._settled = settled
-        self._further = further if CALL in offered else None
-        self._helpers = helpers or TurnHelpers(emit)
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self._running: set[str] = set()
         """Calls whose tool was asked."""
         self.guard = RepeatGuard()
 
-    def offer(self, tools: Iterable[str], result_limit: int) -> None:
-        """Allow only these tools from now on, with results of at most `result_limit` characters."""
-        self._offered, self._result_limit = frozenset(tools), result_limit
-
     def turn_began(self) -> None:
         """Reset repetition counts and failures at the beginning of a turn."""
         self.guard.reset()
-        self._helpers.hear(LEARNING, self._learnings.turn_began, None)
+        if self._hearers.learnings is not None:
+            self._helpers.hear(LEARNING, self._hearers.learnings.turn_began, None)
 
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
@@ -357,8 +281,7 @@ class CallRunner:
         A call through `tool_call` is replaced with the call it contains. If interrupted, or failing by a
         fault of ours, every call still gets a result.
         """
-        if self._further is not None:
-            calls = [self._further.inner(call) for call in calls]
+        calls = [self._access.inner(call) for call in calls]
         self._broken = broken or {}
         finished: dict[str, FinishedCall] = {}
         started: dict[str, float] = {}
@@ -413,7 +336,9 @@ class CallRunner:
             started[call.id] = began
             text = await self._answer(call, calls, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)
-            learned = await self._helpers.ask(LEARNING, lambda: self._learnings.after(call, result), "")
+            learned = ""
+            if (learnings := self._hearers.learnings) is not None:
+                learned = await self._helpers.ask(LEARNING, lambda: learnings.after(call, result), "")
             outcome, text = self._judge(call, entry, result, learned)
             text = await self._helpers.ask(
                 FOLDERS, lambda: self._folders.add_rules(call.id, result, text), text
@@ -432,8 +357,8 @@ class CallRunner:
         """Return the result of a call. If a guard fails, the call is refused and the turn continues."""
         try:
             text = self._refusal(call, calls)
-            if not text:
-                text = await self._helpers.ask(LEARNING, lambda: self._learnings.before(call, arguments), "")
+            if not text and (learnings := self._hearers.learnings) is not None:
+                text = await self._helpers.ask(LEARNING, lambda: learnings.before(call, arguments), "")
             return text or await self._act(call, entry, arguments, label)
         except Exception as error:
             log.exception("what guards a call of %s failed", shown_name(call))
@@ -445,67 +370,28 @@ class CallRunner:
 
     async def _mask_arguments(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments for surfaces, masked; none if masking fails."""
-        return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._secrets), {})
+        secrets = self._state.secrets
+        return await self._helpers.ask(SHOWING, lambda: shown_masked(call, arguments, secrets), {})
 
     async def _act(
         self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any], label: str
     ) -> str:
-        """Run the tool; changes in the workspace during the run are attributed to the call."""
         context = self._context_for(call)
         if entry is None or entry.read_only:
             return await self._call(call, arguments, context)
-        try:
-            async with self._helpers.around(WATCHING, lambda: self._around.during(call.id), None):
-                async with self._record_step(call, label):
-                    text = await self._call(call, arguments, context)
-                    settle = self._unasked.settle_settings
-                    text = await self._helpers.ask(
-                        GUARDED, partial(settle, call.id, entry.name, context, text), text
-                    )
-                # Reverted changes stay reverted where nobody can be asked about them.
-                return await self._helpers.ask(
-                    GUARDED, lambda: self._unasked.settle(call.id, entry.name, context, text), text
-                )
-        finally:
-            await self._helpers.ask(GUARDED, lambda: self._unasked.forgo(call.id), None)
-            self._helpers.hear("Preparing for the next script", self._settled, None)
+        work = partial(self._call, call, arguments, context)
+        return await self._effects.run(call.id, entry.name, label, context, work)
 
     async def _call(self, call: ToolCall, arguments: dict[str, Any], context: ToolContext) -> str:
         self._running.add(call.id)
         return await hooked_call(
-            self._hooks, call.name, arguments, context, self._tools, self._emit, self._helpers
+            self._hearers.hooks, call.name, arguments, context, self._tools, self._emit, self._helpers
         )
-
-    @asynccontextmanager
-    async def _record_step(self, call: ToolCall, label: str) -> AsyncIterator[None]:
-        """Record the file changes of the call as a step."""
-        before = self._keeper.position
-        stack = AsyncExitStack()
-        # Without a record for undo the call does not run; after it ran, its result is kept.
-        kept: Kept = await stack.enter_async_context(self._keeper.during(call.id, label, self._session.id))
-        try:
-            yield
-        finally:
-            await self._helpers.ask("Keeping what the call did to files, for undo", stack.aclose, None)
-            await self._helpers.ask(GUARDED, lambda: self._keep_step(call, kept, before), None)
-
-    async def _keep_step(self, call: ToolCall, kept: Kept, before: int) -> None:
-        """Store the step of a call, and revert its changes at guarded places."""
-        if kept.step is not None:
-            self._steps[call.id] = kept.step
-            await asyncio.shield(self._unasked.take_back(kept.step, call.id))
-        elif (restore := await self._keeper.restored_after(before)) is not None:
-            # The code that carried it out has recorded it for the requesting call.
-            self._steps[call.id] = replace(restore, call=call.id)
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
         """Return the result of a call that is refused without running, or None."""
-        entry = self._tools.get(call.name)
-        if entry is None or not self._may_call(entry.name):
-            offered = ", ".join(sorted(self._offered))
-            return _error(f"There is no tool named {shown_name(call)}. Tools on offer: {offered}.")
-        if reason := self._refuses(entry.name):
-            return json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
+        if refusal := self._access.refusal(call.name, shown_name(call)):
+            return refusal
         if call.id in self._broken:
             return _error(self._broken[call.id])
         first = next(
@@ -522,16 +408,12 @@ class CallRunner:
             )
         return None
 
-    def _may_call(self, tool: str) -> bool:
-        """Return whether the agent may call the tool, because it was shown or found."""
-        return tool in self._offered or (self._further is not None and self._further.reaches(tool))
-
     async def _read(self, text: str) -> dict[str, Any]:
         """Return a result as data, with secrets masked; a large one is parsed off the event loop."""
         try:
             if len(text) > SMALL_RESULT:
-                return await asyncio.to_thread(as_data, text, self._secrets)
-            return as_data(text, self._secrets)
+                return await asyncio.to_thread(as_data, text, self._state.secrets)
+            return as_data(text, self._state.secrets)
         except Exception as error:
             # Text that cannot be searched for secrets is not passed on.
             log.exception("a result could not be looked through")
@@ -569,7 +451,7 @@ class CallRunner:
 
     def _fit_result(self, call: ToolCall, text: str) -> str:
         """Return `text`, or a preview with the path of a file that holds the full text."""
-        whole = len(text) <= self._result_limit
+        whole = len(text) <= self._access.result_limit
         self._shown[call.id] = self._helpers.hear(
             READ, lambda: self._state.files.deliver(call.id, whole=whole), {}
         )
@@ -578,7 +460,7 @@ class CallRunner:
         name = f"{call.name}-{call.id}.json"
         path = self._helpers.hear("Keeping a large result", lambda: self._state.spill(name, text), None)
         preview: dict[str, Any] = {
-            "preview": text[: min(PREVIEW, self._result_limit)],
+            "preview": text[: min(PREVIEW, self._access.result_limit)],
             "characters": len(text),
             "hint": "The rest could not be kept in a file; ask for less at once.",
         }
@@ -604,9 +486,7 @@ class CallRunner:
         finished: dict[str, FinishedCall],
     ) -> None:
         data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
-        step = self._steps.pop(call.id, None) or self._helpers.hear(
-            SHOWING, lambda: self._step_of(call.id), None
-        )
+        step = self._effects.take_step(call.id)
         if step is not None:
             data["step"], data["files"] = step.number, len(step_names(step))
         try:
@@ -652,7 +532,7 @@ class CallRunner:
                 self._state.files.withdraw(call.id)
                 self._helpers.hear(FOLDERS, partial(self._folders.withdraw, call.id), None)
                 text = words[0] if call.id in started else words[1]
-                asked = partial(self._left_by, call.id, node.id)
+                asked = partial(self._hearers.left_by, call.id, node.id)
                 if left := await self._helpers.ask("The record of a script", asked, ""):
                     text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
                 took = time.monotonic() - started[call.id] if call.id in started else 0.0

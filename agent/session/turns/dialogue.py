@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -43,7 +43,6 @@ from agent.model.protocol import (
     RequestTrial,
     TextDelta,
     Thinking,
-    ToolSpec,
 )
 from agent.model.repairs import Repair
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
@@ -52,7 +51,7 @@ from agent.model.usage import Meter, request_cost
 from agent.model.wire_format import Framer, Wire, prepare_tools, schema_digest
 from agent.session.conversation.live_session import LiveSession
 from agent.session.turns.request_record import RequestRecorder
-from agent.session.turns.room import ContextRoom, Remember, Summarizer
+from agent.session.turns.room import ContextRoom, RoomRules, Summarizer
 from agent.session.turns.turn_helpers import TurnHelpers
 from tools.text.safe_text import printable
 
@@ -225,6 +224,19 @@ DIALECT = "dialect"
 """The reason of a prefix break when a refusal taught another form of frames already sent."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSettings:
+    """How a model is asked."""
+
+    policy: RetryPolicy
+    """When a request that failed is tried again."""
+    temperature: float | None = None
+    max_output: int | None = None
+    thinking: Callable[[], Thinking | None] = lambda: None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the request."""
+
+
 class Dialogue:
     """The model side of one session."""
 
@@ -234,40 +246,21 @@ class Dialogue:
         routes: Sequence[ModelRoute],
         profile: Profile,
         meter: Meter,
-        emit: Callable[[Event], None],
-        *,
         attachments: AttachmentStore,
-        after_compaction: Callable[[], Awaitable[None]],
-        policy: RetryPolicy,
-        mask_at: float,
-        words_share: float = 0.3,
-        summary_route: ModelRoute | None = None,
-        remember: Remember | None = None,
-        temperature: float | None = None,
-        max_output: int | None = None,
-        thinking: Callable[[], Thinking | None] = lambda: None,
-        extra: Mapping[str, Any] | None = None,
-        helpers: TurnHelpers | None = None,
-        shrink: Callable[[], Awaitable[Sequence[ToolSpec]]] | None = None,
+        asking: RequestSettings,
+        rules: RoomRules,
+        helpers: TurnHelpers,
     ) -> None:
-        """`shrink` puts the compact tool set in force and returns it; None if it is already in force."""
-        helpers = self._helpers = helpers or TurnHelpers(emit)
-
-        async def keep_notes(notes: Sequence[tuple[str, str]]) -> int:
-            return 0 if remember is None else await helpers.ask("Keeping notes", partial(remember, notes), 0)
-
         self._session = session
         self._routes = routes
         self._profile = profile
         self._meter = meter
-        self._emit = emit
-        self._after_compaction = after_compaction
-        self._policy = policy
-        self._temperature = temperature
-        self._max_output = max_output
-        self._thinking = thinking
-        self._extra = dict(extra or {})
-        self._shrink = shrink
+        self.asking = asking
+        """How the next request is made."""
+        self._rules = rules
+        self._shrink = rules.shrink
+        self._helpers = helpers
+        emit = self._emit = helpers.emit
         self._lanes: dict[str, Lane] = {}
         self._framing = LaneFraming(session, attachments, profile)
         self._breaks: list[Break] = []
@@ -284,17 +277,14 @@ class Dialogue:
         self._recorder = RequestRecorder()
         self._record: dict[str, Any] = {}
         self._servers = ServerNews(meter, emit)
-        self._room = ContextRoom(
-            session,
-            meter,
-            Summarizer(summary_route or routes[0], meter),
-            emit,
-            measure=self._measure,
-            made=self._made_room,
-            threshold=mask_at,
-            words=words_share,
-            remember=None if remember is None else keep_notes,
-        )
+        if (remember := rules.remember) is not None:
+
+            async def keep(notes: Sequence[tuple[str, str]]) -> int:
+                return await helpers.ask("Keeping notes", partial(remember, notes), 0)
+
+            rules = replace(rules, remember=keep)
+        summarizer = Summarizer(rules.summary_route or routes[0], meter)
+        self._room = ContextRoom(session, meter, summarizer, emit, rules, self._measure, self._made_room)
 
     async def next_reply(self, step: int) -> ModelReply:
         """Return the model's next message. Raises `ModelError` when no route gives one."""
@@ -358,22 +348,11 @@ class Dialogue:
             return False
         shrink, self._shrink = self._shrink, None
         tools = tuple(await shrink())
-        self._max_output = self._max_output or COMPACT.max_output
+        self.asking = replace(self.asking, max_output=self.asking.max_output or COMPACT.max_output)
         self._routes = tuple(replace(route, tools=tools) for route in self._routes)
         self._emit(Noticed(kind="info", text=SMALL.format(model=self._routes[0].name)))
         await self.begin_again("the window is small")
         return True
-
-    def tune(
-        self,
-        temperature: float | None,
-        max_output: int | None,
-        thinking: Thinking | None,
-        extra: Mapping[str, Any],
-    ) -> None:
-        """Use these settings from the next request on."""
-        self._temperature, self._max_output, self._thinking = temperature, max_output, lambda: thinking
-        self._extra = dict(extra)
 
     def take_partial(self) -> tuple[str, str, str]:
         """Return text, reasoning and model label of an incomplete message, only the first time."""
@@ -410,7 +389,7 @@ class Dialogue:
         self._reasoning.clear()
         drafts = asyncio.create_task(self._keep_drafts())
         try:
-            reply = await fetch_reply(self._routes, self._build, self, self._policy)
+            reply = await fetch_reply(self._routes, self._build, self, self.asking.policy)
         finally:
             drafts.cancel()
             await asyncio.gather(drafts, return_exceptions=True)
@@ -468,7 +447,7 @@ class Dialogue:
         if fresh:
             lane.ledger.extend(self._framing.frames(lane.framer, lane, fresh, route.images))
             lane.framed = len(messages)
-        wanted = self._thinking()
+        wanted = self.asking.thinking()
         thinks = lane.framer.may_think(wanted)
         sending = lane.ledger.send(
             lane.head,
@@ -485,13 +464,13 @@ class Dialogue:
             system=lane.system,
             tools=lane.tools,
             marks=sending.marks,
-            max_output=self._max_output,
+            max_output=self.asking.max_output,
             usual_output=route.usual_output,
-            temperature=self._temperature,
+            temperature=self.asking.temperature,
             thinking=wanted if thinks else "off",
             reply_schema=route.wire.reply_schema(route.tools),
             digest=lane.framer.digest if thinks else "",
-            extra=self._extra,
+            extra=dict(self.asking.extra),
             told=self._recorder.sent.record,
             trial=self._trial(route),
         )
@@ -620,7 +599,8 @@ class Dialogue:
 
     async def _made_room(self, sentence: str) -> None:
         """Frame the conversation again on every route after a stored compaction."""
-        await self._helpers.ask("Following a compaction", self._after_compaction, None)
+        if self._rules.compacted is not None:
+            await self._helpers.ask("Following a compaction", self._rules.compacted, None)
         for route in self._routes:
             if route.name in self._lanes:
                 await self._reframe(route, sentence)

@@ -38,7 +38,7 @@ from agent.knowledge.context.compaction import (
 )
 from agent.knowledge.context.message_history import ContextFold, ReadFile, is_persons, newest_fold, read_files
 from agent.model.codecs import codec_for
-from agent.model.protocol import Delta, ModelRequest
+from agent.model.protocol import Delta, ModelRequest, ToolSpec
 from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.waits import RetryPolicy
 from agent.model.usage import Meter
@@ -102,11 +102,29 @@ Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
 """Saves facts (scope, text) beyond the session; returns how many it accepted."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomRules:
+    """When room is made in the window of a model, and by what."""
+
+    threshold: float
+    """The share of the window from which on room is made."""
+    words: float = 0.3
+    """The share of the window that the words of the conversation keep."""
+    summary_route: ModelRoute | None = None
+    """Whom a summary is asked of; None: the first route."""
+    remember: Remember | None = None
+    """None if nothing is remembered."""
+    compacted: Callable[[], Awaitable[None]] | None = None
+    """Called after each stored compaction."""
+    shrink: Callable[[], Awaitable[Sequence[ToolSpec]]] | None = None
+    """Puts the compact set of tools in force, and returns it; None: it is in force already."""
+
+
 class ContextRoom:
     """Keeps the conversation of one session inside the window of its model.
 
     `measure` returns the estimated tokens of a path's request; `made` is called with a sentence about each
-    stored compaction. `remember` is None if nothing is remembered.
+    stored compaction.
     """
 
     def __init__(
@@ -115,12 +133,9 @@ class ContextRoom:
         meter: Meter,
         summarizer: AsksForSummaries,
         emit: Callable[[Event], None],
-        *,
+        rules: RoomRules,
         measure: Callable[[Sequence[Node]], int],
         made: Callable[[str], Awaitable[None]],
-        threshold: float,
-        words: float,
-        remember: Remember | None = None,
     ) -> None:
         self._session = session
         self._meter = meter
@@ -128,9 +143,8 @@ class ContextRoom:
         self._emit = emit
         self._measure = measure
         self._made = made
-        self._threshold = threshold
-        self._words = words
-        self._remember = remember
+        self._rules = rules
+        self._remember = rules.remember
         self._failed_at: int | None = None
         """The newest node when a summary could not be used."""
         self._told_at = 0
@@ -142,7 +156,7 @@ class ContextRoom:
         Raises `ModelError` when the conversation does not fit and cannot be compacted.
         """
         window = self._meter.window
-        if window is None or used <= self._threshold * window:
+        if window is None or used <= self._rules.threshold * window:
             return
         await self._make(used, window, fits=used <= FULL * window)
 
@@ -284,7 +298,7 @@ class ContextRoom:
         unchanged = await asyncio.to_thread(_unchanged_paths, read_files(path))
         conversation = sum(map(size_of, sent_whole(path)))
         best: ContextFold | None = None
-        for level in _levels(self._words):
+        for level in _levels(self._rules.words):
             room = FoldRoom(
                 tail=min(self._meter.characters(int(level.tail * window)), conversation // 4),
                 words=self._meter.characters(int(level.words * window)),

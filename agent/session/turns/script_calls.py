@@ -15,19 +15,20 @@ from typing import Any, cast
 
 from agent.core.messages import ToolCall
 from agent.events import Event, ToolFinished, ToolStarted
+from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.model.protocol import ToolSpec
 from agent.session.conversation.live_session import LiveSession
 from agent.session.conversation.script_journal import SHOWN as LINE
 from agent.session.conversation.script_journal import Recorded, ScriptJournals, ScriptReplay, fingerprint
-from agent.session.further_tools import FurtherTools
-from agent.session.turns.call_runner import CallHooks, hooked_call
+from agent.session.further_tools import ToolAccess
+from agent.session.turns.call_runner import hooked_call
 from agent.session.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.session.turns.task_state import ScriptFiles
 from agent.session.turns.tool_context import CallContext
 from agent.session.turns.turn_helpers import TurnHelpers
-from agent.session.wiring.absent import nothing_refused
 from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
+from tools.context import InnerCaller
 from tools.inner_call import inner_call
 from tools.registry import Registry, ToolEntry
 from tools.results import Outcome
@@ -54,32 +55,27 @@ class Scripts:
     """Services shared by the scripts of one session."""
 
     runner: CodeRunner
-    tools: Registry
+    access: ToolAccess
     specs: Sequence[ToolSpec]
     """The tools on offer."""
     session: LiveSession
     emit: Callable[[Event], None]
     secrets: Mapping[str, str]
     confined: bool
-    """True if the operating system confines them."""
-    hooks: CallHooks
+    """Whether the operating system confines them."""
+    hooks: SessionHooks
     journals: ScriptJournals
     """The journals of scripts that were cut off."""
     helpers: TurnHelpers
-    refuses: Callable[[str], str] = nothing_refused
-    """Returns a sentence why a tool may not be called now; empty if it may."""
-
-    further: FurtherTools | None = None
-    """The tools that are reached through `tool_call`."""
 
     def definitions(self) -> tuple[Mapping[str, Any], ...]:
         """Return the definitions of the tools on offer."""
-        return definitions(self.specs, self.tools)
+        return definitions(self.specs, self.access.registry)
 
     def resolve_call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
         """Return the tool and arguments of a call; for `tool_call`, those of the call inside it."""
         found = inner_call(tool, arguments)
-        if found is None or self.further is None or not self.further.reaches(found[0]):
+        if found is None or self.access.further is None or not self.access.further.reaches(found[0]):
             return tool, arguments
         return found
 
@@ -111,7 +107,7 @@ def definitions(specs: Sequence[ToolSpec], tools: Registry) -> tuple[Mapping[str
     )
 
 
-class ScriptCalls:
+class ScriptCalls(InnerCaller):
     """The calls of one script; `parent` is the call that runs it.
 
     Read-only calls run in parallel, all others one after the other.
@@ -136,7 +132,7 @@ class ScriptCalls:
 
     def all_tools(self) -> frozenset[str]:
         """Return the names of all existing tools."""
-        return self._scripts.tools.names()
+        return self._scripts.access.registry.names()
 
     def confined(self) -> bool:
         """Return whether the operating system confines the script."""
@@ -167,7 +163,7 @@ class ScriptCalls:
         self._made += 1
         number = self._made
         call = ToolCall(f"{self._parent}.{number}", tool, json.dumps(arguments, ensure_ascii=False))
-        entry = self._scripts.tools.get(tool)
+        entry = self._scripts.access.registry.get(tool)
         helpers = self._scripts.helpers
         shown = await helpers.ask(SHOWING, lambda: shown_masked(call, arguments, self._scripts.secrets), {})
         known = await _fingerprint(call, arguments)
@@ -190,19 +186,19 @@ class ScriptCalls:
         began = time.monotonic()
         self._tell_start(made)
         text = json.dumps({"error": "Interrupted: the script was stopped before this call ended."})
-        refusal = self._scripts.refuses(made.call.name)
+        refusal = self._scripts.access.blocked(made.call.name)
         outcome: Outcome = "interrupted"
         try:
             scripts = self._scripts
             if refusal:
-                text = json.dumps({"error": refusal, "status": "blocked"})
+                text = refusal
             else:
                 result = await hooked_call(
                     scripts.hooks,
                     made.call.name,
                     arguments,
                     context,
-                    scripts.tools,
+                    scripts.access.registry,
                     scripts.emit,
                     scripts.helpers,
                 )

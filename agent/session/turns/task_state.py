@@ -3,41 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, private_folder
-from agent.events import Event, TodosChanged
-from tools.context import SeenFile, Todo
+from tools.context import FileMemory, SeenFile, TodoList
 from tools.services.canvases import CanvasBoard
-
-
-class LiveTodos:
-    """The task list of one agent; every change is emitted."""
-
-    def __init__(self, items: Sequence[Todo], emit: Callable[[Event], None]) -> None:
-        self._items = tuple(items)
-        self._emit = emit
-        self._calls = 0
-
-    def items(self) -> tuple[Todo, ...]:
-        return self._items
-
-    def replace(self, items: Sequence[Todo]) -> None:
-        self._items = tuple(items)
-        self._calls = 0
-        self._emit(TodosChanged(items=self._items))
-
-    def calls_since_update(self) -> int:
-        return self._calls
-
-    def touch(self) -> None:
-        self._calls = 0
-
-    def count_call(self) -> int:
-        """Count a finished call; return the number of calls since the list was last written or read."""
-        self._calls += 1
-        return self._calls
 
 
 class LiveFiles:
@@ -90,7 +61,7 @@ class LiveFiles:
             self._seen[Path(path)] = SeenFile(digest, first, limit)
 
 
-class CallFiles:
+class CallFiles(FileMemory):
     """The file memory of an agent for one call of its model."""
 
     def __init__(self, seen: dict[Path, SeenFile], pending: dict[Path, SeenFile]) -> None:
@@ -110,7 +81,7 @@ class CallFiles:
         self._seen.pop(path, None)
 
 
-class ScriptFiles:
+class ScriptFiles(FileMemory):
     """The file memory of an agent for a script: nothing the script reads was shown to the model.
 
     The agent knows what the script writes; what it only reads is known to the script alone.
@@ -142,7 +113,11 @@ class ScriptFiles:
 class TaskState:
     """The state of one task."""
 
-    def __init__(self, task: str, scratch: Path, todos: LiveTodos, canvases: CanvasBoard) -> None:
+    def __init__(
+        self, task: str, scratch: Path, todos: TodoList, canvases: CanvasBoard, secrets: Mapping[str, str]
+    ) -> None:
+        """`secrets` are masked in what is shown and kept of calls."""
+        self.secrets = secrets
         self.task = task
         self.todos = todos
         self.canvases = canvases

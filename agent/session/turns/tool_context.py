@@ -6,52 +6,29 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agent.core.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
+from agent.integrations.mcp.server_requests import FormAsker
 from agent.integrations.server_events import FormAsked
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.session.pending_requests import PendingRequests
-from agent.session.turns.task_state import LiveTodos, TaskState
+from agent.session.turns.task_state import TaskState
 from agent.session.turns.turn_helpers import cause
-from agent.session.wiring.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES, NO_TRAINING, NO_WEB
-from tools.browser.session import Browsers
-from tools.code.runner import CodeRunner
-from tools.context import (
-    Asker,
-    Assignment,
-    Delegates,
-    FileMemory,
-    Folded,
-    InnerCaller,
-    MemoryKeeper,
-    PersonAnswer,
-)
+from tools.context import Assignment, Delegates, FileMemory, PersonAnswer
 from tools.files.editor_text import settle
-from tools.found import SessionSearch
 from tools.results import ToolError
-from tools.senses.services import Senses
 from tools.services.actions import Action, SpawnAgent, WritePath
-from tools.services.canvases import CanvasBoard
-from tools.services.checkpoints import Checkpoints
-from tools.services.diagnostics import Diagnostics
-from tools.services.editor import NO_EDITOR, EditorSide
-from tools.services.job_keeper import JobKeeper
-from tools.services.learning_notes import LearningKeeper
-from tools.services.skill_keeper import SkillKeeper
-from tools.services.training_keeper import TrainingKeeper
-from tools.services.web_reader import WebReader
-from tools.terminal.terminals import Terminals
+from tools.services.editor import EditorSide
+from tools.services.service import S, Service, ServiceTable
 from tools.text.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.integrations.mcp.server_requests import FormField
-    from agent.integrations.web.services import WebServices
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +47,7 @@ def acting_in_turn(each: Sequence[Acting]) -> Acting:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonAsker:
+class PersonAsker(FormAsker):
     """Sends questions of one agent to the person."""
 
     pending_requests: PendingRequests
@@ -107,38 +84,20 @@ class CallContext:
     call: str
     state: TaskState
     workspace: Path
-    asker: Asker
-    sessions: SessionSearch
-    folded: Folded
-    terminals: Terminals
-    browsers: Browsers
     options: Mapping[str, Any]
     gate: Gate
     emit: Callable[[Event], None]
     notice: Callable[[str], None]
-    inner: InnerCaller
-    scripts: CodeRunner
+    services: ServiceTable[CallContext]
     acting: Acting
     """Called with every allowed action, by call, before it runs."""
     allowed: Callable[[str, Sequence[Path]], None]
-    """Called with guarded places a person approved, by call."""
-    memory: MemoryKeeper
-    learnings: LearningKeeper
-    skills: SkillKeeper
-    web_services: WebServices | None
-    """The services that read the web; None without any."""
-    checkpoints: Checkpoints
-    delegates: Delegates
-    editor: EditorSide = NO_EDITOR
-    servers: Diagnostics = NO_DIAGNOSTICS
-    """The language servers of its workspace."""
-    jobs: JobKeeper = NO_JOBS
-    training: TrainingKeeper = NO_TRAINING
-    senses: Senses = NO_SENSES
+    """Hears which guarded places a person said yes to, by the call."""
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None
     """The file memory of the script that makes the call; None: the model makes it."""
+    _used: dict[type[Service], Service] = field(default_factory=dict, init=False)
 
     @property
     def task(self) -> str:
@@ -148,40 +107,17 @@ class CallContext:
     def scratch(self) -> Path:
         return self.state.scratch
 
-    @property
-    def todos(self) -> LiveTodos:
-        return self.state.todos
-
-    @property
-    def canvases(self) -> CanvasBoard:
-        return self.state.canvases
-
-    @property
-    def files(self) -> FileMemory:
-        return self.script_files or self.state.files.of_call(self.call)
-
-    @property
-    def web(self) -> WebReader:
-        if self.web_services is None:
-            return NO_WEB
-        from agent.integrations.web.call_web import CallWeb
-
-        return CallWeb(
-            services=self.web_services,
-            ask=self.permit,
-            agreed=partial(self._permit, self.gate.for_agreed()),
-            opens=self.gate.opens,
-            scratch=lambda: self.scratch,
-            progress=self.progress,
-        )
-
-    @property
-    def diagnostics(self) -> Diagnostics:
-        """The diagnostics; none for scripts, so that a script that edits many files is not delayed."""
-        return self.servers if self.script_files is None else NO_DIAGNOSTICS
+    def service(self, kind: type[S]) -> S:
+        if kind not in self._used:
+            self._used[kind] = self.services.get(kind, self)
+        return cast("S", self._used[kind])
 
     async def permit(self, action: Action) -> None:
         await self._permit(self.gate, action)
+
+    async def permit_agreed(self, action: Action) -> None:
+        """Pass the gate with an action that is part of one that was agreed to."""
+        await self._permit(self.gate.for_agreed(), action)
 
     async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
         goals = [act] if act else [each.goal for each in assignments]
@@ -190,7 +126,7 @@ class CallContext:
         gate = self.gate
         if all(each.kind in ("allow", "ask") for each in verdicts):
             with self.waiting():
-                if await self.delegates.agree(assignments):
+                if await self.service(Delegates).agree(assignments):
                     gate = gate.for_agreed()
         for action in actions:
             await self._permit(gate, action)
@@ -200,8 +136,8 @@ class CallContext:
             with self.waiting():
                 self.allowed(self.call, await gate.permit(action))
             if isinstance(action, WritePath):
-                # Before the undo position is recorded: unsaved text is the person's own.
-                await settle(self.editor, action.path)
+                # Before what undo goes back to is taken down: unsaved text is the person's own.
+                await settle(self.service(EditorSide), action.path)
             await self.acting(self.call, action)
         except ToolError:
             raise

@@ -91,7 +91,7 @@ class TurnHelpers:
 
 
 @dataclass(frozen=True, slots=True)
-class HelpedDiagnostics:
+class HelpedDiagnostics(Diagnostics):
     """Diagnostics whose failure does not affect the edit."""
 
     servers: Diagnostics

@@ -14,18 +14,18 @@ from agent.core.attachments import records
 from agent.core.messages import Attachment, ToolCall
 from agent.core.store.nodes import Node
 from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
-from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
+from agent.events import Noticed, TurnEnded, TurnOutcome, TurnStarted
+from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.knowledge.context.message_history import sealed_data
 from agent.model.protocol import Profile
 from agent.model.transport.reply import ModelReply
 from agent.model.usage import usage_record
 from agent.session.conversation.live_session import LiveSession
 from agent.session.spending.budget import BudgetReachedError
-from agent.session.turns.attaching import Attached, nothing_attached
-from agent.session.turns.call_runner import HOOKS, CallHooks, FinishedCall, unheard_answer
+from agent.session.turns.attaching import Attached
+from agent.session.turns.call_runner import HOOKS, FinishedCall, unheard_answer
 from agent.session.turns.turn_helpers import TurnHelpers
 from agent.session.turns.turn_queue import TurnQueue
-from agent.session.wiring.absent import no_more_steps, nothing_begins, nothing_meant
 from tools.text.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -111,6 +111,28 @@ class RunsCalls(Protocol):
     ) -> list[FinishedCall]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLimit:
+    """The requests that one turn may make."""
+
+    steps: int
+    more: Callable[[], Awaitable[int]] | None = None
+    """Asked for further ones when those are used up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnHearers:
+    """What hears of a turn beside the model, or adds to the message that begins it."""
+
+    hooks: SessionHooks
+    begins: Sequence[Callable[[], None]] = ()
+    """Called when a turn begins."""
+    supplements: Sequence[Callable[[str], Awaitable[str]]] = ()
+    """Return what the model reads besides a message of the user, such as the meaning of its mentions."""
+    attach: Callable[[str], Awaitable[Attached]] | None = None
+    """Returns what the references of a message show; None where references are only words."""
+
+
 class TurnRunner:
     """Runs turns of one session, one at a time."""
 
@@ -121,34 +143,19 @@ class TurnRunner:
         calls: RunsCalls,
         turn_queue: TurnQueue,
         profile: Profile,
-        emit: Callable[[Event], None],
-        *,
-        max_steps: int,
-        more: Callable[[], Awaitable[int]] = no_more_steps,
-        meant: Callable[[str], Awaitable[str]] = nothing_meant,
-        attach: Callable[[str], Awaitable[Attached]] = nothing_attached,
-        beginning: Callable[[], None] = nothing_begins,
-        hooks: CallHooks,
-        helpers: TurnHelpers | None = None,
+        limit: StepLimit,
+        hearers: TurnHearers,
+        helpers: TurnHelpers,
     ) -> None:
-        """`more` is called for further steps when `max_steps` of a turn are used up.
-
-        `meant` returns extra text for the model about a message of the person, such as the meaning of its
-        mentions, `attach` the contents of its references; `beginning` is called when a turn begins.
-        """
         self._session = session
         self._dialogue = dialogue
         self._calls = calls
         self._turn_queue = turn_queue
         self._profile = profile
-        self._emit = emit
-        self._max_steps = max_steps
-        self._more = more
-        self._meant = meant
-        self._attach = attach
-        self._beginning = beginning
-        self._hooks = hooks
-        self._helpers = helpers or TurnHelpers(emit)
+        self._limit = limit
+        self._hearers = hearers
+        self._helpers = helpers
+        self._emit = helpers.emit
         self._turns = 0
         self.unsaved = False
         """True if the message of the last turn is not stored, so that only its sender has it."""
@@ -195,7 +202,8 @@ class TurnRunner:
         self._turns += 1
         self._helpers.turn_began()
         self._calls.turn_began()
-        self._helpers.hear("Beginning a turn", self._beginning, None)
+        for begin_with in self._hearers.begins:
+            self._helpers.hear("Beginning a turn", begin_with, None)
         progress = _Progress()
         outcome: TurnOutcome = "failed"
         answer, error = "", ""
@@ -233,9 +241,8 @@ class TurnRunner:
         return self._end_event(outcome, answer, error, code, cause)
 
     async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
-        step, limit = 0, self._max_steps
-        more = partial(self._helpers.ask, "Asking for further steps", self._more, 0)
-        while step < limit or (limit := limit + await more()) > step:
+        step, limit = 0, self._limit.steps
+        while step < limit or (limit := limit + await self._more_steps()) > step:
             step += 1
             await self._take_mail()
             reply = await self._dialogue.next_reply(step)
@@ -287,10 +294,14 @@ class TurnRunner:
         await self._session.add_user(nudge, "engine")
         return True
 
+    async def _more_steps(self) -> int:
+        more = self._limit.more
+        return 0 if more is None else await self._helpers.ask("Asking for further steps", more, 0)
+
     async def _held_back(self, answer: str) -> str | None:
         """Return a message for the model if a hook does not let its answer end the turn, else None."""
-        unheard = unheard_answer(self._hooks, "before_response")
-        said = await self._helpers.ask(HOOKS, lambda: self._hooks.before_response(answer), unheard)
+        unheard = unheard_answer(self._hearers.hooks, "before_response")
+        said = await self._helpers.ask(HOOKS, lambda: self._hearers.hooks.before_response(answer), unheard)
         if said.decision == "allow":
             return None
         return f"[A check of the user holds your answer back: {said.reason or 'no reason is given'}]"
@@ -329,14 +340,20 @@ class TurnRunner:
         """Store a message of the person, and the notes that the model needs to understand it."""
         await self._session.add_user(text, origin, attachments, received)
         self.unsaved = False
-        if told := await self._helpers.ask("Reading mentions", lambda: self._meant(text), ""):
+        if told := await self._helpers.ask("Reading mentions", partial(self._supplement, text), ""):
             await self._session.add("notice", told, {"kind": MENTION, "to_model": True})
-        attached = await self._helpers.ask("Attaching", lambda: self._attach(text), Attached())
+        if (attach := self._hearers.attach) is None:
+            return
+        attached = await self._helpers.ask("Attaching", lambda: attach(text), Attached())
         if attached.text:
             await self._session.add("notice", attached.text, {"kind": MENTION, "to_model": True})
         for line in attached.told:
             await self._session.add("notice", line, {"kind": "info", "to_model": False})
             self._emit(Noticed(kind="info", text=line))
+
+    async def _supplement(self, text: str) -> str:
+        found = [await supplement(text) for supplement in self._hearers.supplements]
+        return "\n\n".join(filter(None, found))
 
     async def _commit(self, reply: ModelReply) -> Node:
         return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))

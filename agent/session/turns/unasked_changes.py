@@ -21,7 +21,6 @@ from agent.events import Event, Noticed
 from agent.safety.git_programs import file_names_programs, hooks_of_mercurial
 from agent.safety.guarded import known_name, led_to
 from agent.safety.reader.tree import words
-from agent.session.wiring.absent import FileSteps
 from agent.workspace.checkpoints.entries import PathKind, is_outside
 from agent.workspace.checkpoints.git_settings import (
     Settings,
@@ -396,7 +395,7 @@ class UnaskedChanges:
 
     def __init__(
         self,
-        steps: FileSteps,
+        steps: StepRecorder | None,
         emit: Callable[[Event], None],
         origins: GitOrigins | None = None,
         lender: SettingsLender | None = None,
@@ -433,7 +432,7 @@ class UnaskedChanges:
             if each == call or each.startswith(f"{call}.")
             for place in self._allowed.pop(each)
         ]
-        if step.kind != "command":
+        if step.kind != "command" or self._steps is None:
             return
         found = await asyncio.to_thread(guarded_changes, step, allowed)
         if found.brought:
@@ -457,7 +456,7 @@ class UnaskedChanges:
     async def settle(self, call: str, tool: str, context: ToolContext, result: str) -> str:
         """Ask whether to apply the reverted changes of a call; return its result with the outcome."""
         taken = self._taken.pop(call, None)
-        if taken is None:
+        if taken is None or self._steps is None:
             return result
         step, shown = taken.step, name_paths(taken.guarded)
         root = Path(step.root)

@@ -7,14 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.core.attachments import AttachmentStore
 from agent.core.config.schema import Settings
 from agent.core.home import Home
 from agent.core.messages import ToolCall
 from agent.core.store.store import Store
-from agent.events import Event, TurnEnded
+from agent.events import Event, TodosChanged, TurnEnded
+from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.integrations.plugins.session_plugins import SessionPlugins
 from agent.integrations.web.services import WebServices
 from agent.knowledge.canvas.documents import CanvasDocuments, LiveCanvases
@@ -27,7 +28,7 @@ from agent.knowledge.learnings.environment import LearningEnvironment
 from agent.knowledge.learnings.keeper import SessionLearnings
 from agent.knowledge.learnings.store import LearningStore
 from agent.knowledge.memory.scopes import project_id, project_root
-from agent.knowledge.memory.service import MemoryProvider
+from agent.knowledge.memory.service import MemoryProvider, SessionMemory
 from agent.knowledge.recall.recall import Recall
 from agent.knowledge.recall.tool_search import ToolSearch
 from agent.knowledge.skills.catalog import SkillCatalog
@@ -43,60 +44,51 @@ from agent.session.conversation.live_session import FoldedMessages, LiveSession
 from agent.session.conversation.opening import apart
 from agent.session.conversation.script_journal import ScriptJournals
 from agent.session.conversation.session_prompt import ensure_system
-from agent.session.further_tools import FurtherTools
-from agent.session.turns.attaching import Attached, nothing_attached
-from agent.session.turns.call_runner import CallHooks, CallRunner, ContextFor, StepOf
-from agent.session.turns.dialogue import Dialogue
+from agent.session.further_tools import FurtherTools, ToolAccess
+from agent.session.turns.attaching import Attached
+from agent.session.turns.call_effects import Around, CallEffects, StepOf
+from agent.session.turns.call_runner import CallHearers, CallRunner
+from agent.session.turns.dialogue import Dialogue, RequestSettings
 from agent.session.turns.reached_folders import ReachedFolders
-from agent.session.turns.room import Remember
+from agent.session.turns.room import Remember, RoomRules
 from agent.session.turns.script_calls import Scripts
-from agent.session.turns.task_state import LiveTodos, TaskState
+from agent.session.turns.task_state import TaskState
 from agent.session.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.session.turns.turn_helpers import HelpedDiagnostics, TurnHelpers, helping
 from agent.session.turns.turn_queue import TurnQueue
-from agent.session.turns.turn_runner import TurnRunner
+from agent.session.turns.turn_runner import StepLimit, TurnHearers, TurnRunner
 from agent.session.turns.unasked_changes import UnaskedChanges
-from agent.session.wiring.absent import (
-    NO_CHECKPOINTS,
-    NO_DELEGATES,
-    NO_JOBS,
-    NO_LEARNINGS,
-    NO_MEMORY,
-    NO_SENSES,
-    NO_SKILLS,
-    NO_TRAINING,
-    Around,
-    AtCalls,
-    NothingLearned,
-    NoWatch,
-    no_more_steps,
-    no_step,
-    nothing_begins,
-    nothing_meant,
-    nothing_refused,
-)
 from agent.session.wiring.agent_workspace import AgentWorkspace
 from agent.session.wiring.session_senses import SessionSenses
-from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
+from tools.browser.session import Browsers
+from tools.code.runner import CodeRunner
+from tools.context import (
+    Asker,
+    Delegates,
+    FileMemory,
+    Folded,
+    InnerCaller,
+    MemoryChange,
+    MemoryKeeper,
+    TodoList,
+)
+from tools.found import SessionSearch
+from tools.inner_call import CALL
 from tools.registry import Registry
 from tools.results import ToolError
+from tools.senses.services import Senses
+from tools.services.canvases import CanvasBoard
 from tools.services.checkpoints import Checkpoints
-from tools.services.editor import NO_EDITOR, EditorSide
+from tools.services.diagnostics import Diagnostics
+from tools.services.editor import EditorSide
 from tools.services.job_keeper import JobKeeper
 from tools.services.learning_notes import LearningKeeper
+from tools.services.service import ServiceTable
+from tools.services.skill_keeper import SkillKeeper
 from tools.services.training_keeper import TrainingKeeper
+from tools.services.web_reader import WebReader
+from tools.terminal.terminals import Terminals
 from tools.todo_tool import render
-
-if TYPE_CHECKING:
-    from agent.core.config.schema import LearningSettings
-
-
-@dataclass(frozen=True, slots=True)
-class AgentLearnings:
-    """Learnings of one agent: checks at its calls, and the service for its tools."""
-
-    at_calls: AtCalls = NothingLearned()  # noqa: RUF009 - has no state
-    keeper: LearningKeeper = NO_LEARNINGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,24 +101,14 @@ class _ShellCaller:
     options: Mapping[str, Any]
 
 
-def open_learnings(
-    settings: LearningSettings,
-    session: LiveSession,
-    place: AgentWorkspace,
-    scratch: Path,
-    registry: Registry,
-    options: Mapping[str, Any],
-    search: str,
-) -> AgentLearnings:
-    """Open the learnings of an agent that works at `place`. Searches the root of its project on disk.
-
-    `search` is the path along which programs are looked for on this machine.
-    """
+def open_learnings(services: AgentServices, spec: AgentSpec) -> SessionLearnings | None:
+    """Open the learnings of an agent; None if nothing is learned. Searches its project root on disk."""
+    settings, session, place = services.settings.learnings, spec.session, spec.place
     if not settings.enabled:
-        return AgentLearnings()
+        return None
     reach = place.reach
     root = project_root(place.origin or reach.workspace)
-    caller = _ShellCaller(session.id, reach.workspace, scratch, options)
+    caller = _ShellCaller(session.id, reach.workspace, spec.scratch, services.options)
 
     def cwd() -> Path:
         return reach.terminals.shell(caller).cwd
@@ -135,7 +117,7 @@ def open_learnings(
         workspace=reach.workspace,
         root=root,
         cwd=cwd,
-        search=None if reach.terminals.elsewhere else search,
+        search=None if reach.terminals.elsewhere else services.environ.get("PATH", ""),
     )
     store = LearningStore(
         session.store.database,
@@ -148,13 +130,11 @@ def open_learnings(
         around,
         session.id,
         _newest(session),
-        without_lessons(registry),
+        without_lessons(services.registry),
         holds_back=settings.hold_back,
         secrets=reach.secrets,
     )
-    return AgentLearnings(
-        at_calls, SessionLearnings(store, at_calls, around, session.id, _newest(session), reach.secrets)
-    )
+    return SessionLearnings(store, at_calls, around, session.id, _newest(session), reach.secrets)
 
 
 def without_lessons(registry: Registry) -> frozenset[str]:
@@ -192,7 +172,7 @@ class AgentServices:
     """Settings that tools read, by their names."""
     notes: MemoryProvider
     """The notes that outlive a session."""
-    hooks: CallHooks
+    hooks: SessionHooks
     """Hooks for calls and answers."""
     effort: SessionEffort
     plugins: SessionPlugins | None = None
@@ -204,13 +184,15 @@ class AgentServices:
     further: FurtherTools | None = None
     """The tools of servers and plugins that are reached through `tool_call`."""
     web: WebServices | None = None
-    """The services that read the web; None without any."""
-    training: TrainingKeeper = NO_TRAINING
+    """What reads the web; None where it cannot be read."""
+    training: TrainingKeeper | None = None
     """The service for training runs."""
-    jobs: Callable[[Path], JobKeeper] = lambda _: NO_JOBS
+    jobs: Callable[[Path], JobKeeper] | None = None
     """The jobs of the home, for an agent that works in a folder."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's variables, by which skills report missing ones."""
+    closers: list[Callable[[], Awaitable[None]]]
+    """What is closed with the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,11 +212,8 @@ class AgentSpec:
     profile: Profile
     meter: Meter
     policy: RetryPolicy
-    """The policy for retrying failed requests."""
-    max_steps: int
-    """Requests of one turn."""
-    more: Callable[[], Awaitable[int]] = no_more_steps
-    """Called for further steps when those are used up."""
+    """When a request that failed is tried again."""
+    limit: StepLimit
     gate: Gate
     """Decides on its actions, and asks the person if possible."""
     asker: Asker
@@ -243,28 +222,24 @@ class AgentSpec:
     emit: Callable[[Event], None]
     """Receives its events."""
     acting: Sequence[Acting] = ()
-    """Each is called, in order, with every allowed action before it runs."""
-    around: Around = NoWatch()  # noqa: RUF009 - has no state
-    """A context around calls that may change something."""
-    step_of: StepOf = no_step
-    """Returns the step of a call that let other code change files, such as a merge."""
-    checkpoints: Checkpoints = NO_CHECKPOINTS
-    memory: Callable[[str], MemoryKeeper] = lambda _call: NO_MEMORY
+    """Each hears, in order, of every action that is allowed, before it is done."""
+    around: Around | None = None
+    step_of: StepOf | None = None
+    checkpoints: Checkpoints | None = None
+    memory: SessionMemory | None = None
     """By call: its notes that outlive the session."""
-    delegates: Callable[[str], Delegates] = lambda _call: NO_DELEGATES
+    delegates: Callable[[str], Delegates] | None = None
     """By call: the service with which it sends agents."""
     summary_route: ModelRoute | None = None
     """The route for summaries when its conversation is folded; None: its first model."""
-    attach: Callable[[str], Awaitable[Attached]] = nothing_attached
+    attach: Callable[[str], Awaitable[Attached]] | None = None
     """Returns the contents of a message's references."""
-    meant: Callable[[str], Awaitable[str]] = nothing_meant
-    """Returns extra text for the model about a message of the person."""
+    supplements: Sequence[Callable[[str], Awaitable[str]]] = ()
+    """What the model is told besides a message of the person."""
     effort: Thinking | None = None
     """Its thinking effort; None: the session's."""
-    editor: EditorSide = NO_EDITOR
+    editor: EditorSide = field(default_factory=EditorSide)
     """The editor in whose buffers it reads and writes."""
-    beginning: Callable[[], None] = nothing_begins
-    """Called when a turn begins."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -318,71 +293,101 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         )
 
     is_renewed = await renew_system()
-    todos = LiveTodos(session.todos(), spec.emit)
+    todos = TodoList(session.todos(), lambda items: spec.emit(TodosChanged(items=items)))
     canvases = LiveCanvases(CanvasDocuments(services.home.canvas), session.id, session.canvases(), spec.emit)
-    state = TaskState(session.id, spec.scratch, todos, canvases)
+    state = TaskState(session.id, spec.scratch, todos, canvases, place.reach.secrets)
     state.files.restore(still_shown(session.path))
     journals = ScriptJournals(services.home.scripts / session.id)
     unasked = UnaskedChanges(place.steps, spec.emit, place.origins, place.reach.settings)
-    learnings = await asyncio.to_thread(
-        open_learnings,
-        services.settings.learnings,
-        session,
-        place,
-        spec.scratch,
-        services.registry,
-        services.options,
-        services.environ.get("PATH", ""),
-    )
+    learnings = await asyncio.to_thread(open_learnings, services, spec)
     folders = await asyncio.to_thread(_folders, services, spec)
     helpers = TurnHelpers(spec.emit)
-    spec = replace(spec, acting=(*spec.acting, helping(helpers, folders.acting)))
-    calls = CallRunner(
-        session,
+    offered = frozenset(tool.name for tool in tools)
+    access = ToolAccess(
         services.registry,
-        frozenset(tool.name for tool in tools),
-        _context_factory(services, spec, state, journals, skills, unasked, learnings.keeper, helpers),
-        state,
-        spec.emit,
-        parallel=services.settings.agent.parallel_calls,
-        result_limit=spec.profile.result_limit,
+        offered,
+        profile.result_limit,
+        services.further if CALL in offered else None,
+        None if skills is None else skills.in_force,
+    )
+    scripts = Scripts(
+        runner=place.reach.scripts,
+        access=access,
+        specs=tools,
+        session=session,
+        emit=spec.emit,
         secrets=place.reach.secrets,
-        around=spec.around,
-        steps=place.steps,
-        left_by=journals.left_by,
-        step_of=spec.step_of,
-        unasked=unasked,
-        learnings=learnings.at_calls,
+        confined=place.reach.confined,
         hooks=services.hooks,
-        folders=folders,
-        refuses=_refuses(skills),
-        further=services.further,
-        settled=place.reach.scripts.prepare_next,
+        journals=journals,
         helpers=helpers,
     )
+    table = _service_table(services, spec, state, helpers)
+    table.add(LearningKeeper, learnings)
+    if skills is not None:
+        table.add_for_call(SkillKeeper, lambda call: skills.of_call(call.call))
+    table.add_for_call(InnerCaller, lambda call: scripts.calls(call.call, context_for))
+    away = () if place.origin is None else (apart(place.origin, place.reach.workspace),)
+    hears = (*away, *spec.acting, helping(helpers, folders.acting), *place.before_programs)
+    acting = acting_in_turn([*hears, place.keep_files(session.id)])
+
+    def context_for(call: ToolCall) -> CallContext:
+        return CallContext(
+            call=call.id,
+            state=state,
+            workspace=place.reach.workspace,
+            options=services.options,
+            gate=spec.gate,
+            emit=spec.emit,
+            notice=spec.turn_queue.notify,
+            services=table,
+            acting=acting,
+            allowed=unasked.allow,
+        )
+
+    effects = CallEffects(
+        session=session.id,
+        steps=place.steps,
+        unasked=unasked,
+        helpers=helpers,
+        around=spec.around,
+        step_of=spec.step_of,
+        settled=place.reach.scripts.prepare_next,
+    )
+    hearers = CallHearers(
+        hooks=services.hooks,
+        learnings=None if learnings is None else learnings.at_calls,
+        folders=folders,
+        left_by=journals.left_by,
+    )
+    parallel = services.settings.agent.parallel_calls
+    calls = CallRunner(session, access, context_for, state, effects, hearers, helpers, parallel)
 
     async def shrink() -> Sequence[ToolSpec]:
         nonlocal profile, tools
         profile, tools = COMPACT, COMPACT.offer(tools)
-        calls.offer((tool.name for tool in tools), profile.result_limit)
+        access.offer((tool.name for tool in tools), profile.result_limit)
         await renew_system()
         return tools
 
     dialogue = _dialogue(services, spec, state, folders, helpers, shrink)
+    begins = [] if spec.memory is None else [spec.memory.turn_began]
+    if skills is not None:
+        begins.append(skills.in_force.leave)
     turns = TurnRunner(
         session,
         dialogue,
         calls,
         spec.turn_queue,
         spec.profile,
-        spec.emit,
-        max_steps=spec.max_steps,
-        more=spec.more,
-        hooks=services.hooks,
-        meant=_supplement_source(spec, skills),
-        attach=spec.attach,
-        beginning=_beginning(spec, skills),
-        helpers=helpers,
+        spec.limit,
+        TurnHearers(
+            hooks=services.hooks,
+            begins=begins,
+            supplements=spec.supplements if skills is None else (skills.expand_command, *spec.supplements),
+            attach=spec.attach,
+        ),
+        helpers,
     )
 
     async def follow_move(reason: str) -> None:
@@ -433,117 +438,64 @@ def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
         passed=tuple(services.settings.terminal.env_passthrough),
         tools=registry.names(),
         in_force=CapabilitiesInForce(frozenset().union(*(registry.with_trait(each) for each in harmless))),
-        writing=partial(spec.place.steps.acting, session=spec.session.id),
+        writing=spec.place.keep_files(spec.session.id),
         emit=spec.emit,
     )
 
 
-def _refuses(skills: SessionSkills | None) -> Callable[[str], str]:
-    return nothing_refused if skills is None else skills.in_force.refusal
+def _service_table(
+    services: AgentServices, spec: AgentSpec, state: TaskState, helpers: TurnHelpers
+) -> ServiceTable[CallContext]:
+    """Return the services that an agent's tools may ask for; what it does not have stays out."""
+    reach, web, memory, delegates = spec.place.reach, services.web, spec.memory, spec.delegates
+    table = ServiceTable[CallContext](services.closers)
+    table.add(Asker, spec.asker)
+    table.add(TodoList, state.todos)
+    table.add(CanvasBoard, state.canvases)
+    table.add_for_call(FileMemory, lambda call: call.script_files or state.files.of_call(call.call))
+    table.add(SessionSearch, ToolSearch(services.recall, services.store))
+    table.add(Folded, FoldedMessages(spec.session))
+    table.add(Terminals, reach.terminals)
+    table.add(Browsers, reach.browsers)
+    table.add(CodeRunner, reach.scripts)
+    table.add(EditorSide, spec.editor)
+    # A script that edits many files is not held up.
+    checks, unchecked = HelpedDiagnostics(reach.diagnostics, helpers), Diagnostics()
+    table.add_for_call(Diagnostics, lambda call: checks if call.script_files is None else unchecked)
+    table.add(Checkpoints, spec.checkpoints)
+    table.add(JobKeeper, services.jobs and services.jobs(reach.workspace))
+    table.add(TrainingKeeper, services.training)
+    table.add(Senses, services.senses and services.senses.of_agent(spec.routes, spec.turn_queue))
+    table.add_for_call(MemoryKeeper, memory and (lambda call: memory.of_call(call.call)))
+    table.add_for_call(Delegates, delegates and (lambda call: delegates(call.call)))
+    table.add_for_call(WebReader, web and partial(_call_web, web))
+    return table
 
 
-def _supplement_source(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[str], Awaitable[str]]:
-    """Return a function that returns extra text for the model: the skill a message runs, the agents it
-    names.
-    """
-    if skills is None:
-        return spec.meant
+def _call_web(web: WebServices, call: CallContext) -> WebReader:
+    from agent.integrations.web.call_web import CallWeb
 
-    async def supplement(text: str) -> str:
-        return "\n\n".join(filter(None, [await skills.expand_command(text), await spec.meant(text)]))
-
-    return supplement
-
-
-def _beginning(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[], None]:
-    def beginning() -> None:
-        spec.beginning()
-        if skills is not None:
-            skills.in_force.leave()
-
-    return beginning
-
-
-def _context_factory(
-    services: AgentServices,
-    spec: AgentSpec,
-    state: TaskState,
-    journals: ScriptJournals,
-    skills: SessionSkills | None,
-    unasked: UnaskedChanges,
-    learnings: LearningKeeper,
-    helpers: TurnHelpers,
-) -> ContextFor:
-    """Return the factory of each call's view of the engine."""
-    place, session = spec.place, spec.session
-    reach = place.reach
-    search = ToolSearch(services.recall, services.store)
-    folded = FoldedMessages(session)
-    scripts = Scripts(
-        runner=reach.scripts,
-        tools=services.registry,
-        specs=spec.tools,
-        session=session,
-        emit=spec.emit,
-        secrets=reach.secrets,
-        confined=reach.confined,
-        hooks=services.hooks,
-        journals=journals,
-        helpers=helpers,
-        refuses=_refuses(skills),
-        further=services.further,
+    return CallWeb(
+        services=web,
+        ask=call.permit,
+        agreed=call.permit_agreed,
+        opens=call.gate.opens,
+        scratch=lambda: call.scratch,
+        progress=call.progress,
     )
-    jobs = services.jobs(reach.workspace)
-    senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
-    # Agents may use equal call numbers.
-    keeps = partial(place.steps.acting, session=session.id)
-    away = () if place.origin is None else (apart(place.origin, reach.workspace),)
-    acting = acting_in_turn([*away, *spec.acting, *place.before_programs, keeps])
-
-    def context_for(call: ToolCall) -> CallContext:
-        return CallContext(
-            call=call.id,
-            state=state,
-            workspace=reach.workspace,
-            asker=spec.asker,
-            sessions=search,
-            folded=folded,
-            terminals=reach.terminals,
-            browsers=reach.browsers,
-            options=services.options,
-            gate=spec.gate,
-            emit=spec.emit,
-            notice=spec.turn_queue.notify,
-            inner=scripts.calls(call.id, context_for),
-            scripts=reach.scripts,
-            acting=acting,
-            allowed=unasked.allow,
-            memory=spec.memory(call.id),
-            learnings=learnings,
-            skills=NO_SKILLS if skills is None else skills.of_call(call.id),
-            web_services=services.web,
-            checkpoints=spec.checkpoints,
-            delegates=spec.delegates(call.id),
-            editor=spec.editor,
-            servers=HelpedDiagnostics(reach.diagnostics, helpers),
-            jobs=jobs,
-            training=services.training,
-            senses=senses,
-        )
-
-    return context_for
 
 
 def _remember(spec: AgentSpec) -> Remember | None:
     """Return the function that saves facts named in a summary; None for an agent without notes."""
-    if "memory" not in {tool.name for tool in spec.tools}:
+    memory = spec.memory
+    if memory is None or "memory" not in {tool.name for tool in spec.tools}:
         return None
 
     async def remember(facts: Sequence[tuple[str, str]]) -> int:
         kept = 0
         for scope, fact in facts[:MOST_REMEMBERED]:
             try:
-                await spec.memory("compaction").write(scope, [MemoryChange("add", fact)])
+                await memory.of_call("compaction").write(scope, [MemoryChange("add", fact)])
                 kept += 1
             except ToolError:
                 continue
@@ -562,7 +514,7 @@ def _dialogue(
 ) -> Dialogue:
     settings, profile, session = services.settings, spec.profile, spec.session
 
-    async def after_compaction() -> None:
+    async def compacted() -> None:
         """Allow dropped file lines to be read again, and show the task list once more."""
         state.files.limit_lines(set(still_shown(session.path)))
         folders.renew()
@@ -575,18 +527,21 @@ def _dialogue(
         [replace(route, tools=spec.tools) for route in spec.routes],
         profile,
         spec.meter,
-        spec.emit,
-        attachments=services.attachments,
-        after_compaction=after_compaction,
-        policy=spec.policy,
-        mask_at=settings.context.mask_at,
-        words_share=settings.context.words_share,
-        summary_route=spec.summary_route,
-        remember=_remember(spec),
-        temperature=profile.temperature if temperature is None else temperature,
-        max_output=settings.model.max_output or profile.max_output,
-        thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
-        extra={"return_token_ids": True, "logprobs": True} if settings.model.token_ids else None,
-        helpers=helpers,
-        shrink=shrink if profile is STANDARD else None,
+        services.attachments,
+        RequestSettings(
+            policy=spec.policy,
+            temperature=profile.temperature if temperature is None else temperature,
+            max_output=settings.model.max_output or profile.max_output,
+            thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
+            extra={"return_token_ids": True, "logprobs": True} if settings.model.token_ids else {},
+        ),
+        RoomRules(
+            threshold=settings.context.mask_at,
+            words=settings.context.words_share,
+            summary_route=spec.summary_route,
+            remember=_remember(spec),
+            compacted=compacted,
+            shrink=shrink if profile is STANDARD else None,
+        ),
+        helpers,
     )

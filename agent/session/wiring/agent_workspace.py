@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.session.turns.tool_context import Acting
-from agent.session.wiring.absent import FileSteps, NoSteps
 from agent.session.wiring.execution_context import ExecutionContext, ExecutionScope
 
 if TYPE_CHECKING:
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import StepRecorder
     from agent.workspace.git_origins import GitOrigins
     from agent.workspace.isolated_copies.workspace_copy import WorkspaceCopy
+    from tools.services.actions import Action
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class AgentWorkspace:
     """The folder in which an agent works, and the services with which it acts there."""
 
     reach: ExecutionContext
-    steps: FileSteps = NoSteps()  # noqa: RUF009 - has no state
+    steps: StepRecorder | None = None
     """The recorder of each step of its calls; None if only a copy as a whole is recorded."""
     position: Callable[[], int | None] = lambda: None
     """The position of the workspace's files for it; None if not recorded."""
@@ -50,6 +50,15 @@ class AgentWorkspace:
         line = steps.store.line(steps.line)
         self.origins = GitOrigins(steps.root, folder / "commits.json", line.steps, self.reach.ask_remote)
         self.before_programs = [self.origins.acting]
+
+    def keep_files(self, session: str) -> Acting:
+        """Return what keeps files before a call changes them; agents may number their calls alike."""
+
+        async def acting(call: str, action: Action) -> None:
+            if self.steps is not None:
+                await self.steps.acting(call, action, session)
+
+        return acting
 
     async def close(self) -> None:
         """Close what was opened for this workspace alone. Never raises."""

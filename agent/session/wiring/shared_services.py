@@ -16,7 +16,6 @@ from agent.knowledge.memory.service import MemoryProvider
 from agent.knowledge.recall.recall import Recall
 from agent.session.options import Options
 from agent.session.stream import EventStream
-from agent.session.wiring.absent import NO_JOBS, NO_TRAINING
 from agent.session.wiring.routes import RoutePlan
 from tools.registry import Registry
 from tools.services.job_keeper import JobKeeper
@@ -38,9 +37,9 @@ class Automation:
     The session itself does not know the callers that start sessions.
     """
 
-    jobs: Callable[[SharedServices, Path], JobKeeper] = lambda _, __: NO_JOBS
+    jobs: Callable[[SharedServices, Path], JobKeeper] | None = None
     """The jobs of the home, for an agent that works in a folder."""
-    training: Callable[[SharedServices], TrainingKeeper] = lambda _: NO_TRAINING
+    training: Callable[[SharedServices], TrainingKeeper | None] = lambda _: None
     """The service for training runs."""
 
 

@@ -36,7 +36,6 @@ from agent.session.turns.request_record import RequestRecorder
 from agent.session.turns.room import ContextRoom
 from agent.session.turns.task_state import CallFiles, LiveFiles
 from agent.session.turns.unasked_changes import BackgroundChanges, UnaskedChanges
-from agent.session.wiring.absent import NoWatch
 from agent.workspace.checkpoints.recorder import StepRecorder
 from tests.support.engines import Bench, bench
 from tests.support.replies import call, calls, say
@@ -56,7 +55,6 @@ HELPERS: tuple[tuple[Any, str], ...] = (
     (ReachedFolders, "_note"),
     (ReachedFolders, "told"),
     (ReachedFolders, "delivered"),
-    (NoWatch, "during"),
     (UnaskedChanges, "take_back"),
     (UnaskedChanges, "settle"),
     (UnaskedChanges, "forgo"),
