@@ -54,386 +54,120 @@ class AppCommand(NamedTuple):
         return " ".join(shown_key(key) for key in self.keys)
 
 
-COMMANDS: tuple[AppCommand, ...] = (
-    AppCommand(
-        id="turn.stop",
-        group="Turn",
-        name="Stop the turn",
-        description="Stop for good; waiting questions end first, queued messages stay where they are.",
-        action="stop",
-        keys=("escape",),
-        slash="stop",
-        first=False,
-    ),
-    AppCommand(
-        id="turn.steer",
-        group="Turn",
-        name="Steer the running turn",
-        description="Send the message now; the model reads it before its next request.",
-        action="steer",
-        keys=("ctrl+s",),
-        by_prompt=True,
-    ),
-    AppCommand(
-        id="turn.recall",
-        group="Turn",
-        name="Take back the queue",
-        description="Bring the queued messages back into the prompt, to be changed or dropped.",
-        action="recall",
-        slash="queue",
-    ),
-    AppCommand(
-        id="prompt.editor",
-        group="Turn",
-        name="Write in the editor",
-        description="Open the draft in $VISUAL or $EDITOR.",
-        action="editor",
-        keys=("ctrl+g",),
-        by_prompt=True,
-    ),
-    AppCommand(
-        id="conversation.find",
-        group="Conversation",
-        name="Find in the conversation",
-        description="Search what was said and done in this session.",
-        action="find",
-        keys=("ctrl+f",),
-        slash="find",
-        argument_hint="[text]",
-    ),
-    AppCommand(
-        id="conversation.fold",
-        group="Conversation",
-        name="Fold everything",
-        description="Show thoughts and tool calls as one line each.",
-        action="fold",
-        slash="fold",
-    ),
-    AppCommand(
-        id="conversation.unfold",
-        group="Conversation",
-        name="Unfold everything",
-        description="Show all thoughts, arguments and results.",
-        action="unfold",
-        slash="unfold",
-    ),
-    AppCommand(
-        id="conversation.copy",
-        group="Conversation",
-        name="Copy the last answer",
-        description="Put the source of the last answer on the clipboard.",
-        action="copy",
-        slash="copy",
-    ),
-    AppCommand(
-        id="conversation.end",
-        group="Conversation",
-        name="Jump to the end",
-        description="Show the newest line and follow what comes.",
-        action="jump_to_end",
-        keys=("ctrl+end",),
-    ),
-    AppCommand(
-        id="session.new",
-        group="Sessions",
-        name="New session",
-        description="Start afresh in the same folder; this session is kept.",
-        action="new_session",
-        slash="new",
-    ),
-    AppCommand(
-        id="session.list",
-        group="Sessions",
-        name="Sessions",
-        description="Search, preview, resume, rename and delete sessions.",
-        action="sessions",
-        slash="sessions",
-    ),
-    AppCommand(
-        id="session.search",
-        group="Sessions",
-        name="Search",
-        description="Search all sessions as you type, and open one at the message.",
-        action="search",
-        keys=("alt+s",),
-        slash="search",
-        argument_hint="[text]",
-    ),
-    AppCommand(
-        id="session.undo",
-        group="Sessions",
-        name="Undo",
-        description="Take back the last turn, restore, switch or fork: what was said, and the files with it.",
-        action="undo",
-        keys=("alt+u",),
-        slash="undo",
-    ),
-    AppCommand(
-        id="session.redo",
-        group="Sessions",
-        name="Redo",
-        description="Do again what was undone last.",
-        action="redo",
-        keys=("alt+y",),
-        slash="redo",
-    ),
-    AppCommand(
-        id="session.rewind",
-        group="Sessions",
-        name="Go back",
-        description="Back to before one of your messages; esc twice at an empty prompt does the same.",
-        action="rewind",
-        slash="rewind",
-    ),
-    AppCommand(
-        id="session.branch",
-        group="Sessions",
-        name="Branch off here",
-        description="Go on with a branch that begins here; the one that is left stays, and so do files.",
-        action="branch",
-        slash="branch",
-        argument_hint="[name]",
-    ),
-    AppCommand(
-        id="session.branches",
-        group="Sessions",
-        name="Branches",
-        description="The branches of this session: switch, rename, compare with the one in use.",
-        action="branches",
-        slash="branches",
-    ),
-    AppCommand(
-        id="session.timeline",
-        group="Sessions",
-        name="Timeline",
-        description="The whole tree of the session; t on a message of the conversation opens it there.",
-        action="timeline",
-        keys=("alt+t",),
-        slash="timeline",
-    ),
-    AppCommand(
-        id="session.checkpoint",
-        group="Sessions",
-        name="Label this point",
-        description="Give the present point of the conversation a label that the timeline shows.",
-        action="checkpoint",
-        slash="checkpoint",
-        argument_hint="[name]",
-    ),
-    AppCommand(
-        id="session.attempts",
-        group="Sessions",
-        name="Attempts",
-        description="Work on a message several times at once, each in a copy of the project; then pick one.",
-        action="attempts",
-        slash="attempts",
-        argument_hint="[N message | pick N | stop [N]]",
-    ),
-    AppCommand(
-        id="session.resume",
-        group="Sessions",
-        name="Resume a session",
-        description="Go on with a session: id, start of an id, or title; without one, pick from the list.",
-        action="resume",
-        slash="resume",
-        argument_hint="[session]",
-    ),
-    AppCommand(
-        id="session.title",
-        group="Sessions",
-        name="Name this session",
-        description="Give the session a title.",
-        action="title",
-        slash="title",
-        argument_hint="<title>",
-    ),
-    AppCommand(
-        id="session.model",
-        group="Sessions",
-        name="Model",
-        description="Choose the model that answers from a list, or name one: provider/name, local or demo.",
-        action="model",
-        keys=("alt+m",),
-        slash="model",
-        argument_hint="[model]",
-    ),
-    AppCommand(
-        id="session.usage",
-        group="Sessions",
-        name="Usage and ceilings",
-        description="Show what this session and this day have taken, by whom, and how near the ceilings are.",
-        action="usage",
-        slash="usage",
-    ),
-    AppCommand(
-        id="view.todo",
-        group="View",
-        name="Task list",
-        description="Go to the task list, or open it over the conversation.",
-        action="todo",
-        keys=("alt+1",),
-        slash="todo",
-    ),
-    AppCommand(
-        id="view.agents",
-        group="View",
-        name="Agents",
-        description="Go to the list of agents, or merge what one or all of them changed in copies.",
-        action="agents",
-        argument_hint="[merge agent-1|all]",
-        keys=("alt+2",),
-        slash="agents",
-    ),
-    AppCommand(
-        id="view.kinds",
-        group="View",
-        name="Kinds of agents",
-        description="What kinds of agents can be sent and what each may do; write and change your own.",
-        action="kinds",
-        slash="agent-kinds",
-    ),
-    AppCommand(
-        id="view.log",
-        group="View",
-        name="Tool log",
-        description="Go to the log of all tool calls, or open it over the conversation.",
-        action="log",
-        keys=("alt+3",),
-        slash="log",
-    ),
-    AppCommand(
-        id="view.files",
-        group="View",
-        name="Files",
-        description="Go to the files this session has touched, or open them over the conversation.",
-        action="files",
-        keys=("alt+4",),
-        slash="files",
-    ),
-    AppCommand(
-        id="view.jump",
-        group="View",
-        name="Jump",
-        description="Put a letter on every pane and on the prompt; the letter leads there.",
-        action="jump",
-        keys=("alt+j",),
-    ),
-    AppCommand(
-        id="view.skins",
-        group="View",
-        name="Skin",
-        description="Choose how everything looks from now on, with a live preview; or name a skin.",
-        action="skins",
-        keys=("ctrl+t",),
-        slash="skin",
-        argument_hint="[skin]",
-    ),
-    AppCommand(
-        id="view.skin_editor",
-        group="View",
-        name="Skin editor",
-        description="Change the colours of a skin and save them as a skin of your own.",
-        action="skin_editor",
-        slash="skin-editor",
-        argument_hint="[skin]",
-    ),
-    AppCommand(
-        id="program.palette",
-        group="Program",
-        name="All commands",
-        description="Find any command by its name.",
-        action="palette",
-        keys=("ctrl+p",),
-    ),
-    AppCommand(
-        id="program.help",
-        group="Program",
-        name="Help",
-        description="The keys that work where you are, and all commands; `?` too where no text is written.",
-        action="help",
-        keys=("f1",),
-        slash="help",
-    ),
-    AppCommand(
-        id="program.settings",
-        group="Program",
-        name="Settings",
-        description="See every setting, where its value comes from, and change it; keys as well.",
-        action="settings",
-        keys=("f2",),
-        slash="settings",
-    ),
-    AppCommand(
-        id="program.mode",
-        group="Program",
-        name="Mode",
-        description="Go to the next mode, or to one by name: careful, normal, plan, yolo, deny.",
-        action="mode",
-        keys=("alt+a",),
-        slash="mode",
-        argument_hint="[mode]",
-    ),
-    AppCommand(
-        id="program.watcher",
-        group="Program",
-        name="Watch the project",
-        description="Notice what others change in the project, or not, for this session.",
-        action="watch",
-        slash="watch",
-        argument_hint="[on|off]",
-    ),
-    AppCommand(
-        id="program.approvals",
-        group="Program",
-        name="Approvals",
-        description="What was allowed for more than once, and what waits for a yes; x takes back.",
-        action="approvals",
-        slash="approvals",
-    ),
-    AppCommand(
-        id="program.audit",
-        group="Program",
-        name="Audit log",
-        description="What was allowed and refused, when and by whom; v checks that nothing was changed.",
-        action="audit",
-        slash="audit",
-    ),
-    AppCommand(
-        id="program.logs",
-        group="Program",
-        name="Log of the program",
-        description="Read what Hermes noted about its own work; secrets are masked.",
-        action="logs",
-        slash="logs",
-    ),
-    AppCommand(
-        id="program.back",
-        group="Program",
-        name="Copy, clear, stop or quit",
-        description=(
-            "Copies a selection; else clears the draft; else stops the turn; else quits when pressed twice."
-        ),
-        action="back_out",
-        keys=("ctrl+c",),
-    ),
-    AppCommand(
-        id="program.suspend",
-        group="Program",
-        name="Suspend",
-        description="Leave to the shell; `fg` comes back. A running turn waits meanwhile.",
-        action="suspend",
-        keys=("ctrl+z",),
-    ),
-    AppCommand(
-        id="program.quit",
-        group="Program",
-        name="Quit",
-        description="Leave; everything is kept. The key works with an empty prompt while nothing runs.",
-        action="quit",
-        keys=("ctrl+d",),
-        slash="quit",
-    ),
-)
+_TABLE = """\
+Turn:
+turn.stop; Stop the turn; stop; escape; /stop; late
+    Stop for good; waiting questions end first, queued messages stay where they are.
+turn.steer; Steer the running turn; steer; ctrl+s; ; prompt
+    Send the message now; the model reads it before its next request.
+turn.recall; Take back the queue; recall; ; /queue
+    Bring the queued messages back into the prompt, to be changed or dropped.
+prompt.editor; Write in the editor; editor; ctrl+g; ; prompt
+    Open the draft in $VISUAL or $EDITOR.
+Conversation:
+conversation.find; Find in the conversation; find; ctrl+f; /find [text]
+    Search what was said and done in this session.
+conversation.fold; Fold everything; fold; ; /fold
+    Show thoughts and tool calls as one line each.
+conversation.unfold; Unfold everything; unfold; ; /unfold
+    Show all thoughts, arguments and results.
+conversation.copy; Copy the last answer; copy; ; /copy
+    Put the source of the last answer on the clipboard.
+conversation.end; Jump to the end; jump_to_end; ctrl+end
+    Show the newest line and follow what comes.
+Sessions:
+session.new; New session; new_session; ; /new
+    Start afresh in the same folder; this session is kept.
+session.list; Sessions; sessions; ; /sessions
+    Search, preview, resume, rename and delete sessions.
+session.search; Search; search; alt+s; /search [text]
+    Search all sessions as you type, and open one at the message.
+session.undo; Undo; undo; alt+u; /undo
+    Take back the last turn, restore, switch or fork: what was said, and the files with it.
+session.redo; Redo; redo; alt+y; /redo
+    Do again what was undone last.
+session.rewind; Go back; rewind; ; /rewind
+    Back to before one of your messages; esc twice at an empty prompt does the same.
+session.branch; Branch off here; branch; ; /branch [name]
+    Go on with a branch that begins here; the one that is left stays, and so do files.
+session.branches; Branches; branches; ; /branches
+    The branches of this session: switch, rename, compare with the one in use.
+session.timeline; Timeline; timeline; alt+t; /timeline
+    The whole tree of the session; t on a message of the conversation opens it there.
+session.checkpoint; Label this point; checkpoint; ; /checkpoint [name]
+    Give the present point of the conversation a label that the timeline shows.
+session.attempts; Attempts; attempts; ; /attempts [N message | pick N | stop [N]]
+    Work on a message several times at once, each in a copy of the project; then pick one.
+session.resume; Resume a session; resume; ; /resume [session]
+    Go on with a session: id, start of an id, or title; without one, pick from the list.
+session.title; Name this session; title; ; /title <title>
+    Give the session a title.
+session.model; Model; model; alt+m; /model [model]
+    Choose the model that answers from a list, or name one: provider/name, local or demo.
+session.usage; Usage and ceilings; usage; ; /usage
+    Show what this session and this day have taken, by whom, and how near the ceilings are.
+View:
+view.todo; Task list; todo; alt+1; /todo
+    Go to the task list, or open it over the conversation.
+view.agents; Agents; agents; alt+2; /agents [merge agent-1|all]
+    Go to the list of agents, or merge what one or all of them changed in copies.
+view.kinds; Kinds of agents; kinds; ; /agent-kinds
+    What kinds of agents can be sent and what each may do; write and change your own.
+view.log; Tool log; log; alt+3; /log
+    Go to the log of all tool calls, or open it over the conversation.
+view.files; Files; files; alt+4; /files
+    Go to the files this session has touched, or open them over the conversation.
+view.jump; Jump; jump; alt+j
+    Put a letter on every pane and on the prompt; the letter leads there.
+view.skins; Skin; skins; ctrl+t; /skin [skin]
+    Choose how everything looks from now on, with a live preview; or name a skin.
+view.skin_editor; Skin editor; skin_editor; ; /skin-editor [skin]
+    Change the colours of a skin and save them as a skin of your own.
+Program:
+program.palette; All commands; palette; ctrl+p
+    Find any command by its name.
+program.help; Help; help; f1; /help
+    The keys that work where you are, and all commands; `?` too where no text is written.
+program.settings; Settings; settings; f2; /settings
+    See every setting, where its value comes from, and change it; keys as well.
+program.mode; Mode; mode; alt+a; /mode [mode]
+    Go to the next mode, or to one by name: careful, normal, plan, yolo, deny.
+program.watcher; Watch the project; watch; ; /watch [on|off]
+    Notice what others change in the project, or not, for this session.
+program.approvals; Approvals; approvals; ; /approvals
+    What was allowed for more than once, and what waits for a yes; x takes back.
+program.audit; Audit log; audit; ; /audit
+    What was allowed and refused, when and by whom; v checks that nothing was changed.
+program.logs; Log of the program; logs; ; /logs
+    Read what Hermes noted about its own work; secrets are masked.
+program.back; Copy, clear, stop or quit; back_out; ctrl+c
+    Copies a selection; else clears the draft; else stops the turn; else quits when pressed twice.
+program.suspend; Suspend; suspend; ctrl+z
+    Leave to the shell; `fg` comes back. A running turn waits meanwhile.
+program.quit; Quit; quit; ctrl+d; /quit
+    Leave; everything is kept. The key works with an empty prompt while nothing runs.
+"""
+"""By group, two lines a command: id, name, method, keys, slash command and when its keys count; what it does.
+
+`late`: after the focused widget; `prompt`: read by the prompt itself.
+"""
+
+
+def _read_table(text: str) -> Iterator[AppCommand]:
+    group: Any = ""
+    lines = iter(text.splitlines())
+    for line in lines:
+        if line.endswith(":"):
+            group = line[:-1]
+            continue
+        id, name, action, keys, slash, when = (*map(str.strip, line.split(";")), "", "", "")[:6]
+        word, _, hint = slash.removeprefix("/").partition(" ")
+        about = next(lines).strip()
+        keys = tuple(keys.split())
+        yield AppCommand(id, group, name, about, action, keys, word, hint, when != "late", when == "prompt")
+
+
+COMMANDS = tuple(_read_table(_TABLE))
 
 
 log = logging.getLogger(__name__)
