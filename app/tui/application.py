@@ -446,7 +446,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.say("Copied.")
 
     def _show_in_full(self, title: str, text: str) -> None:
-        from app.tui.screens.entry_page import DetailScreen
+        from app.tui.screens.detail import DetailScreen
 
         self.push_screen(DetailScreen(title, text))
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import display_text
 from agent.core.store.nodes import MAIN
@@ -134,28 +134,17 @@ _ALARMING = ("error", "critical", "alert", "emergency")
 """Levels of a server's log that a person should not miss."""
 
 
-class Panes(Protocol):
-    """The visible parts of the session screen; `SessionScreen` implements it."""
-
-    transcript: Any
-    prompt: Any
-    status: Any
-    todo: Any
-    agents: Any
-    calls: Any
-    files: Any
-
-
 class Bridge:
     """Receives every event and updates the panes. It is fast, because panes note changes and draw later."""
 
     def __init__(
         self,
-        panes: Panes,
+        panes: Any,
         requests: RequestQueue,
         attention: TerminalAttention,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`panes` are the visible parts of the session's screen."""
         self._logged = 0
         self._panes = panes
         self._requests = requests

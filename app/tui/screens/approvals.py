@@ -12,10 +12,10 @@ from textual.binding import Binding, BindingType
 from agent.errors import HermesError
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grant
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.entry_page import DetailScreen
-from app.tui.screens.page import Page, line
-from widgets.rows.row_list import RowList
+from app.tui.screens.entry_page import EntryRows, ListPage, change_entry
+from app.tui.screens.page import line
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ EMPTY = "No lasting yes was given. A dialog offers “for this session” and �
 Row = Grant | ApprovalAsked
 
 
-class ApprovalsScreen(Page[None]):
+class ApprovalsScreen(ListPage[None, Row]):
     """Lists the grants in effect and the pending approvals."""
 
     heading = "Approvals"
@@ -36,35 +36,25 @@ class ApprovalsScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", "Take back", id="approvals.revoke")]
 
     def __init__(self, approvals: Approvals) -> None:
-        self._lines = ApprovalRows()
-        super().__init__(self._lines)
+        super().__init__(ApprovalRows())
         self._approvals = approvals
 
     def on_mount(self) -> None:
         self._look()
         self.set_interval(POLL, self._look)
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        self.app.push_screen(DetailScreen("Approval", about(self._lines.row(event.index))))
+    def open_entry(self, entry: Row) -> None:
+        self.app.push_screen(DetailScreen("Approval", about(entry)))
 
-    @work(exclusive=True, group="revoke")
-    async def action_revoke(self) -> None:
-        cursor = self._lines.cursor
-        row = self._lines.row(cursor) if cursor is not None else None
-        if row is None:
-            return
+    @change_entry
+    async def action_revoke(self, row: Row) -> None:
         if not isinstance(row, Grant):
             self.notify("This one waits for an answer; its dialog takes it.", markup=False)
             return
         question = f"Take back the yes to: {row.rule}\n\nFrom now on it is asked again."
         if not await self.app.push_screen_wait(ConfirmDialog(question, "Take back", "Keep")):
             return
-        try:
-            gone = not await self._approvals.revoke(row)
-        except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
-            return
+        gone = not await self._approvals.revoke(row)
         self.notify("It was gone already." if gone else "Taken back.", markup=False)
         self._look()
 
@@ -77,56 +67,30 @@ class ApprovalsScreen(Page[None]):
         except HermesError as error:
             self.state(line(str(error)))
             return
-        self._lines.show([*pending, *reversed(grants)])
         always = sum(each.scope == "always" for each in grants)
-        waiting = len(self._lines) - len(grants)
-        counts = ((waiting, "waiting"), (len(grants) - always, "for this session"), (always, "always"))
-        self.state(" · ".join(f"{count} {what}" for count, what in counts if count) or "none")
-        self.offer(len(self._lines) > 0)
+        counts = ((len(pending), "waiting"), (len(grants) - always, "for this session"), (always, "always"))
+        state = " · ".join(f"{count} {what}" for count, what in counts if count)
+        self.list_entries([*pending, *reversed(grants)], state or "none")
 
 
-class ApprovalRows(RowList):
+class ApprovalRows(EntryRows[Row]):
     """One row for each approval: pending ones first, then the newest grants."""
 
     def __init__(self) -> None:
-        super().__init__(self._draw_row, search_text=self._plain, empty=EMPTY)
-        self._rows: list[Row] = []
+        super().__init__(key=lambda row: row.id, words=lambda row: line(about(row)), empty=EMPTY)
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def row(self, index: int) -> Row:
-        """Return the approval of a row."""
-        return self._rows[index]
-
-    def show(self, rows: list[Row]) -> None:
-        """Replace the rows; the cursor stays on its approval."""
-        if [each.id for each in rows] == [each.id for each in self._rows]:
-            return
-        cursor = self.cursor
-        chosen = self._rows[cursor].id if cursor is not None else None
-        self._rows = rows
-        self.reset(len(rows))
-        place = next((place for place, each in enumerate(rows) if each.id == chosen), None)
-        if place is not None:
-            self.move_to(place)
-
-    def _plain(self, index: int) -> str:
-        return line(about(self._rows[index]))
-
-    def _draw_row(self, index: int, width: int) -> list[Text]:
-        row = self._rows[index]
+    def draw_entry(self, entry: Row, width: int) -> list[Text]:
         drawn = Text(" ", self.ink("text"))
-        if isinstance(row, Grant):
-            drawn.append("✓ " if row.scope == "session" else "∞ ", self.ink("accent"))
-            drawn.append(f"{'session' if row.scope == 'session' else 'always':<9}", self.ink("text"))
-            given = time.strftime("%m-%d %H:%M", time.localtime(row.given))
-            drawn.append(f"{given} {line(row.by)[:8]:<9}", self.ink("dim"))
-            drawn.append(line(row.rule), self.ink("text"))
+        if isinstance(entry, Grant):
+            drawn.append("✓ " if entry.scope == "session" else "∞ ", self.ink("accent"))
+            drawn.append(f"{entry.scope:<9}", self.ink("text"))
+            given = time.strftime("%m-%d %H:%M", time.localtime(entry.given))
+            drawn.append(f"{given} {line(entry.by)[:8]:<9}", self.ink("dim"))
+            drawn.append(line(entry.rule), self.ink("text"))
         else:
             drawn.append("◆ ", self.ink("warning")).append(f"{'waiting':<9}", self.ink("warning"))
-            drawn.append(f"{line(row.agent)[:20]:<21}", self.ink("dim"))
-            drawn.append(line(f"{row.tool}: {row.headline}"), self.ink("text"))
+            drawn.append(f"{line(entry.agent)[:20]:<21}", self.ink("dim"))
+            drawn.append(line(f"{entry.tool}: {entry.headline}"), self.ink("text"))
         return [fit(drawn, width - 1)]
 
 

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from agent.safety.audit.check import AuditReport, verify
 from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page, line
 from tools.text.words import plural
 from widgets.rows.row_list import RowList

@@ -13,8 +13,8 @@ from textual.binding import Binding, BindingType
 from agent.errors import HermesError
 from agent.knowledge.context.context_table import ContextLayer, ContextTable
 from agent.knowledge.context.quarantine import SHORT, KeptPassage
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.page import CountedPage, CountedRows, line
 from widgets.panes.status import UNKNOWN, money, percent, tokens
 from widgets.rows.row_list import RowList

@@ -19,7 +19,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import BETWEEN, LINE_CHARS, Field, KeyLine, Skinned, line, words
 from tools.text.safe_text import reveal
 from widgets.rows.reader import Reader

@@ -1,25 +1,23 @@
-"""The base class of screens with a list of entries and the details of the one under the cursor."""
+"""The base classes of screens that list entries, with the details of the one under the cursor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.text import Text
-from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual import work
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.notifications import SeverityLevel
 from textual.widget import Widget
 from textual.widgets import Static
+from textual.worker import Worker
 
 from agent.errors import HermesError
-from app.tui.screens.closable import ClosableModal
-from app.tui.screens.page import HELP, WAYS_OUT, KeyLine, PointedRows, ScreenHeader, Skinned, SplitPage, line
-from tools.text.safe_text import clean, reveal
-from widgets.diff_tones import diff_tones
+from app.tui.screens.dialog import TextDialog
+from app.tui.screens.page import WAYS_OUT, Page, PointedRows, SplitPage, line
+from widgets.rows.row_list import RowList
 
 Entry = TypeVar("Entry")
 Outcome = TypeVar("Outcome")
@@ -28,7 +26,9 @@ Outcome = TypeVar("Outcome")
 class EntryRows(PointedRows, Generic[Entry]):
     """One row for each entry of a list that is reloaded from time to time."""
 
-    def __init__(self, *, key: Callable[[Entry], object], words: Callable[[Entry], str], empty: str) -> None:
+    def __init__(
+        self, *, key: Callable[[Entry], object], words: Callable[[Entry], str], empty: str = ""
+    ) -> None:
         """`key` identifies an entry, `words` is the text that a filter searches."""
         super().__init__(
             lambda index, width: self.draw_entry(self.entries[index], width),
@@ -65,17 +65,50 @@ class EntryRows(PointedRows, Generic[Entry]):
         self.move_to(keys.index(wanted) if wanted in keys and keys[index] != wanted else index)
 
 
-class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
-    """A list of rows, and the details (`about`) of the entry under the cursor."""
+ListScreen = TypeVar("ListScreen", bound="ListPage[Any, Any]")
+
+
+def change(act: Callable[[ListScreen], Coroutine[Any, Any, None]]) -> Callable[[ListScreen], Worker[None]]:
+    """Make of a method that changes something a worker that shows its errors."""
+
+    async def guarded(self: ListScreen) -> None:
+        try:
+            await act(self)
+        except HermesError as error:
+            self.complain(error)
+
+    return work(exclusive=True, group="change")(guarded)
+
+
+def change_entry(
+    act: Callable[[ListScreen, Any], Coroutine[Any, Any, None]],
+) -> Callable[[ListScreen], Worker[None]]:
+    """Do the same with a method that changes the entry under the cursor; without one nothing happens."""
+
+    async def on_entry(self: ListScreen) -> None:
+        if (entry := self.pointed) is not None:
+            await act(self, entry)
+
+    return change(on_entry)
+
+
+class ListPage(Page[Outcome], Generic[Outcome, Entry]):
+    """A list of entries, each with a key, and actions on the one under the cursor."""
 
     ways_on: str = ""
     """The keys that work without an entry, such as `a add`."""
+    severity: ClassVar[SeverityLevel] = "error"
+    """How an action says that it failed."""
+    details: ClassVar[str] = "#page-about"
+    """Where the details of the entry under the cursor stand, if anywhere."""
 
     def __init__(self, entries: EntryRows[Entry]) -> None:
         super().__init__(entries)
         self.listed = entries
         self.loaded = False
         """True once the entries were read."""
+        self.undo: list[Callable[[], Awaitable[object]]] = []
+        """What takes back the changes made here, the last one last."""
 
     @property
     def pointed(self) -> Entry | None:
@@ -85,9 +118,6 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
     def about(self, entry: Entry) -> Content:
         """Return the details of an entry."""
         raise NotImplementedError
-
-    def beside(self) -> Iterable[Widget]:
-        yield VerticalScroll(Static(id="entry-text"), id="entry", can_focus=False)
 
     def list_entries(self, entries: Sequence[Entry], state: str, at: object = None) -> None:
         """Show the entries, and `state` next to the title."""
@@ -105,69 +135,38 @@ class EntryPage(SplitPage[Outcome], Generic[Outcome, Entry]):
     def tell(self) -> None:
         """Update the details of the entry under the cursor."""
         entry = self.pointed
-        for place in self.query("#entry-text").results(Static):
+        for place in self.query(self.details).results(Static):
             place.update(Content("") if entry is None else self.about(entry))
 
-    def complain(self, error: HermesError, severity: SeverityLevel = "error") -> None:
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        if (entry := self.pointed) is not None:
+            self.open_entry(entry)
+
+    def open_entry(self, entry: Entry) -> object:
+        """Do what enter does on an entry."""
+
+    def complain(self, error: HermesError | str, severity: SeverityLevel | None = None) -> None:
         """Show why something could not be done."""
-        self.notify(line(str(error)), severity=severity, markup=False)
+        self.notify(line(str(error)), severity=severity or self.severity, markup=False)
+
+    async def ask(self, question: str, text: str = "") -> str:
+        """Ask for a line, `text` at first; empty if the person gives none."""
+        return (await self.app.push_screen_wait(TextDialog(question, text)) or "").strip()
+
+    @change
+    async def action_undo(self) -> None:
+        """Take back the last change made here."""
+        if self.undo:
+            await self.undo.pop()()
+        else:
+            self.notify("Nothing was changed here yet.", markup=False)
 
 
-class DetailScreen(ClosableModal[None]):
-    """A text on its own screen. It scrolls in both directions, and can be selected and copied.
+class EntryPage(SplitPage[Outcome], ListPage[Outcome, Entry], Generic[Outcome, Entry]):
+    """A list of entries, and the details (`about`) of the one under the cursor beside it."""
 
-    `spelled` keeps every character and spells out invisible ones, for texts that a person decides on; other
-    texts are shown as a terminal would show them. `diffs` colours lines of unified diffs, which is the
-    default for texts that are not spelled.
-    """
+    details = "#entry-text"
 
-    CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
-    AUTO_FOCUS = "Reader"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q", "dismiss", "back"),
-        Binding("y", "copy", "copy"),
-        HELP,
-    ]
-
-    def __init__(self, title: str, text: str, *, spelled: bool = False, diffs: bool = False) -> None:
-        super().__init__()
-        self._title = line(title)
-        show = reveal if spelled else str
-        shown = text if spelled else clean(text)
-        tones = diffs or not spelled
-        self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=tones)
-
-    def compose(self) -> ComposeResult:
-        yield ScreenHeader(self._title)
-        yield self.reader
-        yield KeyLine("↑↓←→ move · w wrap · y copy · esc back")
-
-    def action_copy(self) -> None:
-        self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))
-        self.notify("Copied.")
-
-
-MOST_LINES = 60
-"""Lines that are shown; a separate screen shows the whole difference."""
-LONGEST = 300
-"""Characters of a line that are shown."""
-_TONES = {"added": "$added", "removed": "$removed", "dim": "$text-muted"}
-
-
-def difference_parts(text: str, more: str) -> list[tuple[str, str]]:
-    """Return the first lines of a diff with their colours; `more` says where to see the rest. Outside text.
-    Pure.
-    """
-    lines = text.splitlines()
-    tones = diff_tones(lines)
-    parts = [
-        (f"{_cut(each)}\n", _TONES.get(tones.get(number, ""), ""))
-        for number, each in enumerate(lines[:MOST_LINES])
-    ]
-    if len(lines) > MOST_LINES:
-        parts.append((f"… {len(lines) - MOST_LINES:,} more lines; {more}\n", "$text-muted"))
-    return parts
-
-
-def _cut(line: str) -> str:
-    return reveal(line if len(line) <= LONGEST else f"{line[:LONGEST]}…")
+    def beside(self) -> Iterable[Widget]:
+        yield VerticalScroll(Static(id="entry-text"), id="entry", can_focus=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
@@ -13,12 +14,10 @@ from textual.content import Content
 
 from agent.errors import HermesError
 from agent.knowledge.learnings.learning import standing
-from app.tui.screens.dialog import TextDialog
-from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
 from tools.services.learning_notes import LearningNote
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
         "? help · esc back"
     )
     ways_on = "a add · s state"
+    severity = "warning"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "add", "Add a learning", id="learnings.add"),
         Binding("e", "edit", "Say in other words what works", id="learnings.edit"),
@@ -72,7 +72,6 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
         self._now = now
         self._status: Status | None = None
         self._all: Sequence[Learning] = ()
-        self._undo: list[LearningChange] = []
 
     def about(self, entry: Learning) -> Content:
         return about(entry, self._now())
@@ -85,7 +84,7 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
         try:
             self._all = await self._book.look()
         except HermesError as error:
-            self.complain(error)
+            self.complain(error, "error")
         first = next((each.id for each in self._all if each.pattern == self._first), 0)
         self._show(at or first)
         self._first = ""
@@ -100,15 +99,11 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
         )
         self.list_entries(rows, state, at)
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        learning = self.pointed
-        if learning is None:
-            return
-        if not learning.session:
+    def open_entry(self, entry: Learning) -> None:
+        if entry.session:
+            self.dismiss(LearningSource(entry.session, entry.node))
+        else:
             self.notify("You wrote this one down; no session has it.", markup=False)
-            return
-        self.dismiss(LearningSource(learning.session, learning.node))
 
     def action_status(self) -> None:
         """Show the next filter: all statuses, then each alone."""
@@ -116,53 +111,35 @@ class LearningsScreen(EntryPage[LearningSource | None, "Learning"]):
         self._status = order[(order.index(self._status) + 1) % len(order)]
         self._show()
 
-    @work(exclusive=True, group="change")
+    @change
     async def action_add(self) -> None:
-        pattern = await self.app.push_screen_wait(TextDialog("What fails? The command, as it is typed."))
-        if not pattern or not pattern.strip():
-            return
-        fix = await self.app.push_screen_wait(TextDialog("What works instead?"))
-        if fix and fix.strip():
+        pattern = await self.ask("What fails? The command, as it is typed.")
+        if pattern and (fix := await self.ask("What works instead?")):
             await self._change(self._book.add(LearningNote(pattern=pattern, fix=fix)))
 
-    @work(exclusive=True, group="change")
-    async def action_edit(self) -> None:
-        if (learning := self.pointed) is None:
-            return
-        fix = await self.app.push_screen_wait(TextDialog("What works", learning.fix))
-        if fix is not None and fix.strip():
+    @change_entry
+    async def action_edit(self, learning: Learning) -> None:
+        if fix := await self.ask("What works", learning.fix):
             await self._change(self._book.reword(learning.id, fix))
 
-    @work(exclusive=True, group="change")
-    async def action_confirm(self) -> None:
-        if (learning := self.pointed) is not None:
-            await self._change(self._book.confirm(learning.id))
+    @change_entry
+    async def action_confirm(self, learning: Learning) -> None:
+        await self._change(self._book.confirm(learning.id))
 
-    @work(exclusive=True, group="change")
-    async def action_remove(self) -> None:
-        if (learning := self.pointed) is not None:
-            await self._change(self._book.remove(learning.id))
+    @change_entry
+    async def action_remove(self, learning: Learning) -> None:
+        await self._change(self._book.remove(learning.id))
 
-    @work(exclusive=True, group="change")
-    async def action_undo(self) -> None:
-        if not self._undo:
-            self.notify("Nothing was changed here yet.", markup=False)
-            return
-        change = self._undo.pop()
+    async def _take_back(self, change: LearningChange) -> None:
         try:
             await self._book.take_back(change)
-        except HermesError as error:
-            self.complain(error, "warning")
-        self._load(change.before.id if change.before is not None else 0)
+        finally:
+            self._load(change.before.id if change.before is not None else 0)
 
     async def _change(self, change: Awaitable[LearningChange]) -> None:
-        try:
-            done = await change
-        except HermesError as error:
-            self.complain(error, "warning")
-            return
+        done = await change
         if done.before != done.after:
-            self._undo.append(done)
+            self.undo.append(partial(self._take_back, done))
         if done.after is None:
             self.notify("Deleted; u brings it back.", markup=False)
         self._load(done.after.id if done.after is not None else 0)

@@ -16,7 +16,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.errors import HermesError
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.page import Page
 from tools.kit.files import NotAFileError, open_file
 from tools.text.redact import Redactor, secret_values

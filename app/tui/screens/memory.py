@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
@@ -18,13 +19,11 @@ from agent.errors import HermesError
 from agent.knowledge.memory.files import MemoryFileError, MemoryOperation, MemoryWriteError, Origin, usage
 from agent.knowledge.memory.scopes import SCOPES
 from agent.knowledge.memory.service import vet_entries
-from app.tui.screens.dialog import TextDialog
-from app.tui.screens.entry_page import EntryPage, EntryRows
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
 from app.tui.screens.sessions.sessions import age
 from app.tui.terminal.editor import edit
 from tools.text.safe_text import clean
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -117,7 +116,6 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         self._now = now
         self._scope: Scope | None = None
         self._shown = MemoryState((), (), ())
-        self._undo: list[tuple[Scope, MemoryOperation]] = []
 
     def about(self, entry: MemoryRow) -> Content:
         return about(entry, self._now())
@@ -130,22 +128,18 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         self._shown = await asyncio.to_thread(read_memory, self._files)
         self._show(at)
         for problem in self._shown.problems:
-            self.notify(line(problem), severity="error", markup=False)
+            self.complain(problem)
 
     def _show(self, at: str = "") -> None:
         rows = [row for row in self._shown.rows if self._scope in (None, row.scope)]
         room = [each for each in self._shown.room if self._scope is None or each.startswith(self._scope)]
         self.list_entries(rows, " · ".join(room), at)
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        row = self.pointed
-        if row is None:
-            return
-        if row.origin is None or not row.origin.session:
+    def open_entry(self, entry: MemoryRow) -> None:
+        if entry.origin is None or not entry.origin.session:
             self.notify("This note was written by hand; no session has it.", markup=False)
-            return
-        self.dismiss(MemorySource(row.origin.session, row.origin.node))
+        else:
+            self.dismiss(MemorySource(entry.origin.session, entry.origin.node))
 
     def action_scope(self) -> None:
         """Show the next filter: all scopes, then each alone."""
@@ -153,51 +147,32 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         self._scope = order[(order.index(self._scope) + 1) % len(order)]
         self._show()
 
-    @work(exclusive=True, group="change")
+    @change
     async def action_add(self) -> None:
         scope = self._scope or (row.scope if (row := self.pointed) else "memory")
-        text = await self.app.push_screen_wait(TextDialog(f"New note ({scope}). {HOLDS[scope]}"))
-        if text and text.strip():
-            content = text.strip()
+        if content := await self.ask(f"New note ({scope}). {HOLDS[scope]}"):
             await self._write(scope, MemoryOperation("add", content), content)
 
-    @work(exclusive=True, group="change")
-    async def action_edit(self) -> None:
-        row = self.pointed
-        if row is None:
-            return
-        try:
-            new = await self._edit_note(row.text)
-        except HermesError as error:
-            self.complain(error)
-            return
-        if new is not None and new.strip() and new.strip() != row.text:
-            content = new.strip()
+    @change_entry
+    async def action_edit(self, row: MemoryRow) -> None:
+        content = await self._edit_note(row.text)
+        if content and content != row.text:
             await self._write(row.scope, MemoryOperation("replace", content, row.text), content)
 
-    async def _edit_note(self, text: str) -> str | None:
+    async def _edit_note(self, text: str) -> str:
         if "\n" not in text and clean(text) == text:
-            return await self.app.push_screen_wait(TextDialog("The note", text))
+            return await self.ask("The note", text)
         try:
             with self.app.suspend():
-                return edit(text)
+                return edit(text).strip()
         except SuspendNotSupported:
             raise HermesError(
                 "This terminal cannot be left to an editor; try `hermes memory edit`."
             ) from None
 
-    @work(exclusive=True, group="change")
-    async def action_remove(self) -> None:
-        if (row := self.pointed) is not None:
-            await self._write(row.scope, MemoryOperation("remove", old_text=row.text), "")
-
-    @work(exclusive=True, group="change")
-    async def action_undo(self) -> None:
-        if not self._undo:
-            self.notify("Nothing was changed here yet.", markup=False)
-            return
-        scope, operation = self._undo.pop()
-        await self._write(scope, operation, operation.content, undoing=True)
+    @change_entry
+    async def action_remove(self, row: MemoryRow) -> None:
+        await self._write(row.scope, MemoryOperation("remove", old_text=row.text), "")
 
     async def _write(
         self, scope: Scope, operation: MemoryOperation, at: str, *, undoing: bool = False
@@ -205,10 +180,11 @@ class MemoryScreen(EntryPage[MemorySource | None, MemoryRow]):
         try:
             written = await self._files.write(scope, [operation], Origin(self._now(), by="person"))
         except (MemoryWriteError, HermesError) as error:
-            self.notify(line(str(error)), severity="warning", markup=False)
+            self.complain(str(error), "warning")
             return
         if written.changed and not undoing:
-            self._undo.append((scope, inverse(operation)))
+            back = inverse(operation)
+            self.undo.append(partial(self._write, scope, back, back.content, undoing=True))
             if operation.action == "remove":
                 self.notify("Deleted; u brings it back.", markup=False)
         if written.after.note:

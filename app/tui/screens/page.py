@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from rich.segment import Segment
 from rich.text import Text
@@ -30,17 +30,10 @@ from widgets.rows.row_list import Draw, RowList
 from widgets.rows.row_text import BETWEEN, fit_keys
 
 
-@runtime_checkable
-class SkinPort(Protocol):
-    """An application with a skin."""
-
-    @property
-    def skin(self) -> Skin: ...
-
-
 def palette_of(app: object) -> Palette:
     """Return the palette of the application's skin, or of the default skin if the application has none."""
-    return Palette(app.skin if isinstance(app, SkinPort) else Skin())
+    skin = getattr(app, "skin", None)
+    return Palette(skin if isinstance(skin, Skin) else Skin())
 
 
 LINE_CHARS = 400

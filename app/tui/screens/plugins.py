@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.core.home import from_home
-from agent.errors import HermesError
+from agent.core.home import Home, from_home
+from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
-from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows, difference_parts
+from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
 from app.tui.screens.page import line
 from tools.text.safe_text import clean
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.integrations.plugins.installing import PluginEnvironment
+    from agent.integrations.plugins.process import PluginFailure
+    from agent.integrations.plugins.registrations import RegisteredProvider
+    from agent.integrations.plugins.shelf import ShelvedPlugin
 
 MARKS = {"enabled": "●", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 FAILED = "!"
 """Marks a plugin that is used and whose code failed in this session."""
 MOST_ASKED = 10
 """Lines of permissions that the question repeats; the details show all of them."""
+LAST = 5
+"""Number of output lines of a plugin that are shown."""
+LOG_END = 4_000
+"""Bytes at the end of the log that are read for them."""
 CHANGED = "Changed since you agreed"
 LATER = "from the next session on"
 
@@ -68,23 +78,126 @@ AgreeTo = Callable[[Sequence[str]], Awaitable[bool]]
 """Asks for agreement to services, given a sentence for each."""
 
 
-class PluginPort(Protocol):
-    """The source of the plugins."""
+@dataclass(frozen=True, slots=True)
+class DiskPlugins:
+    """The plugins of a workspace on disk, and the state of their code in the open session."""
+
+    home: Home
+    workspace: Path
+    failures: Mapping[str, PluginFailure] = field(default_factory=dict)
+    """Failures in the session, by plugin."""
 
     def load(self) -> Sequence[PluginRow]:
-        """Return all plugins. Touches the disk."""
-        ...
+        from agent.integrations.plugins.shelf import find
+
+        around = self._environment()
+        return [self._row(each, around) for each in find(self.home, self.workspace)]
 
     async def enable(self, row: PluginRow, agree_to: AgreeTo) -> str:
         """Agree to a plugin's current files; return a sentence about the result. Raises `HermesError`.
 
         `agree_to` asks about services that the plugin's code offers, which are known only once it is loaded.
         """
-        ...
+        from agent.integrations.plugins.files import PluginError
+        from agent.integrations.plugins.installing import Agreement, enable, taken_names
+        from agent.integrations.plugins.shelf import find
+
+        def find_shelved() -> tuple[ShelvedPlugin | None, PluginEnvironment, frozenset[str]]:
+            shelved = next((it for it in find(self.home, self.workspace) if it.folder == row.folder), None)
+            if shelved is not None and _files_hash(shelved) != row.seen:
+                raise PluginError(f"The files of {row.name} changed again; look at what changed, then agree.")
+            return shelved, self._environment(), taken_names(self.home, self.workspace, row.folder)
+
+        shelved, around, taken = await asyncio.to_thread(find_shelved)
+        if shelved is None:
+            raise PluginError(f"The plugin {row.name} is gone.")
+
+        async def agree(services: Sequence[RegisteredProvider]) -> bool:
+            return await agree_to([each.sentence for each in services])
+
+        registered = await enable(shelved, around, Agreement(), taken, agree)
+        wrong = "".join(f" Not used: {each.part}, as {each.reason}." for each in registered.skipped)
+        return f"{row.name} is enabled from the next session on.{wrong}"
 
     def disable(self, row: PluginRow) -> None:
-        """Withdraw the agreement to a plugin. Raises `HermesError`."""
-        ...
+        from agent.integrations.plugins.installing import withdraw
+
+        withdraw(self.home, row.folder)
+
+    def _environment(self) -> PluginEnvironment:
+        from agent.core.config.loader import load
+        from agent.integrations.plugins.installing import PluginEnvironment
+
+        loaded = load(self.home, dict(os.environ), self.workspace)
+        return PluginEnvironment.of(self.home, self.workspace, loaded.environ, loaded.settings.sandbox.mode)
+
+    def _row(self, each: ShelvedPlugin, around: PluginEnvironment) -> PluginRow:
+        from agent.integrations.plugins.installing import card
+        from agent.integrations.plugins.shelf import differences, lines_of
+
+        plugin = each.plugin
+        usable = plugin is not None and each.standing != "refused"
+        lines = [text.strip() for text in card(each, around)] if usable else []
+        # Name, folder and description are shown elsewhere.
+        may = lines[1:]
+        changed = differences(self.home, each) if usable else ()
+        if plugin is not None and plugin.description and may and plugin.description.startswith(may[0][:40]):
+            may = may[1:]
+        registered: list[str] = []
+        if each.is_on and each.consent is not None:
+            kept = each.consent.registered
+            registered = [f"{title}: {', '.join(names)}" for title, names in kept.titles()]
+            registered += [f"not used: {part.part}: {part.reason}" for part in kept.skipped]
+        needs = ""
+        if plugin is not None and plugin.runs and around.sandbox.name == "none":
+            needs = f"nothing confines its code on this machine; see `hermes plugin enable {each.name}`"
+        return PluginRow(
+            name=each.name,
+            version=(plugin.version or "") if plugin is not None else "",
+            place=each.place,
+            description=(plugin.description or "") if plugin is not None else "",
+            state=each.standing,
+            folder=each.folder,
+            reason=each.reason.partition("; see `hermes plugin enable")[0],
+            may=tuple(may),
+            changed=tuple(one.title for one in changed) or each.difference(),
+            difference="\n".join(lines_of(changed)),
+            seen=_files_hash(each) if usable else "",
+            registered=tuple(registered),
+            printed=self._log_lines(each.name),
+            failed=failure_text(self.failures.get(each.name)) if each.is_on else "",
+            needs=needs,
+        )
+
+    def _log_lines(self, name: str) -> tuple[str, ...]:
+        try:
+            with (self.home.logs / "plugins" / f"{name}.log").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - LOG_END, 0))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ()
+        return tuple(text.splitlines()[-LAST:])
+
+
+def _files_hash(each: ShelvedPlugin) -> str:
+    """Return one hash of all files of a plugin; empty if they cannot be read. Reads all of them."""
+    from agent.integrations.plugins.files import PluginError, digest, hashes
+
+    if each.plugin is None:
+        return ""
+    try:
+        return digest(each.hashes if each.hashes is not None else hashes(each.plugin.root))
+    except PluginError:
+        return ""
+
+
+def failure_text(failure: PluginFailure | None) -> str:
+    """Return the sentences about a failure. Pure."""
+    if failure is None:
+        return ""
+    often = f" It failed {failure.times} times in this session." if failure.times > 1 else ""
+    return f"{failure.what}{often}{' It is off until the next one.' if failure.is_off else ''}"
 
 
 class PluginsScreen(EntryPage[None, PluginRow]):
@@ -97,7 +210,7 @@ class PluginsScreen(EntryPage[None, PluginRow]):
         Binding("d", "disable", "Use the plugin no longer", id="plugins.disable"),
     ]
 
-    def __init__(self, plugins: PluginPort) -> None:
+    def __init__(self, plugins: DiskPlugins) -> None:
         super().__init__(PluginRows())
         self._plugins = plugins
 
@@ -107,10 +220,8 @@ class PluginsScreen(EntryPage[None, PluginRow]):
     def on_mount(self) -> None:
         self._load()
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        if (row := self.pointed) is not None:
-            self.app.push_screen(DetailScreen(f"Plugin {row.name}", in_full(row), spelled=True, diffs=True))
+    def open_entry(self, entry: PluginRow) -> None:
+        self.app.push_screen(DetailScreen(f"Plugin {entry.name}", in_full(entry), spelled=True, diffs=True))
 
     @work(exclusive=True, group="list")
     async def _load(self, at: str = "") -> None:
@@ -118,22 +229,17 @@ class PluginsScreen(EntryPage[None, PluginRow]):
         used = sum(row.state == "enabled" for row in rows)
         self.list_entries(rows, f"{used} used · {len(rows) - used} not" if rows else "", at)
 
-    @work(exclusive=True, group="change")
-    async def action_enable(self) -> None:
-        row = self.pointed
-        if row is None or row.state == "enabled":
+    @change_entry
+    async def action_enable(self, row: PluginRow) -> None:
+        if row.state == "enabled":
             return
         if row.state in ("broken", "refused") or row.needs:
             why = row.needs or row.reason
-            self.notify(line(f"{row.name} cannot be enabled here: {why}."), severity="warning", markup=False)
+            self.complain(f"{row.name} cannot be enabled here: {why}.", "warning")
             return
         if not await self.app.push_screen_wait(ChangeDialog(question(row), row.difference, "Enable")):
             return
-        try:
-            said = await self._plugins.enable(row, partial(self._agree_to, row))
-        except HermesError as error:
-            self.complain(error)
-            return
+        said = await self._plugins.enable(row, partial(self._agree_to, row))
         self.notify(line(said), markup=False)
         self._load(row.name)
 
@@ -141,18 +247,12 @@ class PluginsScreen(EntryPage[None, PluginRow]):
         text = "\n".join(map(clean, [f"Use the services of {row.name}?", "", *services]))
         return bool(await self.app.push_screen_wait(ConfirmDialog(text, "Use them", "Do without")))
 
-    @work(exclusive=True, group="change")
-    async def action_disable(self) -> None:
-        row = self.pointed
-        if row is None or row.state not in ("enabled", "changed"):
-            return
-        try:
+    @change_entry
+    async def action_disable(self, row: PluginRow) -> None:
+        if row.state in ("enabled", "changed"):
             await asyncio.to_thread(self._plugins.disable, row)
-        except HermesError as error:
-            self.complain(error)
-            return
-        self.notify(line(f"{row.name} is not used {LATER}."), markup=False)
-        self._load(row.name)
+            self.notify(line(f"{row.name} is not used {LATER}."), markup=False)
+            self._load(row.name)
 
 
 class PluginRows(EntryRows[PluginRow]):

@@ -14,10 +14,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
-from app.tui.screens.dialog import TextDialog
-from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import EntryPage, EntryRows, change, change_entry
 from app.tui.screens.page import line
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -49,13 +48,14 @@ class ScheduleScreen(EntryPage[None, "Job"]):
         Binding("u", "undo", "Take back the last change made here", id="schedule.undo"),
     ]
 
+    severity = "warning"
+
     def __init__(self, book: JobBook, begin: Callable[[], None]) -> None:
         """`begin` starts the process that carries out a requested run."""
         self._rows = JobRows()
         super().__init__(self._rows)
         self._book = book
         self._begin = begin
-        self._undo: list[Callable[[], Awaitable[object]]] = []
         self._wanted = ""
         """The job that the cursor should be on when it is listed."""
 
@@ -79,88 +79,55 @@ class ScheduleScreen(EntryPage[None, "Job"]):
             return
         self._rows.empty = EMPTY
         active = sum(job.standing == "active" for job in jobs)
-        self.ways_on = "a add · u undo" if self._undo else "a add"
+        self.ways_on = "a add · u undo" if self.undo else "a add"
         wanted, self._wanted = self._wanted, ""
         self.list_entries(jobs, f"{active} active · {len(jobs) - active} at rest" if jobs else "", wanted)
 
-    @work(exclusive=True, group="change")
-    async def action_run_now(self) -> None:
-        if (job := self.pointed) is not None and await self._apply_change(self._book.ask_for(job.id)):
-            self._begin()
-            self.notify("It begins; its outcome shows here.", markup=False)
+    @change_entry
+    async def action_run_now(self, job: Job) -> None:
+        await self._book.ask_for(job.id)
+        self._load()
+        self._begin()
+        self.notify("It begins; its outcome shows here.", markup=False)
 
-    @work(exclusive=True, group="change")
+    @change
     async def action_add(self) -> None:
-        when = await self.app.push_screen_wait(
-            TextDialog("When? 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00.")
-        )
-        if not when or not when.strip():
-            return
-        try:
-            words = schedule_text(when)
-        except HermesError as error:
-            self.complain(error, "warning")
-            return
-        what = await self.app.push_screen_wait(TextDialog(f"{words}. What is to be done then?"))
-        if not what or not what.strip():
+        when = await self.ask("When? 30m, every 2h, 0 9 * * 1-5, or a time such as 2030-01-31T09:00.")
+        if not when or not (what := await self.ask(f"{schedule_text(when)}. What is to be done then?")):
             return
         here = await asyncio.to_thread(Path.cwd)
-        made: list[Job] = []
+        job = await self._book.add({"schedule": when, "prompt": what, "cwd": str(here)})
+        self._wanted = job.id
+        self._can_undo(lambda: self._book.remove(job.id))
 
-        async def add() -> None:
-            made.append(await self._book.add({"schedule": when, "prompt": what, "cwd": str(here)}))
-
-        if await self._apply_change(add()):
-            self._undo.append(lambda: self._book.remove(made[0].id))
-            self._wanted = made[0].id
-
-    @work(exclusive=True, group="change")
-    async def action_pause(self) -> None:
-        if (job := self.pointed) is None:
-            return
+    @change_entry
+    async def action_pause(self, job: Job) -> None:
         change, back = self._book.pause, self._book.resume
         if job.state != "active":
             change, back = back, change
-        if await self._apply_change(change(job.id)):
-            self._undo.append(lambda: back(job.id))
+        await change(job.id)
+        self._can_undo(lambda: back(job.id))
 
-    @work(exclusive=True, group="change")
-    async def action_remove(self) -> None:
-        if (job := self.pointed) is None:
-            return
-        runs: list[JobRun] = []
+    @change_entry
+    async def action_remove(self, job: Job) -> None:
+        runs = await self._book.runs(job.id, MOST_RUNS)
+        await self._book.remove(job.id)
+        self._can_undo(lambda: self._book.put_back(job, runs))
+        self.notify("Deleted; u takes it back.", markup=False)
 
-        async def remove() -> None:
-            runs.extend(await self._book.runs(job.id, MOST_RUNS))
-            await self._book.remove(job.id)
+    def _can_undo(self, back: Callable[[], Awaitable[object]]) -> None:
+        async def undo() -> None:
+            await back()
+            self._load()
 
-        if await self._apply_change(remove()):
-            self._undo.append(lambda: self._book.put_back(job, runs))
-            self.notify("Deleted; u takes it back.", markup=False)
-
-    @work(exclusive=True, group="change")
-    async def action_undo(self) -> None:
-        if not self._undo:
-            self.notify("Nothing was changed here yet.", markup=False)
-            return
-        await self._apply_change(self._undo.pop()())
-
-    @work(exclusive=True, group="change")
-    async def on_row_list_activated(self, event: RowList.Activated) -> None:
-        """Show the output of all runs of the job."""
-        event.stop()
-        if (job := self.pointed) is not None:
-            runs = await self._book.runs(job.id, MOST_RUNS)
-            self.app.push_screen(DetailScreen(f"Log of {job.title}", runs_text(runs)))
-
-    async def _apply_change(self, change: Awaitable[object]) -> bool:
-        try:
-            await change
-        except HermesError as error:
-            self.complain(error, "warning")
-            return False
+        self.undo.append(undo)
         self._load()
-        return True
+
+    @work(exclusive=True, group="change")
+    async def open_entry(self, entry: Job) -> None:
+        """Show all that the runs of the job said."""
+        runs = await self._book.runs(entry.id, MOST_RUNS)
+        self.app.push_screen(DetailScreen(f"Log of {entry.title}", runs_text(runs)))
 
 
 class JobRows(EntryRows["Job"]):

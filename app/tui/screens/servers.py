@@ -11,12 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 
 from agent.errors import HermesError
+from app.tui.screens.detail import DetailScreen, difference_parts
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog
-from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows, difference_parts
+from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
 from app.tui.screens.page import line
 from app.tui.screens.sign_in_dialog import SignInDialog
 from tools.text.words import plural
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class ServersScreen(EntryPage[None, "ServerState"]):
         Binding("l", "log", "Its log", id="servers.log"),
     ]
 
+    severity = "warning"
+
     def __init__(self, servers: McpService) -> None:
         super().__init__(ServerRows())
         self._servers = servers
@@ -88,29 +90,22 @@ class ServersScreen(EntryPage[None, "ServerState"]):
             return
         self.list_entries(states, server_counts(states))
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        if (server := self.pointed) is not None:
-            self.app.push_screen(
-                DetailScreen(f"Tools of {server.name}", tools_in_full(server), spelled=True, diffs=True)
-            )
+    def open_entry(self, entry: ServerState) -> None:
+        text = tools_in_full(entry)
+        self.app.push_screen(DetailScreen(f"Tools of {entry.name}", text, spelled=True, diffs=True))
 
     def action_log(self) -> None:
         if (server := self.pointed) is not None:
             text = "\n".join(server.log) or "It has written nothing into its log in this session."
             self.app.push_screen(DetailScreen(f"Log of {server.name}", text))
 
-    @work(exclusive=True, group="change")
-    async def action_restart(self) -> None:
-        if (server := self.pointed) is not None:
-            self.notify(f"{line(server.name)} is started anew.", markup=False)
-            await self._apply_change(self._servers.restart(server.name), f"{line(server.name)} runs again.")
+    @change_entry
+    async def action_restart(self, server: ServerState) -> None:
+        self.notify(f"{line(server.name)} is started anew.", markup=False)
+        await self._apply_change(self._servers.restart(server.name), f"{line(server.name)} runs again.")
 
-    @work(exclusive=True, group="change")
-    async def action_agree(self) -> None:
-        server = self.pointed
-        if server is None:
-            return
+    @change_entry
+    async def action_agree(self, server: ServerState) -> None:
         if not waits(server):
             self.notify("Nothing of it waits for you.", markup=False)
             return
@@ -119,11 +114,8 @@ class ServersScreen(EntryPage[None, "ServerState"]):
             agreed = self._servers.agree(server.name, server.seen)
             await self._apply_change(agreed, f"Agreed to {line(server.name)}.")
 
-    @work(exclusive=True, group="change")
-    async def action_sign_in(self) -> None:
-        server = self.pointed
-        if server is None:
-            return
+    @change_entry
+    async def action_sign_in(self, server: ServerState) -> None:
         if not server.signs_in:
             self.notify(
                 "It is started on this machine; only servers with an address are signed in to.", markup=False
@@ -133,11 +125,8 @@ class ServersScreen(EntryPage[None, "ServerState"]):
             self.notify(line(told), markup=False)
         self._look()
 
-    @work(exclusive=True, group="change")
-    async def action_sign_out(self) -> None:
-        server = self.pointed
-        if server is None:
-            return
+    @change_entry
+    async def action_sign_out(self, server: ServerState) -> None:
         if not server.signed_in:
             self.notify(f"Nobody is signed in to {line(server.name)}.", markup=False)
             return
@@ -150,11 +139,9 @@ class ServersScreen(EntryPage[None, "ServerState"]):
     async def _apply_change(self, change: Awaitable[object], words: str) -> None:
         try:
             await change
-        except HermesError as error:
-            self.complain(error, "warning")
-        else:
             self.notify(words, markup=False)
-        self._look()
+        finally:
+            self._look()
 
 
 class ServerRows(EntryRows["ServerState"]):

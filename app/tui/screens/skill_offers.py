@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
@@ -19,31 +21,46 @@ from app.tui.screens.page import line
 from app.tui.screens.skill_candidate import CandidateScreen
 from tools.text.safe_text import clean
 from tools.text.words import plural
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
     from agent.knowledge.skills.hub.bundle import SkillOffer
-    from agent.knowledge.skills.hub.opening import Candidate
-    from agent.knowledge.skills.hub.service import SearchResult
+    from agent.knowledge.skills.hub.opening import Candidate, SkillReference
+    from agent.knowledge.skills.hub.service import SearchResult, SkillHub
 
 WHAT = "What to look for, or which skill: words, owner/repository/folder, an address, ./folder"
 
 
-class SkillMarket(Protocol):
-    """A source of skills. All methods access network and disk, and raise `HermesError`."""
+class HubMarket:
+    """The skill sources from the settings."""
+
+    def __init__(self, hub: SkillHub) -> None:
+        self._hub = hub
+        self._known: dict[SkillOffer, SkillReference] = {}
 
     def find(self, text: str) -> SearchResult:
         """Return the one skill that an identifier names, or the results of a search for the words."""
-        ...
+        found, self._known = self._hub.find(text)
+        return found
 
     def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
         """Return a context manager that holds a skill in quarantine."""
-        ...
+        return self._hub.examine(self._known[offer])
 
     def install(self, candidate: Candidate) -> None:
         """Install a skill into the home."""
-        ...
+        self._hub.installed.install(candidate)
+
+
+def market_of(workspace: Path) -> HubMarket:
+    """Return the skill sources from the settings. Touches the disk."""
+    from agent.core.config.loader import load
+    from agent.core.home import Home
+    from agent.knowledge.skills.hub.service import open_hub
+
+    home = Home.locate()
+    loaded = load(home, dict(os.environ), workspace)
+    return HubMarket(open_hub(home, loaded.settings, loaded.environ, workspace))
 
 
 class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
@@ -56,8 +73,8 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
         Binding("s", "search", "Search for other words, or name a skill", id="skill-offers.search"),
     ]
 
-    def __init__(self, market: SkillMarket, text: str) -> None:
-        """`text` is the first search."""
+    def __init__(self, market: HubMarket, text: str) -> None:
+        """`text` is what is looked for first."""
         super().__init__(OfferRows())
         self._market = market
         self._text = text
@@ -84,7 +101,7 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
         number = plural(len(found.offers), "skill")
         self._end(found.offers, f"{number} for {one_line(self._text) or 'everything'}")
         for problem in found.problems[:3]:
-            self.notify(line(problem), severity="warning", markup=False)
+            self.complain(problem, "warning")
 
     def _begin(self, state: str) -> None:
         self.busy = True
@@ -94,11 +111,9 @@ class SkillOffersScreen(EntryPage[str | None, "SkillOffer"]):
         self.list_entries(offers, state)
         self.busy = False
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        offer = self.pointed
-        if offer is not None and not self.busy:
-            self._look(offer)
+    def open_entry(self, entry: SkillOffer) -> None:
+        if not self.busy:
+            self._look(entry)
 
     @work(exclusive=True, group="ask")
     async def _look(self, offer: SkillOffer) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from agent.core.home import from_home
-from agent.errors import HermesError
-from app.tui.screens.entry_page import DetailScreen, EntryPage, EntryRows
-from app.tui.screens.page import line
+from agent.core.home import Home, from_home
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import EntryPage, EntryRows, change_entry
 from tools.text.safe_text import clean
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 if TYPE_CHECKING:
@@ -50,16 +49,33 @@ class SkillRow:
     """None for a broken one."""
 
 
-class SkillShelf(Protocol):
-    """The source of the skills. All methods touch the disk."""
+@dataclass(frozen=True, slots=True)
+class DiskShelf:
+    """The skills of a workspace on disk, and the setting that switches single ones off."""
 
-    def load(self) -> SkillSet: ...
+    home: Home
+    workspace: Path
 
-    def scan(self, skill: Skill) -> SkillScan: ...
+    def load(self) -> SkillSet:
+        from agent.core.config.loader import load
+        from agent.integrations.plugins.shelf import skill_catalog
+
+        settings = load(self.home, dict(os.environ), self.workspace).settings
+        return skill_catalog(self.home, self.workspace, settings).load()
+
+    def scan(self, skill: Skill) -> SkillScan:
+        from agent.knowledge.skills.scanner import scan_folder
+
+        return scan_folder(skill.folder, outside=False)
 
     def switch(self, name: str, on: bool) -> None:
-        """Switch a skill on or off. Raises `HermesError`."""
-        ...
+        """Use a skill from now on, or no longer. Raises `HermesError`."""
+        from agent.core.config.edit import set_setting
+        from agent.core.config.loader import load
+
+        disabled = load(self.home, dict(os.environ), self.workspace).settings.skills.disabled
+        names = [each for each in disabled if each != name] + ([] if on else [name])
+        set_setting(self.home, "skills.disabled", ",".join(names))
 
 
 def rows_of(found: SkillSet) -> list[SkillRow]:
@@ -91,8 +107,8 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         Binding("space", "switch", "Use the skill, or no longer", id="skills.switch"),
     ]
 
-    def __init__(self, shelf: SkillShelf, at: str = "") -> None:
-        """`at` is the name of the skill that is selected first."""
+    def __init__(self, shelf: DiskShelf, at: str = "") -> None:
+        """`at`: the name of the skill it begins with."""
         self._first = at
         super().__init__(SkillRows())
         self._shelf = shelf
@@ -117,7 +133,7 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
         rows = rows_of(found)
         self.list_entries(rows, _standing_counts(rows), at)
         for note in (*found.notes, *found.renewed):
-            self.notify(line(note), severity="warning", markup=False)
+            self.complain(note, "warning")
 
     def tell(self) -> None:
         super().tell()
@@ -133,33 +149,25 @@ class SkillsScreen(EntryPage[str | None, SkillRow]):
             super().tell()
             self.told = skill.name
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        row = self.pointed
-        if row is not None and row.skill is not None:
-            title = f"{row.name} · {row.scope} · {from_home(row.folder)}"
-            self.app.push_screen(DetailScreen(title, row.skill.body))
+    def open_entry(self, entry: SkillRow) -> None:
+        if entry.skill is not None:
+            title = f"{entry.name} · {entry.scope} · {from_home(entry.folder)}"
+            self.app.push_screen(DetailScreen(title, entry.skill.body))
 
     def action_run(self) -> None:
         row = self.pointed
         if row is None:
             return
         if row.standing != "used":
-            self.notify(line(f"{row.name} is not used: {row.reason}."), severity="warning", markup=False)
+            self.complain(f"{row.name} is not used: {row.reason}.", "warning")
             return
         self.dismiss(row.name)
 
-    @work(exclusive=True, group="change")
-    async def action_switch(self) -> None:
-        row = self.pointed
-        if row is None or row.standing not in ("used", "off"):
-            return
-        try:
+    @change_entry
+    async def action_switch(self, row: SkillRow) -> None:
+        if row.standing in ("used", "off"):
             await asyncio.to_thread(self._shelf.switch, row.name, row.standing == "off")
-        except HermesError as error:
-            self.complain(error)
-            return
-        self._load(row.name)
+            self._load(row.name)
 
 
 class SkillRows(EntryRows[SkillRow]):
@@ -183,16 +191,8 @@ class SkillRows(EntryRows[SkillRow]):
 
 
 def _standing_counts(rows: Sequence[SkillRow]) -> str:
-    parts = [
-        (sum(row.standing == standing for row in rows), words)
-        for standing, words in (
-            ("used", "used"),
-            ("off", "off"),
-            ("shadowed", "shadowed"),
-            ("broken", "broken"),
-        )
-    ]
-    return " · ".join(f"{count:,} {words}" for count, words in parts if count)
+    counts = ((sum(row.standing == standing for row in rows), standing) for standing in MARKS)
+    return " · ".join(f"{count:,} {standing}" for count, standing in counts if count)
 
 
 def about(row: SkillRow, scan: SkillScan | None) -> Content:

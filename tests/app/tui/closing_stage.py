@@ -43,17 +43,18 @@ from app.tui.screens.audit import AuditScreen
 from app.tui.screens.browser import BrowserScreen
 from app.tui.screens.closable import ClosableModal, ClosableScreen
 from app.tui.screens.context import ContextScreen
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, Dialog, TextDialog
-from app.tui.screens.entry_page import DetailScreen, EntryPage
+from app.tui.screens.entry_page import EntryPage
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.help import HelpScreen, here
 from app.tui.screens.history.branches import BranchesScreen
 from app.tui.screens.history.compare import CompareScreen
 from app.tui.screens.history.restoring import HunkScreen, RestoringScreen
 from app.tui.screens.history.rewind import RewindScreen
-from app.tui.screens.history.timeline import BRING_BACK, TimelinePick, TimelineScreen
+from app.tui.screens.history.timeline import TimelineScreen
 from app.tui.screens.history.timeline_files import FileScreen, FilesScreen
-from app.tui.screens.history.timeline_services import FileDifferenceRow
+from app.tui.screens.history.timeline_services import BRING_BACK, FileDifferenceRow, TimelinePick
 from app.tui.screens.learnings import LearningsScreen
 from app.tui.screens.logviewer import LogScreen, LogTail
 from app.tui.screens.memory import MemoryScreen
@@ -209,7 +210,7 @@ def _onboarding(_world: World, app: Staged) -> OnboardingScreen:
 
 
 def _timeline_files(world: World, _app: Staged) -> FilesScreen:
-    return FilesScreen(world.book, (2, "one"), (8, "other"))
+    return FilesScreen(world.book.difference, world.book.sides, (2, "one"), (8, "other"))
 
 
 def _fresh(world: World) -> Path:

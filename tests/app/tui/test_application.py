@@ -28,7 +28,7 @@ from app.tui.questions import request_queue
 from app.tui.questions.approval_dialog import ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.help import HelpScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench

@@ -16,8 +16,8 @@ from agent.session.pending_requests import Approvals
 from app.tui.screens import approvals as screens
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.approvals import ApprovalsScreen, about
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.entry_page import DetailScreen
 from tests.app.tui.pages import PageHost, lines_of
 from tests.support.waiting import until
 from tools.services.actions import RunCommand, WritePath
@@ -124,7 +124,7 @@ async def test_enter_shows_all_of_a_grant(grants: Grants) -> None:
     host = host_of(grants)
     async with host.run_test(size=(120, 24)) as pilot:
         rows = await ready(pilot, host, 3)
-        text = about(rows.row(2))
+        text = about(rows.entries[2])
         assert "until it is taken back" in text and "/srv/project" in text and "make test" in text
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(host.screen, DetailScreen))

@@ -30,8 +30,8 @@ from agent.events import (
 from app.tui.questions.approval_dialog import ApprovalDialog
 from app.tui.questions.clarify_dialog import ClarifyDialog
 from app.tui.screens import dialog as dialogs
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog, Dialog
-from app.tui.screens.entry_page import DetailScreen
 from tests.support.hostile import KINDS, SHORT, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.context import Todo

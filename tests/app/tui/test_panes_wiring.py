@@ -31,7 +31,7 @@ from app.tui.conversation.agent_screen import AgentScreen
 from app.tui.conversation.session_host import Listener, SessionRequest
 from app.tui.questions import request_queue
 from app.tui.questions.clarify_dialog import ClarifyDialog
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
 from tests.support.waiting import until
 from tools.results import Display
 from widgets.painting.direct_rows import uncovered_region

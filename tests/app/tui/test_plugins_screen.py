@@ -12,10 +12,9 @@ from textual.pilot import Pilot
 from agent.core.home import Home
 from agent.integrations.plugins.files import PluginError
 from agent.integrations.plugins.shelf import find
-from app.tui.commands.plugins_command import DiskPlugins
 from app.tui.screens import dialog as dialogs
 from app.tui.screens.dialog import Dialog
-from app.tui.screens.plugins import AgreeTo, PluginRow, PluginsScreen
+from app.tui.screens.plugins import AgreeTo, DiskPlugins, PluginRow, PluginsScreen
 from tests.support.plugins import agree_to, write_plugin
 from tests.support.staged import Staged, scene
 from tests.support.waiting import until

@@ -19,8 +19,8 @@ from agent.integrations.server_events import FormAsked, ServerLogged
 from app.tui.questions.form_dialog import FormDialog
 from app.tui.questions.form_question import QUESTION
 from app.tui.screens import dialog as dialogs
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.servers import ServersScreen
 from app.tui.screens.sign_in_dialog import SignInDialog, shows_pages, sign_in_text
 from tests.support.staged import Act, Staged, drawn, scene

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from textual.selection import SELECT_ALL
 
 from app.tui.screens import dialog as dialogs
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import TextDialog
-from app.tui.screens.entry_page import DetailScreen
 from tests.support import story
 from tests.support.staged import Staged, drawn
 from tests.support.waiting import until

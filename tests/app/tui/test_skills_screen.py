@@ -11,11 +11,10 @@ from textual.widgets import Input
 
 from agent.core.config.loader import load
 from agent.core.home import Home
-from app.tui.commands.skills_command import DiskShelf
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import TextDialog
-from app.tui.screens.entry_page import DetailScreen
 from app.tui.screens.skill_candidate import CandidateScreen
-from app.tui.screens.skills import SkillRow, SkillRows, SkillsScreen, rows_of
+from app.tui.screens.skills import DiskShelf, SkillRow, SkillRows, SkillsScreen, rows_of
 from tests.app.tui.test_application import stage
 from tests.support.replies import say
 from tests.support.skills import write_skill

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from rich.text import Text
 from textual import work
@@ -21,10 +21,9 @@ from agent.errors import ConfigError, HermesError
 from agent.session.subagents.definitions import UNTRUSTED
 from app.tui.screens.agents import agent_files
 from app.tui.screens.agents.agent_files import AgentKind, limits
-from app.tui.screens.dialog import TextDialog
-from app.tui.screens.page import Page, line
+from app.tui.screens.entry_page import EntryRows, ListPage, change, change_entry
+from app.tui.screens.page import line
 from tools.text.words import shorten
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 WAITS = "those of the project wait for hermes config trust"
@@ -32,35 +31,7 @@ NAME_CELLS = 18
 """Cells of the names; longer ones are cut."""
 
 
-class KindsSource(Protocol):
-    """The source of the kinds; `AgentMenu` implements it."""
-
-    async def list_kinds(self) -> tuple[list[AgentKind], str]:
-        """Return all kinds, and the reason why kinds of the project are ignored, if any."""
-        ...
-
-    async def text(self, kind: AgentKind) -> str:
-        """Return the text of a kind's file. Raises `HermesError`."""
-        ...
-
-    async def new(self, name: str) -> str:
-        """Return the template for a new kind. Raises `HermesError` if the name is not valid or taken."""
-        ...
-
-    async def create(self, name: str, text: str) -> None: ...
-
-    async def change(self, kind: AgentKind, text: str) -> str:
-        """Save a new text for a kind; return a notice."""
-        ...
-
-    def edit_text(self, text: str) -> str:
-        """Open `text` in the person's editor, which takes over the terminal; return the result. Raises
-        `HermesError`.
-        """
-        ...
-
-
-class KindsScreen(Page[str | None]):
+class KindsScreen(ListPage[str | None, AgentKind]):
     """The list of agent kinds. Its result is the name of a kind to mention, or None."""
 
     heading = "Kinds of agents"
@@ -69,10 +40,14 @@ class KindsScreen(Page[str | None]):
         Binding("e", "edit", "Open its file in the editor", id="kinds.edit"),
     ]
 
-    def __init__(self, menu: KindsSource) -> None:
-        self._list = KindRows()
-        super().__init__(self._list)
+    severity = "warning"
+
+    def __init__(self, menu: AgentMenu) -> None:
+        super().__init__(KindRows())
         self._menu = menu
+
+    def about(self, entry: AgentKind) -> Content:
+        return about(entry)
 
     def below(self) -> list[Widget]:
         return [Static(id="page-about")]
@@ -83,52 +58,30 @@ class KindsScreen(Page[str | None]):
     @work(exclusive=True, group="list")
     async def _fill(self, at: str = "") -> None:
         kinds, problem = await self._menu.list_kinds()
-        self._list.show(kinds, at)
-        self.state(WAITS if problem == UNTRUSTED else problem)
-        self.pointed()
+        self.list_entries(kinds, WAITS if problem == UNTRUSTED else problem, at)
 
-    def pointed(self) -> None:
-        """Show details of the kind under the cursor."""
-        kind = self._list.pointed
-        for place in self.query("#page-about").results(Static):
-            place.update(Content("") if kind is None else about(kind))
+    def open_entry(self, entry: AgentKind) -> None:
+        if entry.definition is None:
+            self.complain(entry.problems[0])
+        else:
+            self.dismiss(entry.name)
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        if (kind := self._list.pointed) is not None:
-            if kind.definition is None:
-                self.notify(line(kind.problems[0]), severity="warning", markup=False)
-            else:
-                self.dismiss(kind.name)
-
-    @work(exclusive=True, group="change")
+    @change
     async def action_new(self) -> None:
         """Ask for a name, open the template in the editor, and save the result."""
-        name = await self.app.push_screen_wait(TextDialog("Name of the new kind: a-z, 0-9 and -"))
-        if name is None or not name.strip():
-            return
-        try:
-            text = self._in_editor(await self._menu.new(name))
-            if text.strip():
-                await self._menu.create(name.strip(), text)
-                self._fill(name.strip())
-        except HermesError as error:
-            self._complain(error)
+        name = await self.ask("Name of the new kind: a-z, 0-9 and -")
+        if name and (text := self._in_editor(await self._menu.new(name))).strip():
+            await self._menu.create(name, text)
+            self._fill(name)
 
-    @work(exclusive=True, group="change")
-    async def action_edit(self) -> None:
+    @change_entry
+    async def action_edit(self, kind: AgentKind) -> None:
         """Edit the file of the kind under the cursor."""
-        kind = self._list.pointed
-        if kind is None:
-            return
-        try:
-            before = await self._menu.text(kind)
-            after = self._in_editor(before)
-            if after not in (before, ""):
-                self.notify(line(await self._menu.change(kind, after)), markup=False)
-                self._fill(kind.name)
-        except HermesError as error:
-            self._complain(error)
+        before = await self._menu.text(kind)
+        after = self._in_editor(before)
+        if after not in (before, ""):
+            self.notify(line(await self._menu.change(kind, after)), markup=False)
+            self._fill(kind.name)
 
     def _in_editor(self, text: str) -> str:
         try:
@@ -137,11 +90,8 @@ class KindsScreen(Page[str | None]):
         except SuspendNotSupported:
             raise HermesError("This terminal cannot be left to an editor.") from None
 
-    def _complain(self, error: HermesError) -> None:
-        self.notify(line(str(error)), severity="warning", timeout=8, markup=False)
 
-
-class KindRows(RowList):
+class KindRows(EntryRows[AgentKind]):
     """One row per kind: name, purpose, origin."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -150,52 +100,22 @@ class KindRows(RowList):
     ]
 
     def __init__(self) -> None:
-        super().__init__(self._lines, search_text=self._text)
-        self._kinds: Sequence[AgentKind] = ()
+        super().__init__(key=lambda kind: kind.name, words=_words)
 
-    @property
-    def pointed(self) -> AgentKind | None:
-        """The kind under the cursor."""
-        return None if self.cursor is None or self.cursor >= len(self._kinds) else self._kinds[self.cursor]
-
-    def show(self, kinds: Sequence[AgentKind], at: str = "") -> None:
-        """List the kinds; the cursor moves to the one named `at`, or stays on its kind."""
-        before = self.pointed
-        self._kinds = kinds
-        self.reset(len(kinds))
-        names = [kind.name for kind in kinds]
-        wanted = at or (before.name if before else "")
-        self.move_to(names.index(wanted) if wanted in names else 0)
-
-    def cursor_moved(self) -> None:
-        super().cursor_moved()
-        self._tell()
-
-    def repaint(self) -> None:
-        super().repaint()
-        # A filter may have left the cursor on another kind.
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.is_attached and isinstance(self.screen, KindsScreen):
-            self.screen.pointed()
-
-    def _text(self, index: int) -> str:
-        kind = self._kinds[index]
-        return f"{kind.name} {kind.definition.description if kind.definition else ''} {kind.source}"
-
-    def _lines(self, index: int, width: int) -> list[Text]:
-        kind = self._kinds[index]
+    def draw_entry(self, entry: AgentKind, width: int) -> list[Text]:
         glyph, role = (
-            ("✗", "error") if kind.definition is None else ("▲", "warning") if kind.doubts else (" ", "dim")
+            ("✗", "error") if entry.definition is None else ("▲", "warning") if entry.doubts else (" ", "dim")
         )
         left = Text(" ").append(f"{glyph} ", self.ink(role))
-        name = one_line(kind.name)
-        name = shorten(name, NAME_CELLS)
+        name = shorten(one_line(entry.name), NAME_CELLS)
         left.append(f"{name:<{NAME_CELLS}} ", self.ink("text"))
-        words = kind.definition.description if kind.definition else "cannot be sent"
+        words = entry.definition.description if entry.definition else "cannot be sent"
         left.append(one_line(words), self.ink("dim"))
-        return [spread(left, Text(f" {kind.source} ", self.ink("dim")), width)]
+        return [spread(left, Text(f" {entry.source} ", self.ink("dim")), width)]
+
+
+def _words(kind: AgentKind) -> str:
+    return f"{kind.name} {kind.definition.description if kind.definition else ''} {kind.source}"
 
 
 def about(kind: AgentKind) -> Content:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.core.store.branches import OutlineRow
 from agent.core.store.nodes import MAIN, BranchHead
-from app.tui.screens.dialog import TextDialog
-from app.tui.screens.page import Page, line
+from app.tui.screens.entry_page import EntryRows, ListPage, change_entry
+from app.tui.screens.page import line
 from tools.text.words import ago, plural
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 
 
@@ -45,25 +43,22 @@ class BranchRequest:
     """The new name."""
 
 
-class BranchRows(RowList):
+class BranchRows(EntryRows[BranchEntry]):
     """One row per branch, the one in use first."""
 
-    def __init__(self, branches: Sequence[BranchEntry], now: Callable[[], float]) -> None:
-        super().__init__(self._row, search_text=lambda at: f"{branches[at].name} {branches[at].last}")
-        self.branches = branches
+    def __init__(self, now: Callable[[], float]) -> None:
+        super().__init__(key=lambda branch: branch.name, words=lambda branch: f"{branch.name} {branch.last}")
         self._now = now
-        self.reset(len(branches))
 
-    def _row(self, index: int, width: int) -> list[Text]:
-        branch = self.branches[index]
-        mark, role = ("▶ ", "accent") if index == 0 else ("  ", "text")
-        left = Text.assemble(" ", (f"{mark}↳ {one_line(branch.name)}", self.ink(role)))
-        left.append(f"   {one_line(branch.last) or 'nothing was said'}", self.ink("dim"))
-        words = f"  {plural(branch.said, 'message')}{ago(self._now() - branch.updated):>8} "
+    def draw_entry(self, entry: BranchEntry, width: int) -> list[Text]:
+        mark, role = ("▶ ", "accent") if entry is self.entries[0] else ("  ", "text")
+        left = Text.assemble(" ", (f"{mark}↳ {one_line(entry.name)}", self.ink(role)))
+        left.append(f"   {one_line(entry.last) or 'nothing was said'}", self.ink("dim"))
+        words = f"  {plural(entry.said, 'message')}{ago(self._now() - entry.updated):>8} "
         return [spread(left, Text(words, self.ink("dim")), width)]
 
 
-class BranchesScreen(Page[BranchRequest | None]):
+class BranchesScreen(ListPage[BranchRequest | None, BranchEntry]):
     """The list of branches. Its result is a request, or None."""
 
     heading = "Branches of this session"
@@ -76,40 +71,36 @@ class BranchesScreen(Page[BranchRequest | None]):
     def __init__(self, branches: Sequence[BranchEntry], now: Callable[[], float] = time.time) -> None:
         """`branches` starts with the one in use."""
         self._branches = branches
-        super().__init__(BranchRows(branches, now))
+        super().__init__(BranchRows(now))
 
     def on_mount(self) -> None:
         only = len(self._branches) == 1
-        self.state("/branch begins another" if only else f"{len(self._branches):,} branches")
+        state = "/branch begins another" if only else f"{len(self._branches):,} branches"
+        self.list_entries(self._branches, state)
         if not only:
             self.rows.move_to(1)
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        if event.index == 0:
+    def open_entry(self, entry: BranchEntry) -> None:
+        if entry is self._branches[0]:
             self.notify("The conversation is on this branch already.", markup=False)
         else:
-            self.dismiss(BranchRequest("switch", self._branches[event.index].name))
+            self.dismiss(BranchRequest("switch", entry.name))
 
     def action_compare(self) -> None:
-        index = self.rows.cursor
-        if index is None or index == 0:
+        branch = self.pointed
+        if branch is None or branch is self._branches[0]:
             self.notify("Choose another branch than the one in use.", markup=False)
         else:
-            self.dismiss(BranchRequest("compare", self._branches[index].name))
+            self.dismiss(BranchRequest("compare", branch.name))
 
-    @work(exclusive=True, group="act")
-    async def action_rename(self) -> None:
-        index = self.rows.cursor
-        if index is None:
-            return
-        name = self._branches[index].name
-        if name == MAIN:
+    @change_entry
+    async def action_rename(self, branch: BranchEntry) -> None:
+        if branch.name == MAIN:
             self.notify(f"The branch {MAIN} keeps its name.", markup=False)
             return
-        given = await self.app.push_screen_wait(TextDialog(f"New name of the branch {line(name)}", name))
-        if given and given.strip() and given.strip() != name:
-            self.dismiss(BranchRequest("rename", name, given.strip()))
+        name = await self.ask(f"New name of the branch {line(branch.name)}", branch.name)
+        if name and name != branch.name:
+            self.dismiss(BranchRequest("rename", branch.name, name))
 
 
 def branch_entries(heads: Sequence[BranchHead], rows: Sequence[OutlineRow]) -> list[BranchEntry]:

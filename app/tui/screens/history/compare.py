@@ -14,7 +14,7 @@ from agent.core.store.nodes import first_line
 from agent.errors import HermesError
 from agent.session.history.branch_comparison import BranchComparison, BranchSide
 from agent.workspace.checkpoints.entries import PathChange
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
 from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
 from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
 from app.tui.screens.page import Page

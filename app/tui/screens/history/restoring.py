@@ -21,9 +21,8 @@ from agent.workspace.checkpoints.restore.hunk_restore import Parted, WholeError
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.restore.ref_plan import Choice, PartialRestore, PlanItem, PlanState, Way
-from app.tui.screens.history.timeline import file_line
 from app.tui.screens.history.timeline_files import SIGNS, FileScreen, diff_of
-from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
+from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, file_line
 from app.tui.screens.page import PAUSE, PointedRows, SplitPage, line
 from tools.text.words import plural
 from widgets.rows.row_list import RowList

@@ -21,8 +21,7 @@ from agent.workspace.checkpoints.git_words import step_apart
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.state_listings import alike
 from app.tui.screens.history.restoring import listing, restore_change
-from app.tui.screens.history.timeline import BRING_BACK, WHATS, TimelinePick
-from app.tui.screens.history.timeline_services import FileDifferenceRow
+from app.tui.screens.history.timeline_services import BRING_BACK, WHATS, FileDifferenceRow, TimelinePick
 from app.tui.screens.page import PAUSE, PointedRows, Skinned, SplitPage, line
 from tools.text.safe_text import clean
 from tools.text.words import ago, plural

@@ -17,11 +17,18 @@ from textual.widgets import Input, Static
 from agent.core.store.marks import NodeMark
 from agent.core.store.nodes import BranchHead, Node
 from agent.errors import HermesError
-from app.tui.screens.dialog import Choices, Dialog, Hints, TextDialog
-from app.tui.screens.entry_page import DetailScreen
+from app.tui.screens.detail import DetailScreen
+from app.tui.screens.dialog import TextDialog
+from app.tui.screens.history.timeline_engine import EngineTimeline
 from app.tui.screens.history.timeline_files import FilesScreen
-from app.tui.screens.history.timeline_services import FileDifferenceRow, TimelineServices, What
-from app.tui.screens.page import PAGE_STYLE, Field, KeyLine, Page, Skinned, line, words
+from app.tui.screens.history.timeline_services import (
+    BRING_BACK,
+    WHATS,
+    FileDifferenceRow,
+    TimelinePick,
+    file_line,
+)
+from app.tui.screens.page import PAGE_STYLE, Field, KeyLine, Page, Skinned, line
 from app.tui.screens.sessions.sessions import age
 from tools.text.safe_text import clean
 from tools.text.words import plural
@@ -29,43 +36,8 @@ from widgets.rows.row_list import RowList
 from widgets.timeline.layout import FILTERS, Drawing, TimelineFilter, lay_out
 from widgets.timeline.minimap import Minimap
 from widgets.timeline.node_tree import BranchTag, BranchTip, NodeRow, plant
-from widgets.timeline.paint import shown_path, steps_of
+from widgets.timeline.paint import steps_of
 from widgets.timeline.view import Timeline
-
-WHATS: tuple[What, ...] = ("both", "conversation", "files", "some")
-BRING_BACK = (
-    "Conversation and files",
-    "Only the conversation; files stay as they are",
-    "Only the files; the conversation goes on from its end",
-    "Only some files, or hunks of them; I choose on the next screen",
-)
-NOTHING = "Leave everything as it is"
-
-
-class TimelinePick(Dialog[int | None]):
-    """A dialog with several choices. Its result is an index; None for the last choice, which changes
-    nothing.
-    """
-
-    leaves = "leave everything as it is"
-
-    def __init__(self, question: str, choices: Sequence[str]) -> None:
-        super().__init__()
-        self._question = question
-        self._choices = choices
-
-    def body(self) -> ComposeResult:
-        yield words(self._question)
-        yield Choices([*self._choices, NOTHING], chosen=len(self._choices))
-        yield Hints()
-
-    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
-        event.stop()
-        self.dismiss(event.option_index if event.option_index < len(self._choices) else None)
-
-    def decline(self) -> None:
-        self.dismiss(None)
-
 
 KINDS = {
     "user": "You",
@@ -76,8 +48,6 @@ KINDS = {
 }
 MOST_CHARS = 200_000
 """Characters of a message that are shown beside the tree."""
-SIGNS = {"added": ("A", "$added"), "changed": ("M", "$accent"), "deleted": ("D", "$removed")}
-"""Sign and colour of each kind of change."""
 
 
 def about(node: Node, branches: Sequence[str], now: float) -> Content:
@@ -116,18 +86,6 @@ def files(changes: Sequence[FileDifferenceRow], lines: int) -> Content:
     if len(shown) < len(changes):
         parts.append(Content.assemble((f"… {plural(len(changes) - len(shown), 'more file')}", "$text-muted")))
     return Content("\n").join(parts)
-
-
-def file_line(change: FileDifferenceRow) -> Content:
-    """Return a change as one line: `M src/money.py +6 −3`."""
-    sign, color = SIGNS[change.kind]
-    return Content.assemble(
-        (sign, color),
-        f" {shown_path(change.path)} ",
-        (f" +{change.added:,}" if change.added else "", "$added"),
-        (f" −{change.removed:,}" if change.removed else "", "$removed"),
-        (f" · {line(change.note, 120)}" if change.note else "", "$text-muted"),
-    )
 
 
 def next_name(names: Sequence[str]) -> str:
@@ -228,7 +186,7 @@ class TimelineScreen(Page[None]):
     ]
 
     def __init__(
-        self, services: TimelineServices, *, at: int | None = None, now: Callable[[], float] = time.time
+        self, services: EngineTimeline, *, at: int | None = None, now: Callable[[], float] = time.time
     ) -> None:
         """`at` is the id of the first node under the cursor; without it, the end of the branch in use."""
         self._minimap = Minimap()
@@ -506,7 +464,9 @@ class TimelineScreen(Page[None]):
         tree = self.timeline.nodes
         first = tree.index(start)
         name = tree.rows[first].text if first >= 0 else ""
-        self.app.push_screen(FilesScreen(self._services, (start, name), (row.id, row.text)))
+        self.app.push_screen(
+            FilesScreen(self._services.difference, self._services.sides, (start, name), (row.id, row.text))
+        )
 
     @work(exclusive=True, group="act")
     async def action_export(self) -> None:

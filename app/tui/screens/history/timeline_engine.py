@@ -1,4 +1,4 @@
-"""The services of the timeline, backed by the open session."""
+"""The services of the timeline: the tree of the open session, its files, and what can be done."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EngineTimeline:
-    """Implements `TimelineServices`."""
+    """The services that the timeline calls. Each raises `HermesError`; nodes are given by id."""
 
     def __init__(self, client: SessionClient, history_actions: HistoryActions) -> None:
         self._client = client
@@ -33,6 +33,10 @@ class EngineTimeline:
     # The tree
 
     async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
+        """Return at most `count` rows around the node `at`, or before the end of the branch in use.
+
+        They are painted while the whole tree is read, so this must be quick. May be empty.
+        """
         path = self._client.path
         end = next((index + 1 for index, node in enumerate(path) if node.id == at), len(path))
         near = path[max(min(end + count // 2, len(path)) - count, 0) :][:count]
@@ -56,13 +60,16 @@ class EngineTimeline:
     # Files
 
     async def steps(self) -> Mapping[int, Sequence[str]]:
+        """Return the files that each step of the session changed, by the step's number."""
         return {step.number: step_names(step) for step in await self._history.steps()}
 
     async def labels(self) -> Mapping[int, str]:
+        """Return the cause of each step, such as `write src/app.py`, by the step's number."""
         # Changes by others in between do not belong to the call.
         return {step.number: step.label for step in await self._history.steps() if step.kind != "outside"}
 
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
+        """Return the lines added and removed by each step; steps without text are left out."""
         wanted = set(steps)
         found: dict[int, tuple[int, int]] = {}
         for step in await self._history.steps():
@@ -73,6 +80,7 @@ class EngineTimeline:
         return found
 
     async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
+        """Return the combined file changes of these steps, which are given oldest first."""
         wanted = set(steps)
         those = [step for step in await self._history.steps() if step.number in wanted]
         found = state_listings.difference(those, min(wanted) - 1, max(wanted))

@@ -17,11 +17,11 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 from app.tui.screens.closable import ClosableModal
-from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides, TimelineServices
-from app.tui.screens.page import HELP, PAGE_STYLE, KeyLine, Page, ScreenHeader, line, palette_of
+from app.tui.screens.entry_page import EntryRows, ListPage
+from app.tui.screens.history.timeline_services import FileDifferenceRow, Sides
+from app.tui.screens.page import HELP, PAGE_STYLE, KeyLine, ScreenHeader, line, palette_of
 from tools.files.diffs import diff_texts
 from tools.text.words import plural
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import one_line, spread
 from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.paint import shown_path
@@ -34,30 +34,24 @@ MOST_CHARS = 4_000_000
 """Characters of a file that are compared."""
 
 
-class FileRows(RowList):
+class FileRows(EntryRows[FileDifferenceRow]):
     """The files that differ, with counts of lines added and removed."""
 
     def __init__(self) -> None:
-        super().__init__(self._row, search_text=lambda at: shown_path(self.files[at].path), empty="Reading …")
-        self.files: Sequence[FileDifferenceRow] = ()
+        super().__init__(
+            key=lambda file: file.path, words=lambda file: shown_path(file.path), empty="Reading …"
+        )
 
-    def show(self, files: Sequence[FileDifferenceRow]) -> None:
-        """List the files."""
-        self.files = files
-        self.empty = SAME
-        self.reset(len(files))
-
-    def _row(self, at: int, width: int) -> list[Text]:
-        change = self.files[at]
-        sign, role = SIGNS[change.kind]
-        left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(change.path), self.ink("text")))
-        right = Text(one_line(change.note), self.ink("dim"))
-        right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
-        right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
+    def draw_entry(self, entry: FileDifferenceRow, width: int) -> list[Text]:
+        sign, role = SIGNS[entry.kind]
+        left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(entry.path), self.ink("text")))
+        right = Text(one_line(entry.note), self.ink("dim"))
+        right.append(f" +{entry.added:,}" if entry.added else "", self.ink("added"))
+        right.append(f" −{entry.removed:,}" if entry.removed else "", self.ink("removed"))
         return [spread(left, right.append(" "), width)]
 
 
-class FilesScreen(Page[None]):
+class FilesScreen(ListPage[None, FileDifferenceRow]):
     """The screen of files that differ between two points."""
 
     CSS_PATH: ClassVar = [PAGE_STYLE, "timeline_files.tcss"]
@@ -65,10 +59,17 @@ class FilesScreen(Page[None]):
     keys = "⏎ open · / filter · x swap the points · y copy · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "swap", "Swap the points", id="files.swap")]
 
-    def __init__(self, services: TimelineServices, one: Point, other: Point) -> None:
-        self._files = FileRows()
-        super().__init__(self._files)
-        self._services = services
+    def __init__(
+        self,
+        difference: Callable[[int, int], Awaitable[Sequence[FileDifferenceRow]]],
+        sides: Callable[[int, int, str], Awaitable[Sides]],
+        one: Point,
+        other: Point,
+    ) -> None:
+        """`difference` gives what differs between two nodes, `sides` the text of a file at both."""
+        super().__init__(FileRows())
+        self._difference = difference
+        self._sides = sides
         self._points = (one, other)
 
     def below(self) -> list[Widget]:
@@ -90,32 +91,30 @@ class FilesScreen(Page[None]):
         )
         self.state("comparing …")
         try:
-            files = await self._services.difference(one, other)
+            files = await self._difference(one, other)
         except HermesError as error:
             self.state(str(error))
             return
-        self._files.show(files)
+        self.rows.empty = SAME
         added = sum(change.added or 0 for change in files)
         removed = sum(change.removed or 0 for change in files)
-        self.state(f"{plural(len(files), 'file')} +{added:,} −{removed:,}" if files else "")
+        self.list_entries(files, f"{plural(len(files), 'file')} +{added:,} −{removed:,}" if files else "")
 
     def action_swap(self) -> None:
         self._points = (self._points[1], self._points[0])
         self._load()
 
     @work(exclusive=True, group="open")
-    async def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        change = self._files.files[event.index]
+    async def open_entry(self, entry: FileDifferenceRow) -> None:
         (one, _), (other, _) = self._points
-        screen = FileScreen(change)
+        screen = FileScreen(entry)
         self.app.push_screen(screen)
         try:
-            sides = await self._services.sides(one, other, change.path)
+            sides = await self._sides(one, other, entry.path)
         except HermesError as error:
             screen.complain(str(error))
             return
-        diff, nothing = await asyncio.to_thread(diff_of, change, sides)
+        diff, nothing = await asyncio.to_thread(diff_of, entry, sides)
         screen.show(diff, nothing)
 
 

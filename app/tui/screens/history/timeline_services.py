@@ -1,14 +1,20 @@
-"""The interface of the timeline to the session: the tree, its files, and the actions."""
+"""Parts that the screens of history share: the change of a file, the choice of what goes back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
-from agent.core.store.branches import OutlineRow
-from agent.core.store.marks import NodeMark
-from agent.core.store.nodes import BranchHead, Node
+from textual.app import ComposeResult
+from textual.content import Content
+
+from app.tui.screens.dialog import Choices, Dialog, Hints
+from app.tui.screens.page import line, words
+from widgets.timeline.paint import shown_path
+
+SIGNS = {"added": ("A", "$added"), "changed": ("M", "$accent"), "deleted": ("D", "$removed")}
+"""Sign and colour of each kind of change."""
 
 What = Literal["both", "conversation", "files", "some"]
 """The parts that a restore brings back; with `some`, files are chosen one by one."""
@@ -36,81 +42,48 @@ class Sides:
     """The reason why a side cannot be shown; empty if both can."""
 
 
-class TimelineServices(Protocol):
-    """The services that the timeline calls. Each raises `HermesError` with a sentence; nodes are given by
-    id.
+def file_line(change: FileDifferenceRow) -> Content:
+    """Return a change as one line: `M src/money.py +6 −3`."""
+    sign, color = SIGNS[change.kind]
+    return Content.assemble(
+        (sign, color),
+        f" {shown_path(change.path)} ",
+        (f" +{change.added:,}" if change.added else "", "$added"),
+        (f" −{change.removed:,}" if change.removed else "", "$removed"),
+        (f" · {line(change.note, 120)}" if change.note else "", "$text-muted"),
+    )
+
+
+WHATS: tuple[What, ...] = ("both", "conversation", "files", "some")
+BRING_BACK = (
+    "Conversation and files",
+    "Only the conversation; files stay as they are",
+    "Only the files; the conversation goes on from its end",
+    "Only some files, or hunks of them; I choose on the next screen",
+)
+NOTHING = "Leave everything as it is"
+
+
+class TimelinePick(Dialog[int | None]):
+    """A dialog with several choices. Its result is an index; None for the last choice, which changes
+    nothing.
     """
 
-    async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
-        """Return at most `count` rows around the node `at`, or before the end of the branch in use.
+    leaves = "leave everything as it is"
 
-        They are painted while the whole tree is read, so this must be quick. May be empty.
-        """
-        ...
+    def __init__(self, question: str, choices: Sequence[str]) -> None:
+        super().__init__()
+        self._question = question
+        self._choices = choices
 
-    async def outline(self) -> Sequence[OutlineRow]:
-        """Return the whole tree."""
-        ...
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        yield Choices([*self._choices, NOTHING], chosen=len(self._choices))
+        yield Hints()
 
-    async def heads(self) -> Sequence[BranchHead]:
-        """Return the branches, the one in use first."""
-        ...
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(event.option_index if event.option_index < len(self._choices) else None)
 
-    async def marks(self) -> Sequence[NodeMark]:
-        """Return labels and bookmarks."""
-        ...
-
-    async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> object:
-        """Label a node (an empty label removes it) or bookmark it; None changes nothing."""
-        ...
-
-    async def node(self, node: int) -> Node:
-        """Return a complete node."""
-        ...
-
-    async def steps(self) -> Mapping[int, Sequence[str]]:
-        """Return the files that each step of the session changed, by the step's number."""
-        ...
-
-    async def labels(self) -> Mapping[int, str]:
-        """Return the cause of each step, such as `write src/app.py`, by the step's number."""
-        ...
-
-    async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
-        """Return the lines added and removed by each step; steps without text are left out."""
-        ...
-
-    async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
-        """Return the combined file changes of these steps, which are given oldest first."""
-        ...
-
-    async def difference(self, one: int, other: int) -> Sequence[FileDifferenceRow]:
-        """Return the file changes from one node to another, ordered by path."""
-        ...
-
-    async def sides(self, one: int, other: int, path: str) -> Sides:
-        """Return a file's text at two nodes."""
-        ...
-
-    async def restore(self, node: int, what: What) -> str:
-        """Go back to a node after a preview; return a sentence about it, empty if the person declined."""
-        ...
-
-    async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
-        """Start a branch at a node and switch to it; return a sentence about it, or empty.
-
-        With `carry_over`, the branch starts with a note for the model about the later work on the old branch.
-        """
-        ...
-
-    async def switch(self, head: str) -> str:
-        """Switch to another branch; return a sentence about it, or empty."""
-        ...
-
-    async def rename(self, head: str, name: str) -> str:
-        """Rename a branch; return a sentence about it, or empty."""
-        ...
-
-    async def export(self, node: int) -> str:
-        """Export the branch up to a node; return a sentence about it, or empty."""
-        ...
+    def decline(self) -> None:
+        self.dismiss(None)

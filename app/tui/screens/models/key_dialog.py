@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 from textual import work
 from textual.app import App, ComposeResult
@@ -20,7 +20,7 @@ from agent.model.local.pull import Listener, Progress
 from agent.model.local.sources import PROVENANCE, StoppedError, Weights
 from agent.model.model_choices import ModelChoice
 from app.tui.screens.dialog import Choices, ConfirmDialog, Dialog, Hints, ProblemLine
-from app.tui.screens.models.model_menu import Offers
+from app.tui.screens.models.model_menu import ModelMenu, Offers
 from app.tui.screens.page import BETWEEN, Field, line, words
 from widgets.panes.status import elapsed, gauge, percent
 
@@ -30,20 +30,6 @@ KEPT = (
 )
 
 SERVER = "Its models and the form of its requests are found out by asking it. Tab leads to the key."
-
-
-class KeyKeeper(Protocol):
-    """Checks and stores keys; `ModelMenu` implements it."""
-
-    async def check(self, provider: KeyProvider, key: str) -> KeyCheck: ...
-
-    async def keep_key(self, provider: KeyProvider, key: str) -> None: ...
-
-    async def problem_of(self, model: str) -> str: ...
-
-    async def server(self, address: str, key: str) -> ServerCheck: ...
-
-    async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]: ...
 
 
 class ProviderDialog(Dialog[KeyProvider | None]):
@@ -78,7 +64,7 @@ class KeyDialog(Dialog[KeyCheck | None]):
     at_once = True
     enters = "check and keep it"
 
-    def __init__(self, provider: KeyProvider, keys: KeyKeeper) -> None:
+    def __init__(self, provider: KeyProvider, keys: ModelMenu) -> None:
         super().__init__(self._take)
         self._provider = provider
         self._keys = keys
@@ -136,7 +122,7 @@ class ServerDialog(Dialog[ServerCheck | None]):
     at_once = True
     enters = "ask it"
 
-    def __init__(self, servers: KeyKeeper) -> None:
+    def __init__(self, servers: ModelMenu) -> None:
         super().__init__(self._take)
         self._servers = servers
 
@@ -189,18 +175,14 @@ GRACE = 2.0
 SAID = {"fetch": "fetching", "verify": "checking that it is the original"}
 
 
-class Fetcher(Protocol):
-    """The source of weights; `ModelMenu` implements it."""
-
-    def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None: ...
-
-
 class FetchDialog(Dialog[bool]):
     """Fetches a local model and returns True once it is complete. Esc stops; the partial download is kept."""
 
     at_once = True
 
-    def __init__(self, weights: Weights, fetcher: Fetcher, hold: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, weights: Weights, fetcher: ModelMenu, hold: Callable[[str], None] | None = None
+    ) -> None:
         """`hold` takes a message that waits for the model; without it, no message can be typed during the
         download.
         """
@@ -347,13 +329,7 @@ def megabytes(size: int) -> str:
     return f"{size / 1e9:.2f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-class Setup(KeyKeeper, Fetcher, Protocol):
-    """The services that set up a model; `ModelMenu` implements it."""
-
-    async def keep(self, name: str) -> str: ...
-
-
-async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup: Setup) -> str | None:
+async def obtain_model(app: App[Any], choice: ModelChoice, offers: Offers, setup: ModelMenu) -> str | None:
     """Get what a model lacks; return the name of the model that can be used then.
 
     Empty if the person cancelled, or must still choose a model; None if nothing here helps.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from functools import partial
+from typing import ClassVar
 
 from rich.text import Text
 from textual import work
@@ -17,8 +18,8 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
 from agent.model.model_choices import ModelChoice, merge_choices
-from app.tui.screens.models.key_dialog import KeyDialog, Setup, obtain_model
-from app.tui.screens.models.model_menu import Offers
+from app.tui.screens.models.key_dialog import KeyDialog, obtain_model
+from app.tui.screens.models.model_menu import ModelMenu
 from app.tui.screens.page import Page, line
 from widgets.panes.status import UNKNOWN, tokens
 from widgets.rows.row_list import RowList
@@ -31,18 +32,6 @@ NOTE_CELLS = 24
 WIDE = 100
 ANY = "Any model can be named: provider/model, local:/path/to/file.gguf, or demo."
 BUSY = "A turn is running; stop it (esc) before another model goes on."
-
-
-class ModelsSource(Protocol):
-    """The source of the models; `ModelMenu` implements it."""
-
-    async def list_choices(self) -> list[ModelChoice]: ...
-
-    async def detect_choices(self) -> list[ModelChoice]: ...
-
-    async def keep(self, name: str) -> str: ...
-
-    async def offers(self) -> Offers: ...
 
 
 class ModelsScreen(Page[str | None]):
@@ -58,15 +47,23 @@ class ModelsScreen(Page[str | None]):
     def __init__(
         self,
         current: str,
-        menu: ModelsSource,
+        menu: ModelMenu,
         busy: Callable[[], bool] = lambda: False,
         *,
-        setup: Setup | None = None,
+        setup: ModelMenu | None = None,
+        only: tuple[str, Sequence[str]] | None = None,
     ) -> None:
-        """`current` is the label of the model in use; `setup` gets what a model lacks."""
+        """`current` is the label of the model in use; `setup` gets what a model lacks.
+
+        `only` limits the list to a provider: to its models of the given names, or if there are none, to the
+        known ones.
+        """
         self._list = ModelRows(current)
         super().__init__(self._list)
         self._menu = menu
+        self._sources = (
+            [partial(menu.of_provider, *only)] if only else [menu.list_choices, menu.detect_choices]
+        )
         self._busy = busy
         self._setup = setup
 
@@ -80,7 +77,7 @@ class ModelsScreen(Page[str | None]):
     async def _fill(self) -> None:
         """Show the list first, then add models of servers on this machine when they answer."""
         self.state("looking for servers on this machine …")
-        for source in (self._menu.list_choices, self._menu.detect_choices):
+        for source in self._sources:
             if not await self._add(source):
                 return
         self.state(BUSY if self._busy() else "")
@@ -301,30 +298,3 @@ def about(choice: ModelChoice) -> str:
         each = zip(("in", "out", "from the cache"), map(dollars, prices), strict=True)
         parts.append("per million tokens: " + ", ".join(f"{what} {price}" for what, price in each))
     return " · ".join(filter(None, parts))
-
-
-class _Source(Protocol):
-    async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]: ...
-
-    async def keep(self, name: str) -> str: ...
-
-
-class ProviderModels:
-    """A source of one provider's models: `names`, or the known ones if that is empty."""
-
-    def __init__(self, provider: str, names: Sequence[str], source: _Source) -> None:
-        self._provider = provider
-        self._names = names
-        self._source = source
-
-    async def list_choices(self) -> list[ModelChoice]:
-        return await self._source.of_provider(self._provider, self._names)
-
-    async def offers(self) -> Offers:
-        return Offers()
-
-    async def detect_choices(self) -> list[ModelChoice]:
-        return []
-
-    async def keep(self, name: str) -> str:
-        return await self._source.keep(name)

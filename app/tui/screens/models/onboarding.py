@@ -20,11 +20,10 @@ from app.tui.screens.models.key_dialog import (
     KeyDialog,
     ProviderDialog,
     ServerDialog,
-    Setup,
     gigabytes,
 )
-from app.tui.screens.models.model_menu import Offers
-from app.tui.screens.models.models import ModelsScreen, ProviderModels
+from app.tui.screens.models.model_menu import ModelMenu, Offers
+from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.page import line, words
 
 TOUR = "Take the tour with a scripted model; it runs right away"
@@ -64,7 +63,7 @@ class OnboardingScreen(Dialog[str | None]):
         spill: Callable[[str], None] = lambda _text: None,
         *,
         offers: Offers = Offers(),  # noqa: B008 - frozen
-        setup: Setup | None = None,
+        setup: ModelMenu | None = None,
         hold: Callable[[str], None] = lambda _text: None,
         draft: Callable[[], str] = str,
         failed: str = "",
@@ -148,8 +147,8 @@ class OnboardingScreen(Dialog[str | None]):
     async def _choose(self, provider: str, names: tuple[str, ...]) -> str:
         if self._setup is None:
             return ""
-        menu = ProviderModels(provider, names, self._setup)
-        return await self.app.push_screen_wait(ModelsScreen("", menu)) or ""
+        screen = ModelsScreen("", self._setup, only=(provider, names))
+        return await self.app.push_screen_wait(screen) or ""
 
     async def _keep(self, model: str) -> None:
         """Make the model the default of later sessions."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
 
 from rich.text import Text
 from textual import work
@@ -22,7 +22,7 @@ from app.tui.commands.keys import ALIASES, Keys, bindables, resolve
 from app.tui.screens.closable import ClosableModal
 from app.tui.screens.dialog import Choices, Dialog, Hints
 from app.tui.screens.page import Field, KeyLine, ScreenHeader, line, words
-from app.tui.screens.settings.preferences import Snapshot, takes_effect_at_once
+from app.tui.screens.settings.preferences import Preferences, Snapshot, takes_effect_at_once
 from widgets.key_names import shown_key
 from widgets.palette import Palette
 from widgets.rows.row_list import RowList
@@ -460,16 +460,6 @@ class SettingsList(RowList):
         return spread(left, right.append(" "), width)
 
 
-class SettingsKeeper(Protocol):
-    """Reads and changes settings; `Preferences` implements it."""
-
-    async def read(self) -> Snapshot: ...
-
-    async def change(self, key: str, text: str) -> None: ...
-
-    async def reset(self, key: str) -> None: ...
-
-
 class SettingsScreen(ClosableModal[None]):
     """A list of everything in `config.yaml`, with an explanation of the setting under the cursor."""
 
@@ -481,7 +471,7 @@ class SettingsScreen(ClosableModal[None]):
         Binding("r,delete", "reset", "default"),
     ]
 
-    def __init__(self, snapshot: Snapshot, keeper: SettingsKeeper, palette: Palette | None = None) -> None:
+    def __init__(self, snapshot: Snapshot, keeper: Preferences, palette: Palette | None = None) -> None:
         super().__init__()
         self._snapshot = snapshot
         self._keeper = keeper
