@@ -28,11 +28,15 @@ from tests.app.tui.test_application import stage
 from tests.support.engines import bench
 from tests.support.replies import call, say
 from tests.support.sessions import engine_of
+from tests.support.tool_context import FakeContext
 from themes.loader import list_skins, load_skin
 from tools.discovery import discover
 from tools.effects import forget_effect
 from tools.parts import PartKind, searching
 from tools.registry import registry
+from tools.results import ToolError
+from tools.services.job_keeper import JobKeeper
+from tools.services.service import ServiceTable
 from widgets.transcript.parts import NoticeItem
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +72,9 @@ SOURCES = {
 """Counts words."""
 
 from tools.registry import registry
+from tools.results import ToolError
+from tools.services.job_keeper import JobKeeper
+from tools.services.service import ServiceTable
 from tools.results import Display
 
 
@@ -96,6 +103,9 @@ from dataclasses import dataclass
 from tools.services.actions import Action
 from tools.effects import Effect, declare_effect
 from tools.registry import registry
+from tools.results import ToolError
+from tools.services.job_keeper import JobKeeper
+from tools.services.service import ServiceTable
 from tools.results import Display
 
 
@@ -274,6 +284,57 @@ FORMAT = Loud()
 }
 
 
+WITH_SERVICE = {
+    "sightings.py": '''
+"""What was seen, counted as long as the session is open."""
+
+from tools.services.service import Service
+
+
+class Sightings(Service):
+    closed = []
+
+    def __init__(self, workspace):
+        self.workspace = workspace
+        self.seen = 0
+
+    @classmethod
+    def open(cls, caller):
+        return cls(caller.workspace)
+
+    async def aclose(self):
+        self.closed.append(self.seen)
+''',
+    "tools/sight.py": '''
+"""Counts sightings, by a service of its own."""
+
+from sightings import Sightings
+from tools.registry import registry
+from tools.results import ToolError
+from tools.services.job_keeper import JobKeeper
+from tools.services.service import ServiceTable
+from tools.results import Display
+
+
+async def sight(arguments, context):
+    sightings = context.service(Sightings)
+    sightings.seen += 1
+    return {"seen": sightings.seen, "in": sightings.workspace.name}
+
+
+registry.register(
+    name="sight",
+    toolset="birds",
+    bundles=("default",),
+    schema={"description": "Note a sighting.", "parameters": {"type": "object", "properties": {}}},
+    handler=sight,
+    describe=lambda arguments, result: Display("sight", "a bird"),
+)
+''',
+}
+"""A tool with a service of its own: all there is to add."""
+
+
 @pytest.fixture
 def outside(tmp_path: Path) -> Iterator[Path]:
     """A folder on the search path, outside of the packages; what is added from it goes again."""
@@ -332,6 +393,27 @@ async def test_a_tool_with_a_new_kind_of_effect(outside: Path, tmp_path: Path) -
     first, second = (json.loads(event.result) for event in b.seen(ToolFinished))
     assert first == {"deployed": "staging"}
     assert second["status"] == "blocked" and "changes what the public sees" in str(second)
+
+
+async def test_a_tool_with_a_service_of_its_own_is_two_files(
+    outside: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(outside)
+    for name, source in WITH_SERVICE.items():
+        (outside / name).parent.mkdir(exist_ok=True)
+        (outside / name).write_text(source.lstrip("\n"))
+    async with bench(tmp_path, [call("sight"), call("sight"), say("Two birds.")]) as b:
+        await b.turn("Watch")
+        results = [json.loads(event.result) for event in b.seen(ToolFinished)]
+        assert results == [{"seen": 1, "in": b.workspace.name}, {"seen": 2, "in": b.workspace.name}]
+    assert sys.modules.pop("sightings").Sightings.closed == [2]
+
+
+def test_a_service_that_a_session_does_not_have_says_so_in_its_own_sentence(tmp_path: Path) -> None:
+    table = ServiceTable[FakeContext]([])
+    table.add(JobKeeper, None)
+    with pytest.raises(ToolError, match="No jobs are kept here"):
+        table.get(JobKeeper, FakeContext(tmp_path))
 
 
 async def test_a_slash_command(outside: Path, tmp_path: Path) -> None:
@@ -451,6 +533,8 @@ def test_the_docs_have_the_table_of_the_kinds() -> None:
         f"| {kind} | 1 | `{where}` | `{Path(file).parts[0]}/` | `{test}` |"
         for kind, (file, where, test) in PARTS.items()
     ]
+    two = "test_a_tool_with_a_service_of_its_own_is_two_files"
+    rows.append(f"| tool with a service | 2 | `tools/*_tool.py`, `tools/services/` | `tools/` | `{two}` |")
     text = (ROOT / "docs" / "developing/extending.md").read_text("utf-8")
     assert [row for row in rows if row not in text.splitlines()] == []
     assert all(test in globals() for _, _, test in PARTS.values())

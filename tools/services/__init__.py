@@ -1,1 +1,1 @@
-"""Services that tools use, as protocols; the engine implements them."""
+"""Services that tools ask for by their type; the engine implements most of them."""

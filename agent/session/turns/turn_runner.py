@@ -17,6 +17,8 @@ from agent.errors import ExitCode, HermesError, ModelError, ModelErrorKind
 from agent.events import Noticed, TurnEnded, TurnOutcome, TurnStarted
 from agent.integrations.hooks.session_hooks import SessionHooks
 from agent.knowledge.context.message_history import sealed_data
+from agent.knowledge.memory.service import SessionMemory
+from agent.knowledge.skills.keeper import SessionSkills
 from agent.model.protocol import Profile
 from agent.model.transport.reply import ModelReply
 from agent.model.usage import usage_record
@@ -125,8 +127,8 @@ class TurnHearers:
     """What hears of a turn beside the model, or adds to the message that begins it."""
 
     hooks: SessionHooks
-    begins: Sequence[Callable[[], None]] = ()
-    """Called when a turn begins."""
+    memory: SessionMemory | None = None
+    skills: SessionSkills | None = None
     supplements: Sequence[Callable[[str], Awaitable[str]]] = ()
     """Return what the model reads besides a message of the user, such as the meaning of its mentions."""
     attach: Callable[[str], Awaitable[Attached]] | None = None
@@ -202,8 +204,10 @@ class TurnRunner:
         self._turns += 1
         self._helpers.turn_began()
         self._calls.turn_began()
-        for begin_with in self._hearers.begins:
-            self._helpers.hear("Beginning a turn", begin_with, None)
+        if (memory := self._hearers.memory) is not None:
+            self._helpers.hear("Beginning a turn", memory.turn_began, None)
+        if (skills := self._hearers.skills) is not None:
+            self._helpers.hear("Beginning a turn", skills.in_force.leave, None)
         progress = _Progress()
         outcome: TurnOutcome = "failed"
         answer, error = "", ""
@@ -352,7 +356,9 @@ class TurnRunner:
             self._emit(Noticed(kind="info", text=line))
 
     async def _supplement(self, text: str) -> str:
-        found = [await supplement(text) for supplement in self._hearers.supplements]
+        skills = self._hearers.skills
+        found = [] if skills is None else [await skills.expand_command(text)]
+        found += [await supplement(text) for supplement in self._hearers.supplements]
         return "\n\n".join(filter(None, found))
 
     async def _commit(self, reply: ModelReply) -> Node:

@@ -371,9 +371,6 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         return tools
 
     dialogue = _dialogue(services, spec, state, folders, helpers, shrink)
-    begins = [] if spec.memory is None else [spec.memory.turn_began]
-    if skills is not None:
-        begins.append(skills.in_force.leave)
     turns = TurnRunner(
         session,
         dialogue,
@@ -383,8 +380,9 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         spec.limit,
         TurnHearers(
             hooks=services.hooks,
-            begins=begins,
-            supplements=spec.supplements if skills is None else (skills.expand_command, *spec.supplements),
+            memory=spec.memory,
+            skills=skills,
+            supplements=spec.supplements,
             attach=spec.attach,
         ),
         helpers,
