@@ -24,7 +24,7 @@ from agent.integrations.browser.profile import ProfileConsent
 from agent.integrations.gateways import people
 from agent.integrations.hooks.session_hooks import HookConsent
 from agent.integrations.mcp.server_config import ServerAgreement
-from agent.integrations.plugins.consent import ConsentFile, PluginConsent
+from agent.integrations.plugins.consent import PluginConsent, PluginConsents
 from agent.integrations.plugins.installing import withdraw
 from agent.knowledge.context.quarantine import allowed_places, keep_back
 from agent.knowledge.skills.hub.lock import LockedSkill, LockFile
@@ -102,7 +102,7 @@ def _hooks(home: Home, environ: Mapping[str, str]) -> Iterator[TrustEntry]:
 
 
 def _plugins(home: Home) -> Iterator[TrustEntry]:
-    agreed = ConsentFile(home.plugin_consent)
+    agreed = PluginConsents(home.plugin_consent)
     for folder, consent in agreed.read().items():
         yield TrustEntry(
             kind="plugin",
@@ -116,7 +116,7 @@ def _plugins(home: Home) -> Iterator[TrustEntry]:
         )
 
 
-def _plugin_texts(agreed: ConsentFile, consent: PluginConsent) -> Mapping[str, Any]:
+def _plugin_texts(agreed: PluginConsents, consent: PluginConsent) -> Mapping[str, Any]:
     """Return the consent to a plugin, with the texts of its files at that time."""
     kept = agreed.texts.read(consent.digest, consent.files)
     return consent.to_json() | {
@@ -218,13 +218,6 @@ def _grants(home: Home) -> Iterator[TrustEntry]:
 def _profiles(home: Home) -> Iterator[TrustEntry]:
     consent = ProfileConsent(home.browser_profiles)
 
-    def take_back(name: str) -> bool:
-        try:
-            return consent.withdraw(name)
-        except OSError as error:
-            why = error.strerror or error
-            raise ConfigError(f"Cannot write {home.browser_profiles}: {why}.") from error
-
     for name in sorted(consent.agreed_names()):
         yield TrustEntry(
             kind="profile",
@@ -232,7 +225,7 @@ def _profiles(home: Home) -> Iterator[TrustEntry]:
             name=name,
             where="",
             key=name,
-            take_back=partial(take_back, name),
+            take_back=partial(consent.withdraw, name),
         )
 
 

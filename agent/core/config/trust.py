@@ -21,9 +21,8 @@ from agent.core.config.layers import leaves, lookup
 from agent.core.config.problem import Path as KeyPath
 from agent.core.config.problem import SettingProblem, dotted_key, short_text
 from agent.core.config.settings_file import UnreadableSettingsError
-from agent.core.home import PRIVATE_FILE, Home, private_folder
-from agent.errors import ConfigError
-from tools.kit.files import write_atomically
+from agent.core.consents import write_private
+from agent.core.home import Home
 
 FOLDER = ".hermes"
 READ_FILES = ("config.yaml", "permissions.yaml")
@@ -215,12 +214,7 @@ def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKin
         trusted |= {kind: trusted[kind] | {str(root): digest} for kind in kinds}
     is_known = any(each is not None for each in known)
     if is_known or digest is not None:
-        private_folder(home.root)
-        text = json.dumps({"version": 1} | dict(trusted), indent=1, sort_keys=True)
-        try:
-            write_atomically(home.trust, text.encode(), PRIVATE_FILE)
-        except OSError as error:
-            raise ConfigError(f"Cannot write {home.trust}: {error.strerror or error}.") from error
+        write_private(home.trust, {"version": 1} | dict(trusted))
     return is_known
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -14,9 +13,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from agent.core.home import PRIVATE_FILE, private_folder
+from agent.core.consents import ConsentFile
+from agent.core.home import private_folder
 from agent.core.net.addresses import canonical, readings, refusal
-from tools.kit.files import lock_file, open_lock, write_atomically
+from tools.kit.files import lock_file, open_lock
 from tools.results import ToolError
 
 _LOCK = "lock"
@@ -65,43 +65,25 @@ def open_profile(root: Path, name: str = "") -> BrowserProfile:
     return BrowserProfile(folder, lock, lasts=bool(name))
 
 
-class ProfileConsent:
-    """The file with the names of lasting profiles that the person agreed to. Blocks.
-
-    One that cannot be read agrees to nothing. It lies outside of what a browser can write to.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+class ProfileConsent(ConsentFile):
+    """The names of lasting profiles that the person agreed to; no browser can write to that file."""
 
     def agreed_names(self) -> frozenset[str]:
         """The names."""
-        try:
-            found = json.loads(self._path.read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return frozenset()
-        names = found.get("profiles") if isinstance(found, dict) else None
-        return (
-            frozenset(each for each in names if isinstance(each, str))
-            if isinstance(names, list)
-            else frozenset()
-        )
+        names = self.data().get("profiles")
+        return frozenset(each for each in (names if isinstance(names, list) else ()) if isinstance(each, str))
 
     def agree(self, name: str) -> None:
-        """Note a yes. Raises `OSError`."""
-        self._write(self.agreed_names() | {name})
+        """Note a yes. Raises `ConfigError`."""
+        with self.change() as data:
+            data["profiles"] = sorted(self.agreed_names() | {name})
 
     def withdraw(self, name: str) -> bool:
-        """Take a yes back; the profile stays. False if there was none. Raises `OSError`."""
-        agreed = self.agreed_names()
-        if name in agreed:
-            self._write(agreed - {name})
+        """Take a yes back; the profile stays. False if there was none. Raises `ConfigError`."""
+        with self.change() as data:
+            agreed = self.agreed_names()
+            data["profiles"] = sorted(agreed - {name})
         return name in agreed
-
-    def _write(self, names: frozenset[str]) -> None:
-        private_folder(self._path.parent)
-        text = json.dumps({"version": 1, "profiles": sorted(names)}, indent=1)
-        write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
 
 
 def remove_abandoned(root: Path) -> None:

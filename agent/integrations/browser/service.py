@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from agent.core.home import Home, private_folder
 from agent.core.net.door import AddressError, Door, DoorError, DoorRequest, web_address
 from agent.core.net.door import refusal as refused
+from agent.errors import ConfigError
 from agent.integrations.browser.profile import ProfileConsent
 from agent.safety.gate import Gate
 from tools.browser.actions import KeepProfile
@@ -87,10 +88,8 @@ class SessionBrowsers:
             return  # nobody was asked, by a rule or a mode: that is not a yes for other sessions
         try:
             ProfileConsent(self._home.browser_profiles).agree(name)
-        except OSError as error:
-            raise ToolError(
-                f"Cannot write {self._home.browser_profiles}: {error.strerror or error}."
-            ) from error
+        except ConfigError as error:
+            raise ToolError(str(error)) from error
 
     def refusal(self, url: str) -> str:
         try:

@@ -22,8 +22,7 @@ from agent.core.config.hook_list import (
     combine,
     parse_answer,
 )
-from agent.core.home import PRIVATE_FILE, private_folder
-from agent.errors import ConfigError
+from agent.core.consents import ConsentFile
 from agent.events import (
     AgentEnded,
     AgentStarted,
@@ -38,7 +37,6 @@ from agent.events import (
     UsageChanged,
 )
 from tools.kit.children import kill_child, kill_group, start_child
-from tools.kit.files import read_owned, write_atomically
 from tools.text.safe_text import clean
 from tools.text.words import one_line
 
@@ -287,15 +285,8 @@ class SessionHooks:
         self._emit(Noticed(kind="warning", text=text))
 
 
-LARGEST = 1_000_000
-"""Bytes of the file that are read."""
-
-
-class HookConsent:
-    """The file of digests. One that cannot be trusted agrees to nothing."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
+class HookConsent(ConsentFile):
+    """Digests of the hooks that were agreed to: `hooks` of the person's settings, `projects` by folder."""
 
     def agreed_digests(self) -> frozenset[str]:
         """The digests of all hooks that were agreed to."""
@@ -303,7 +294,7 @@ class HookConsent:
 
     def by_project(self) -> dict[str, frozenset[str]]:
         """The digests by the folder of the project; under the empty text those of the person's settings."""
-        kept = self._read()
+        kept = self.data()
         projects = kept.get("projects")
         lists = {**(projects if isinstance(projects, dict) else {}), "": kept.get("hooks")}
         return {
@@ -312,39 +303,24 @@ class HookConsent:
             if isinstance(digests, list)
         }
 
-    def _read(self) -> dict[str, Any]:
-        """What the file says; nothing where it cannot be trusted."""
-        content = read_owned(self._path, LARGEST)
-        try:
-            found = json.loads(content) if content is not None else {}
-        except (ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
     def agree(self, hooks: Iterable[Hook]) -> None:
         """Agree to exactly these hooks, those of other projects apart.
 
         What was agreed to before and is not among them no longer counts. Raises `ConfigError`.
         """
         hooks = list(hooks)
-        agreed = self.by_project()
-        for root in {"", *(hook.project for hook in hooks)}:
-            agreed[root] = frozenset(hook.digest for hook in hooks if hook.project == root)
-        self._write(agreed)
+        roots = {"", *(hook.project for hook in hooks)}
+        self._put({root: frozenset(hook.digest for hook in hooks if hook.project == root) for root in roots})
 
     def withdraw(self, digest: str) -> bool:
         """Agree to a hook no longer; False if there was no consent. Raises `ConfigError`."""
         if digest not in self.agreed_digests():
             return False
-        self._write({root: digests - {digest} for root, digests in self.by_project().items()})
+        self._put({root: digests - {digest} for root, digests in self.by_project().items()})
         return True
 
-    def _write(self, agreed: dict[str, frozenset[str]]) -> None:
-        projects = {root: sorted(digests) for root, digests in agreed.items() if root and digests}
-        own = sorted(agreed.get("", ()))
-        text = json.dumps({"version": 1, "hooks": own, "projects": projects}, indent=1)
-        try:
-            private_folder(self._path.parent)
-            write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
-        except OSError as error:
-            raise ConfigError(f"Cannot write {self._path}: {error.strerror or error}.") from error
+    def _put(self, changed: dict[str, frozenset[str]]) -> None:
+        with self.change() as data:
+            agreed = self.by_project() | changed
+            data["projects"] = {root: sorted(each) for root, each in agreed.items() if root and each}
+            data["hooks"] = sorted(agreed.get("", ()))

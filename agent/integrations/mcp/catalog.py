@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from agent.integrations.mcp.private_files import LARGEST, read_private, write_private
+from agent.core.consents import LARGEST, read_private, write_private
 from agent.integrations.mcp.server_config import ServerConfig
 from agent.knowledge.injection import scan
 from agent.model.tool_schemas import sound

@@ -1,15 +1,22 @@
-"""The order to start or reach a server, and the frames between Hermes and its process."""
+"""The order to start or reach a server, the frames between Hermes and its process, and kept tokens."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+from agent.core.consents import read_private, write_private
+from agent.core.home import private_folder
+from agent.errors import ConfigError
 from tools.kit import children
 from tools.kit.children import LargeFrameError, framed
+from tools.kit.files import lock_file, open_lock
 
 Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
 """Which protocol is spoken; `auto` finds out what the server takes."""
@@ -114,3 +121,44 @@ def pack_frame(frame: Mapping[str, Any]) -> bytes:
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
     """The next frame; None at the end. Raises `FrameError`."""
     return await children.read_frame(reader, LARGEST)
+
+
+PATIENCE = 30.0
+"""Seconds another process may take to renew what it signed in with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """The file of one server: `tokens`, `client`, `metadata`, `resource` and `expires`."""
+
+    path: Path
+
+    def read(self) -> dict[str, Any]:
+        """What is kept; empty if nothing is."""
+        return read_private(self.path)
+
+    def change(self, fields: Mapping[str, Any]) -> None:
+        """Put fields in, and take out those that are None. Raises `ConfigError`."""
+        kept = {**self.read(), **fields}
+        write_private(self.path, {name: value for name, value in kept.items() if value is not None})
+
+    def forget(self) -> bool:
+        """Take everything away; False if nothing was kept."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise ConfigError(f"Cannot remove {self.path}: {error.strerror or error}.") from error
+        return True
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only process that renews; one that hangs delays others by at most `PATIENCE`. Blocks."""
+        private_folder(self.path.parent)
+        descriptor = open_lock(self.path.with_suffix(".lock"))
+        try:
+            lock_file(descriptor, seconds=PATIENCE)
+            yield
+        finally:
+            os.close(descriptor)

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 from agent.core.config.settings_file import UnreadableSettingsError, read_file
 from agent.core.config.trust import project_root
+from agent.core.consents import ConsentFile
 from agent.core.home import Home
 from agent.core.variables import fill_in
 from agent.errors import ConfigError
 from agent.integrations.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
-from agent.integrations.mcp.private_files import read_private, write_private
 from tools.terminal.environment import child_environment
 from tools.text.safe_text import clean
 
@@ -203,12 +203,12 @@ def _hash(value: object) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-class ServerAgreement:
-    """The file of agreements. One that cannot be trusted agrees to nothing."""
+class ServerAgreement(ConsentFile):
+    """The servers of projects that were agreed to, by the hash of project and server."""
 
     def __init__(self, folder: Path) -> None:
         """`folder` is that of the home for servers."""
-        self._path = folder / "agreed.json"
+        super().__init__(folder / "agreed.json")
 
     def holds(self, root: Path, config: ServerConfig) -> bool:
         """Whether exactly this server of the project at `root` was agreed to."""
@@ -216,7 +216,7 @@ class ServerAgreement:
 
     def all(self) -> dict[str, tuple[str, str]]:
         """The name and the project of each server by the hash; empty texts where they were not kept."""
-        data = read_private(self._path)
+        data = self.data()
         agreed, servers = data.get("agreed"), data.get("servers")
         known = servers if isinstance(servers, dict) else {}
         return {
@@ -227,19 +227,20 @@ class ServerAgreement:
 
     def agree(self, root: Path, config: ServerConfig) -> None:
         """Agree to it as it stands. Raises `ConfigError`."""
-        self._write(self.all() | {_key(root, config): (config.name, str(root))})
+        with self.change() as data:
+            self._put(data, self.all() | {_key(root, config): (config.name, str(root))})
 
     def withdraw(self, key: str) -> bool:
         """Withdraw the agreement to a server by its hash; False if there was none. Raises `ConfigError`."""
-        agreed = self.all()
-        if agreed.pop(key, None) is None:
-            return False
-        self._write(agreed)
-        return True
+        with self.change() as data:
+            agreed = self.all()
+            found = agreed.pop(key, None)
+            self._put(data, agreed)
+        return found is not None
 
-    def _write(self, agreed: dict[str, tuple[str, str]]) -> None:
-        servers = {key: list(place) for key, place in agreed.items() if any(place)}
-        write_private(self._path, {"version": 1, "agreed": sorted(agreed), "servers": servers})
+    def _put(self, data: dict[str, Any], agreed: Mapping[str, tuple[str, str]]) -> None:
+        data["agreed"] = sorted(agreed)
+        data["servers"] = {key: list(place) for key, place in agreed.items() if any(place)}
 
 
 def _place(found: object) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from agent.integrations.mcp.catalog import (
     save_catalog,
     tool_names,
 )
-from agent.integrations.mcp.private_files import TokenFile
+from agent.integrations.mcp.launch import TokenFile
 from agent.integrations.mcp.server import LogPace, RefusedError, Server, ServerError
 from agent.integrations.mcp.server_config import (
     DeclaredServer,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.core.consents import ConsentFile
 from agent.core.home import PRIVATE_FILE, private_folder
 from agent.errors import ConfigError
 from agent.integrations.plugins.files import PluginFile, digest
 from agent.integrations.plugins.registrations import Registrations
-from tools.kit.files import lock_file, open_lock, read_owned, write_atomically
+from tools.kit.files import read_owned, write_atomically
 
 LONGEST_TEXT = 256_000
 """Bytes of a file up to which its text is kept."""
@@ -127,10 +127,6 @@ def agreed_files(files: Iterable[tuple[str, PluginFile]]) -> Iterator[tuple[str,
         yield name, agreed
 
 
-LARGEST_STORE = 20_000_000
-"""Bytes of the file that are read."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginConsent:
     """What a person agreed to."""
@@ -175,23 +171,18 @@ class PluginConsent:
         )
 
 
-class ConsentFile:
-    """Consents by the folder of the plugin. A file that cannot be trusted agrees to nothing."""
+class PluginConsents(ConsentFile):
+    """Consents by the folder of the plugin."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        super().__init__(path)
         self.texts = AgreedFiles(path.with_name("plugin-texts"))
         """The files of plugins as they were agreed to."""
 
     def read(self) -> dict[str, PluginConsent]:
         """All consents by folder."""
-        content = read_owned(self._path, LARGEST_STORE)
-        try:
-            entries = json.loads(content)["plugins"].items() if content is not None else ()
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return {}
-        found: dict[str, PluginConsent] = {}
-        for folder, entry in entries:
+        entries, found = self.data().get("plugins"), dict[str, PluginConsent]()
+        for folder, entry in entries.items() if isinstance(entries, dict) else ():
             with suppress(ValueError, KeyError, TypeError, AttributeError):
                 found[folder] = PluginConsent.of(entry)
         return found
@@ -203,40 +194,20 @@ class ConsentFile:
 
         `files` are kept, so that the lines that change later can be shown.
         """
-        with self._lock():
+        with self.change() as data:
             if files is not None:
                 self.texts.keep(consent.digest, files)
-            self._write(self.read() | {str(folder): consent})
+            self._put(data, self.read() | {str(folder): consent})
 
     def withdraw(self, folder: Path) -> bool:
         """Agree no longer; False if there was no consent. Raises `ConfigError`."""
-        with self._lock():
+        with self.change() as data:
             known = self.read()
             if known.pop(str(folder), None) is None:
                 return False
-            self._write(known)
+            self._put(data, known)
         return True
 
-    def _write(self, consents: Mapping[str, PluginConsent]) -> None:
-        entries = {folder: each.to_json() for folder, each in sorted(consents.items())}
-        text = json.dumps({"version": 1, "plugins": entries}, indent=1)
-        try:
-            write_atomically(self._path, text.encode(), PRIVATE_FILE, follow_links=False)
-        except OSError as error:
-            raise ConfigError(f"Cannot write {self._path}: {error.strerror or error}.") from error
+    def _put(self, data: dict[str, Any], consents: Mapping[str, PluginConsent]) -> None:
+        data["plugins"] = {folder: each.to_json() for folder, each in sorted(consents.items())}
         self.texts.keep_only(each.digest for each in consents.values())
-
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Held by one process at a time."""
-        private_folder(self._path.parent)
-        path = self._path.with_name(f".{self._path.name}.lock")
-        try:
-            lock = open_lock(path)
-        except OSError as error:
-            raise ConfigError(f"Cannot write {path}: {error.strerror or error}.") from error
-        try:
-            lock_file(lock)
-            yield
-        finally:
-            os.close(lock)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.core.home import PRIVATE_FILE, PRIVATE_FOLDER, Home, private_folder
 from agent.integrations.plugins import registrations
-from agent.integrations.plugins.consent import AgreedFile, ConsentFile, PluginConsent, agreed_files
+from agent.integrations.plugins.consent import AgreedFile, PluginConsent, PluginConsents, agreed_files
 from agent.integrations.plugins.files import (
     MOST_BYTES,
     OutsideError,
@@ -193,7 +193,7 @@ async def enable(
         unconfined=agreement.unconfined,
         registered=registered,
     )
-    agree = ConsentFile(around.home.plugin_consent).agree
+    agree = PluginConsents(around.home.plugin_consent).agree
     await asyncio.to_thread(agree, shelved.folder, consent, files)
     return registered
 
@@ -225,7 +225,7 @@ def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]
 
 def withdraw(home: Home, folder: Path) -> bool:
     """Withdraw the agreement to the plugin in `folder`; False if there was none. Raises `ConfigError`."""
-    agreed = ConsentFile(home.plugin_consent)
+    agreed = PluginConsents(home.plugin_consent)
     if (consent := agreed.read().get(str(folder))) is not None:
         registrations.remove(home, consent.registered.skins)
     return agreed.withdraw(folder)

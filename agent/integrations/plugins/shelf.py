@@ -14,7 +14,7 @@ from agent.core.config import trust
 from agent.core.config.settings_file import UnreadableSettingsError
 from agent.core.home import Home
 from agent.integrations.plugins import files, package
-from agent.integrations.plugins.consent import AgreedFile, ConsentFile, PluginConsent
+from agent.integrations.plugins.consent import AgreedFile, PluginConsent, PluginConsents
 from agent.integrations.plugins.files import PluginError, digest, hashes, read_file, walk
 from agent.integrations.plugins.package import PluginPackage, read_plugin
 from agent.knowledge.skills import catalog
@@ -103,7 +103,7 @@ def find(
     home: Home, workspace: Path, packages: Callable[[], Sequence[EntryPoint]] = installed_entry_points
 ) -> tuple[ShelvedPlugin, ...]:
     """All plugins, those of the home first. Reads the disk, also every byte of what was agreed to."""
-    agreed = ConsentFile(home.plugin_consent).read()
+    agreed = PluginConsents(home.plugin_consent).read()
     found: list[ShelvedPlugin] = []
     names: dict[str, Path] = {}
     for folder, place, refused in _folders(home, workspace, packages):
@@ -127,7 +127,7 @@ def find(
 
 def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
     """The same for a session: none where nobody agreed to any, and others only where they may matter."""
-    agreed = [Path(folder) for folder in ConsentFile(home.plugin_consent).read()]
+    agreed = [Path(folder) for folder in PluginConsents(home.plugin_consent).read()]
     if not agreed:
         return ()
     own = Path(os.path.realpath(home.plugins))
@@ -267,7 +267,7 @@ def differences(home: Home, shelved: ShelvedPlugin) -> tuple[PluginDifference, .
     changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
     if not changed:
         return ()
-    kept = ConsentFile(home.plugin_consent).texts.read(shelved.consent.digest, before)
+    kept = PluginConsents(home.plugin_consent).texts.read(shelved.consent.digest, before)
     found: list[PluginDifference] = []
     room = MOST_SHOWN
     for name in changed:
@@ -395,7 +395,7 @@ class PluginSkillDoubts:
     """Asked about every skill that would be in force; remembers what it hashed until a file changes."""
 
     def __init__(self, home: Home) -> None:
-        self._consents = ConsentFile(home.plugin_consent)
+        self._consents = PluginConsents(home.plugin_consent)
         self._known: dict[Path, tuple[object, dict[str, str]]] = {}
 
     def doubt(self, skill: Skill) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from agent.core.config.known_secrets import known_secrets
 from agent.core.config.loader import load
 from agent.core.home import Home
-from agent.integrations.plugins.consent import ConsentFile
+from agent.integrations.plugins.consent import PluginConsents
 from agent.integrations.plugins.installing import PluginEnvironment
 from agent.integrations.plugins.session_plugins import SessionPlugins, found_plugins
 from agent.integrations.senses.service import Dictation
@@ -36,7 +36,7 @@ def begin_dictation(home: Home, environ: Mapping[str, str], workspace: Path) -> 
 
 def _plugins(home: Home, workspace: Path, loaded: LoadedSettings) -> SessionPlugins | None:
     """Return the enabled plugins; None without consent to any, as testing the boundary takes a while."""
-    if not ConsentFile(home.plugin_consent).read():
+    if not PluginConsents(home.plugin_consent).read():
         return None
     variables = loaded.environ
     mode = loaded.settings.sandbox.mode

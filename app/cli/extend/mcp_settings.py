@@ -140,7 +140,7 @@ def run_logout(home: Home, args: argparse.Namespace) -> None:
 
 
 def _tokens(home: Home, server: DeclaredServer) -> Any:
-    from agent.integrations.mcp.private_files import TokenFile
+    from agent.integrations.mcp.launch import TokenFile
     from agent.integrations.mcp.server_config import token_path
 
     return TokenFile(token_path(home.servers, server.config))

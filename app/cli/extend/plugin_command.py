@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def add_registered(subparsers: Any, name: str) -> None:
     """Declare the command that an approved plugin registered under `name`, if any. Reads one file."""
-    from agent.integrations.plugins.consent import ConsentFile
+    from agent.integrations.plugins.consent import PluginConsents
 
-    for consent in ConsentFile(Home.locate().plugin_consent).read().values():
+    for consent in PluginConsents(Home.locate().plugin_consent).read().values():
         for command in consent.registered.cli_commands:
             if command.name == name:
                 text = command.description

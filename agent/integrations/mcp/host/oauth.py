@@ -28,8 +28,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, ValidationError
 
 from agent.integrations.mcp.host.results import SignInNeededError
-from agent.integrations.mcp.launch import ServerLaunch
-from agent.integrations.mcp.private_files import TokenFile
+from agent.integrations.mcp.launch import ServerLaunch, TokenFile
 
 HOST = "127.0.0.1"
 PATIENCE = 300.0

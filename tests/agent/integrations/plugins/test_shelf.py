@@ -13,7 +13,7 @@ import pytest
 
 from agent.core.config import trust
 from agent.core.home import Home
-from agent.integrations.plugins.consent import LONGEST_TEXT, ConsentFile, PluginConsent, agreed_files
+from agent.integrations.plugins.consent import LONGEST_TEXT, PluginConsent, PluginConsents, agreed_files
 from agent.integrations.plugins.files import hashes, read_files
 from agent.integrations.plugins.shelf import MOST_SHOWN, ShelvedPlugin, differences, find, lines_of
 
@@ -29,7 +29,7 @@ def make(folder: Path, name: str = "") -> Path:
 
 def agree(home: Home, folder: Path, name: str = "") -> None:
     consent = PluginConsent(name=name or folder.name, files=hashes(folder))
-    ConsentFile(home.plugin_consent).agree(folder, consent, dict(agreed_files(read_files(folder))))
+    PluginConsents(home.plugin_consent).agree(folder, consent, dict(agreed_files(read_files(folder))))
 
 
 def shelved(home: Home, workspace: Path, *packages: EntryPoint) -> dict[str, ShelvedPlugin]:
@@ -200,14 +200,14 @@ def test_an_installed_package_brings_one_without_being_imported(home: Home, tmp_
 def test_a_damaged_consent_file_agrees_to_nothing(home: Home, content: bytes) -> None:
     home.plugin_consent.write_bytes(content)
     home.plugin_consent.chmod(0o600)
-    assert ConsentFile(home.plugin_consent).read() == {}
+    assert PluginConsents(home.plugin_consent).read() == {}
 
 
 def test_a_consent_file_that_others_may_write_agrees_to_nothing(home: Home) -> None:
     agree(home, make(home.plugins / "one"))
-    assert ConsentFile(home.plugin_consent).read()
+    assert PluginConsents(home.plugin_consent).read()
     home.plugin_consent.chmod(0o666)
-    assert ConsentFile(home.plugin_consent).read() == {}
+    assert PluginConsents(home.plugin_consent).read() == {}
 
 
 def test_devices_and_links_that_lead_out_are_hashed_without_being_read(home: Home) -> None:
