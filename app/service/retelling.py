@@ -2,74 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-from agent.core.attachments import attachments_of
 from agent.core.store.nodes import Node
-from agent.events import (
-    AssistantMessageAdded,
-    Event,
-    Noticed,
-    ReplyCut,
-    RequestResolved,
-    TodosChanged,
-    ToolFinished,
-    TurnEnded,
-    UserMessageAdded,
-)
-from tools.context import Todo
-from tools.inner_call import meant_arguments
+from agent.events import Event, ReplyCut, RequestResolved, ToolStarted, TurnEnded, UserMessageAdded
+from agent.session.conversation.stored_events import stored_events
 from tools.registry import Registry
-from tools.results import Display, Outcome
 from tools.text.safe_text import clean
-
-_OUTCOMES = ("done", "failed", "denied", "interrupted")
-_STATUSES = ("pending", "in_progress", "completed", "cancelled")
-_QUIET = frozenset({"todos", "mention", "subagent", "subagent_told", "subagent_end"})
-"""Kinds of stored notices that are not lines of the conversation."""
-_KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recovery", "store"})
 
 
 def past_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
-    """Yield the events of a path's nodes, oldest first, without numbers."""
-    arguments: dict[str, dict[str, Any]] = {}
-    for node in path:
-        match node.kind:
-            case "user" if node.data.get("origin") != "engine":
-                origin = node.data.get("origin")
-                yield UserMessageAdded(
-                    node=node.id,
-                    text=clean(node.content),
-                    origin=origin if origin in ("queue", "steer") else "prompt",
-                    attachments=attachments_of(node.data),
-                )
-            case "assistant":
-                asked = list(_calls(node.data.get("calls")))
-                arguments |= {id: given for id, _, given in asked}
-                reasoning = node.data.get("reasoning")
-                yield AssistantMessageAdded(
-                    node=node.id,
-                    text=clean(node.content),
-                    reasoning=clean(reasoning) if isinstance(reasoning, str) else "",
-                    calls=tuple(id for id, _, _ in asked),
-                )
-                if node.data.get("state") == "interrupted":
-                    yield Noticed(kind="info", text="The answer was cut off here.", node=node.id)
-            case "tool":
-                yield _tool_finished(node, arguments.pop(str(node.data.get("call", "")), {}), tools)
-                if str(node.data.get("tool", "")).startswith("todo_"):
-                    todos = _object(node.content).get("todos")
-                    if isinstance(todos, list):
-                        yield TodosChanged(items=_todos(todos))
-            case "compaction":
-                yield Noticed(kind="compaction", text=clean(node.content), node=node.id)
-            case "notice" if (kind := node.data.get("kind", "info")) not in _QUIET:
-                told = cast("Any", kind if kind in _KINDS else "info")
-                yield Noticed(kind=told, text=clean(node.content), node=node.id)
-            case _:
-                pass
+    """Yield the events of a path's nodes, oldest first, without numbers; calls as they ended."""
+    return (each for each in stored_events(path, tools) if not isinstance(each, ToolStarted))
 
 
 def closing_events(told: Sequence[Mapping[str, Any]], session: str) -> Iterator[Event]:
@@ -159,55 +104,3 @@ def last_node(told: Sequence[Mapping[str, Any]]) -> int:
         ),
         default=0,
     )
-
-
-def _tool_finished(node: Node, arguments: dict[str, Any], tools: Registry) -> ToolFinished:
-    tool, outcome, seconds = (
-        str(node.data.get("tool", "")),
-        node.data.get("outcome"),
-        node.data.get("seconds"),
-    )
-    return ToolFinished(
-        node=node.id,
-        call=clean(str(node.data.get("call", ""))),
-        tool=clean(tool),
-        outcome=cast("Outcome", outcome) if outcome in _OUTCOMES else "interrupted",
-        seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
-        result=clean(node.content),
-        display=_display(tool, arguments, _object(node.content), tools),
-    )
-
-
-def _display(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
-    entry = tools.get(tool)
-    if entry is not None and entry.describe is not None:
-        try:
-            return entry.describe(arguments, result)
-        except Exception:
-            pass
-    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
-    return Display(clean(tool) or "tool", subject, clean(str(result.get("error", "")))[:200])
-
-
-def _calls(calls: Any) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, dict):
-            name = str(call.get("name"))
-            yield str(call.get("id")), name, meant_arguments(name, _object(call.get("arguments")))
-
-
-def _todos(items: Sequence[Any]) -> tuple[Todo, ...]:
-    return tuple(
-        Todo(clean(str(each.get("id", ""))), clean(str(each.get("content", ""))), each["status"])
-        for each in items
-        if isinstance(each, dict) and each.get("status") in _STATUSES
-    )
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return value if isinstance(value, dict) else {}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from agent.core.attachments import attachments_of
-from agent.core.attachments import display_text as shown_with
+from agent.core.attachments import display_text
 from agent.core.store.nodes import Node
+from agent.events import AssistantMessageAdded, Noticed, ToolFinished, ToolStarted, UserMessageAdded
+from agent.session.conversation.stored_events import Arguments, arguments_of, node_events
 from app.tui.conversation.attachments import sources
 from app.tui.conversation.bridge import end_notice
-from tools.inner_call import meant_arguments
 from tools.registry import Registry
-from tools.results import Display, Outcome
 from tools.text.safe_text import clean
 from widgets.transcript.parts import (
     AnswerItem,
@@ -26,21 +24,17 @@ from widgets.transcript.parts import (
 )
 
 AGENT_ENDED = "subagent_end"
-AGENT_NOTES = frozenset({"subagent", "subagent_told", AGENT_ENDED})
-"""Kinds of notices about the work of a subagent; see `agent.session.subagents`."""
-CUT_OFF = "The answer was cut off here."
-"""The note below an answer that was stopped, or cut off by a failure or the program's end."""
-OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
 
 def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
     """Yield the items of the path as they looked live, from the end upwards. Items are made on demand."""
-    asked, arguments = len(path), dict[str, dict[str, Any]]()
+    asked = len(path)
+    arguments: Arguments = {}
     for at in range(len(path) - 1, -1, -1):
         node = path[at]
         if node.kind == "tool" and asked > at:
             asked = _asked_by(path, at)
-            arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
+            arguments = arguments_of(path[asked]) if asked >= 0 else {}
         if node.kind == "compaction":
             yield _compaction(node, path[:at])
             continue
@@ -50,8 +44,8 @@ def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
 def call_at(path: Sequence[Node], at: int, tools: Registry) -> CallItem:
     """Return the call whose result is at an index of the path."""
     asked = _asked_by(path, at)
-    arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
-    return _call(path[at], arguments, tools)
+    arguments = arguments_of(path[asked]) if asked >= 0 else {}
+    return next(each for each in _items_of(path[at], arguments, tools) if isinstance(each, CallItem))
 
 
 def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
@@ -62,36 +56,34 @@ def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
     return ""
 
 
-def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> list[Item]:
+def _items_of(node: Node, arguments: Arguments, tools: Registry) -> list[Item]:
     """Return the items of one node, top to bottom."""
-    match node.kind:
-        case "user" if node.data.get("origin") != "engine":
-            attached = attachments_of(node.data)
-            said = shown_with(clean(node.content), attached)
-            return [UserItem(said, node.id, str(node.data.get("origin", "prompt")), sources(attached))]
-        case "assistant":
-            shown: list[Item] = []
-            reasoning = node.data.get("reasoning")
-            if isinstance(reasoning, str) and reasoning.strip():
-                shown.append(ReasoningItem(clean(reasoning)))
-            if node.content.strip():
-                shown.append(AnswerItem(clean(node.content), node.id))
-            if node.data.get("state") == "interrupted":
-                shown.append(NoticeItem("info", CUT_OFF))
-            return shown
-        case "tool":
-            return [_call(node, arguments, tools)]
-        case "notice" if (kind := node.data.get("kind")) in AGENT_NOTES:
-            # An agent's task is its first message, later messages follow, its report is the last.
-            if kind != AGENT_ENDED:
-                return []
-            return [
-                NoticeItem(*end_notice(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))
-            ]
-        case "notice" if node.data.get("kind") not in ("todos", "mention"):
-            return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
-        case _:
-            return []
+    kind = str(node.data.get("kind", "info"))
+    if node.kind == "notice" and kind == AGENT_ENDED:
+        # An agent's task is its first message, later messages follow, its report is the last.
+        why = clean(str(node.data.get("error", "")))
+        return [NoticeItem(*end_notice(str(node.data.get("outcome")), why))]
+    items: list[Item] = []
+    given: dict[str, Any] = {}
+    for event in node_events(node, arguments, tools):
+        match event:
+            case UserMessageAdded():
+                said, origin = display_text(event.text, event.attachments), event.origin
+                items.append(UserItem(said, node.id, origin, sources(event.attachments)))
+            case AssistantMessageAdded():
+                if event.reasoning.strip():
+                    items.append(ReasoningItem(event.reasoning))
+                if event.text.strip():
+                    items.append(AnswerItem(event.text, node.id))
+            case ToolStarted():
+                given = event.arguments
+            case ToolFinished():
+                items.append(_call(event, given, node.data.get("files")))
+            case Noticed():
+                items.append(NoticeItem(kind if node.kind == "notice" else event.kind, event.text))
+            case _:
+                pass
+    return items
 
 
 def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
@@ -108,45 +100,14 @@ def _asked_by(path: Sequence[Node], at: int) -> int:
     return at
 
 
-def _calls(calls: Any) -> Iterable[tuple[str, dict[str, Any]]]:
-    for call in calls if isinstance(calls, list) else ():
-        if isinstance(call, dict):
-            arguments = _object(call.get("arguments"))
-            yield str(call.get("id")), meant_arguments(str(call.get("name")), arguments)
-
-
-def _call(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> CallItem:
-    id, tool = str(node.data.get("call", "")), str(node.data.get("tool", ""))
-    outcome, seconds = node.data.get("outcome"), node.data.get("seconds")
-    given = arguments.get(id, {})
+def _call(event: ToolFinished, given: dict[str, Any], files: object) -> CallItem:
     return CallItem(
-        id,
-        clean(tool),
-        display_of(tool, given, _object(node.content), tools),
+        event.call,
+        event.tool,
+        event.display,
         given,
-        cast(Outcome, outcome) if outcome in OUTCOMES else "interrupted",
-        float(seconds) if isinstance(seconds, (int, float)) else 0.0,
-        clean(node.content),
-        files=files if isinstance(files := node.data.get("files"), int) else 0,
+        event.outcome,
+        event.seconds,
+        event.result,
+        files=files if isinstance(files, int) else 0,
     )
-
-
-def display_of(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
-    """Return the display of a call; a plain one if its tool is gone or has changed."""
-    entry = tools.get(tool)
-    if entry is not None and entry.describe is not None:
-        try:
-            return entry.describe(arguments, result)
-        except Exception:
-            pass
-    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
-    return Display(clean(tool) or "tool", subject, clean(str(result.get("error", "")))[:200])
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return value if isinstance(value, dict) else {}

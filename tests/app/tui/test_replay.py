@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 from agent.core.store.nodes import Node
 from agent.knowledge.context.message_history import ContextFold
-from app.tui.conversation.replay import CUT_OFF, call_in_full, newest_first
+from agent.session.conversation.stored_events import CUT_OFF
+from app.editor.replay import replay_updates
+from app.service.retelling import past_events
+from app.tui.conversation.replay import call_in_full, newest_first
 from tools.registry import Registry
 from widgets.transcript.parts import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem
 
@@ -104,3 +107,41 @@ def test_any_order_of_nodes_reads_as_forwards(kinds):
             wanted.append(latest)
     calls = [item for item in newest_first(path, Registry()) if isinstance(item, CallItem)]
     assert [call.arguments for call in calls][::-1] == wanted
+
+
+def test_terminal_service_and_editor_replay_the_same_conversation(tmp_path):
+    todos = [{"id": "1", "content": "Sleep", "status": "pending"}]
+    path = [
+        node(1, "user", "go\x1b[2J on", origin="queue"),
+        node(
+            2,
+            "assistant",
+            "I look.",
+            reasoning="hm",
+            calls=[{"id": "a", "name": "todo_write", "arguments": {}}],
+        ),
+        node(3, "tool", json.dumps({"todos": todos}), call="a", tool="todo_write", outcome="done", seconds=1),
+        node(4, "assistant", "It is", state="interrupted"),
+    ]
+    items = [*newest_first(path, Registry())][::-1]
+    events = [*past_events(path, Registry())]
+    updates = [*replay_updates(path, Registry(), tmp_path)]
+    assert [type(item).__name__ for item in items] == [
+        "UserItem",
+        "ReasoningItem",
+        "AnswerItem",
+        "CallItem",
+        "AnswerItem",
+        "NoticeItem",
+    ]
+    kinds = ["user_message", "assistant_message", "tool_finished", "todos", "assistant_message", "notice"]
+    assert [event.type for event in events] == kinds
+    said, thought, words, call, more, plan = updates
+    assert items[0].text == events[0].text == said.content.text and "\x1b" not in said.content.text
+    assert items[1].text == events[1].reasoning == thought.content.text
+    assert items[2].text == events[1].text == words.content.text
+    assert items[3].result == events[2].result and call.tool_call_id == events[2].call == items[3].call
+    assert items[4].text == events[4].text == more.content.text
+    assert (
+        [entry.content for entry in plan.entries] == [each.content for each in events[3].items] == ["Sleep"]
+    )

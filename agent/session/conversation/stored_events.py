@@ -1,0 +1,134 @@
+"""Events of stored messages: the one mapping by which terminal, service and editors replay. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from agent.core.attachments import attachments_of
+from agent.core.store.nodes import Node
+from agent.events import (
+    AssistantMessageAdded,
+    Event,
+    Noticed,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+    UserMessageAdded,
+)
+from tools.context import Todo
+from tools.inner_call import meant_arguments
+from tools.registry import Registry
+from tools.results import Display, Outcome
+from tools.text.safe_text import clean
+
+CUT_OFF = "The answer was cut off here."
+"""The note below an answer that was stopped, or cut off by a failure or the program's end."""
+_OUTCOMES = ("done", "failed", "denied", "interrupted")
+_STATUSES = ("pending", "in_progress", "completed", "cancelled")
+_QUIET = frozenset({"todos", "mention", "subagent", "subagent_told", "subagent_end"})
+"""Kinds of stored notices that are not lines of the conversation."""
+_KINDS = frozenset({"info", "warning", "process", "files", "compaction", "recovery", "store"})
+
+Arguments = Mapping[str, dict[str, Any]]
+"""The arguments of the calls of one message, by their ids."""
+
+
+def stored_events(path: Sequence[Node], tools: Registry) -> Iterator[Event]:
+    """Yield the events of a path's nodes, oldest first, without numbers."""
+    arguments: Arguments = {}
+    for node in path:
+        if node.kind == "assistant":
+            arguments = arguments_of(node)
+        yield from node_events(node, arguments, tools)
+
+
+def node_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[Event]:
+    """Yield the events of one node; `arguments` are those of the calls that its message made."""
+    match node.kind:
+        case "user" if node.data.get("origin") != "engine":
+            origin = node.data.get("origin")
+            yield UserMessageAdded(
+                node=node.id,
+                text=clean(node.content),
+                origin=origin if origin in ("queue", "steer") else "prompt",
+                attachments=attachments_of(node.data),
+            )
+        case "assistant":
+            reasoning = node.data.get("reasoning")
+            yield AssistantMessageAdded(
+                node=node.id,
+                text=clean(node.content),
+                reasoning=clean(reasoning) if isinstance(reasoning, str) else "",
+                calls=tuple(arguments_of(node)),
+            )
+            if node.data.get("state") == "interrupted":
+                yield Noticed(kind="info", text=CUT_OFF, node=node.id)
+        case "tool":
+            yield from _call_events(node, arguments, tools)
+        case "compaction":
+            yield Noticed(kind="compaction", text=clean(node.content), node=node.id)
+        case "notice" if (kind := node.data.get("kind", "info")) not in _QUIET:
+            shown = cast("Any", kind if kind in _KINDS else "info")
+            yield Noticed(kind=shown, text=clean(node.content), node=node.id)
+        case _:
+            pass
+
+
+def arguments_of(message: Node) -> Arguments:
+    """Return the arguments of the calls that a message made."""
+    calls = message.data.get("calls")
+    return {
+        str(call.get("id")): meant_arguments(str(call.get("name")), _object(call.get("arguments")))
+        for call in (calls if isinstance(calls, list) else ())
+        if isinstance(call, dict)
+    }
+
+
+def _call_events(node: Node, arguments: Arguments, tools: Registry) -> Iterator[Event]:
+    id, tool = str(node.data.get("call", "")), str(node.data.get("tool", ""))
+    outcome, seconds = node.data.get("outcome"), node.data.get("seconds")
+    given, result = arguments.get(id, {}), _object(node.content)
+    display = _display(tool, given, result, tools)
+    yield ToolStarted(call=clean(id), tool=clean(tool), arguments=given, display=display)
+    yield ToolFinished(
+        node=node.id,
+        call=clean(id),
+        tool=clean(tool),
+        outcome=cast("Outcome", outcome) if outcome in _OUTCOMES else "interrupted",
+        seconds=float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+        result=clean(node.content),
+        display=display,
+    )
+    if tool.startswith("todo_") and isinstance(todos := result.get("todos"), list):
+        yield TodosChanged(items=_todos(todos))
+
+
+def _display(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
+    """Return the display of a call; a plain one if its tool is gone or has changed."""
+    entry = tools.get(tool)
+    if entry is not None and entry.describe is not None:
+        try:
+            return entry.describe(arguments, result)
+        except Exception:
+            pass
+    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
+    return Display(clean(tool) or "tool", subject, clean(str(result.get("error", "")))[:200])
+
+
+def _todos(items: Sequence[Any]) -> tuple[Todo, ...]:
+    return tuple(
+        Todo(clean(str(each.get("id", ""))), clean(str(each.get("content", ""))), each["status"])
+        for each in items
+        if isinstance(each, dict) and each.get("status") in _STATUSES
+    )
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}
