@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent.core.attachments import AttachmentStore
 from agent.core.config.known_secrets import known_secrets
 from agent.core.home import Home, private_folder
+from agent.core.listeners import Listener
 from agent.core.store.connection import Database
 from agent.core.store.store import Store
 from agent.errors import ConfigError
@@ -24,7 +25,7 @@ from agent.events import (
     TurnStarted,
     UserMessageAdded,
 )
-from agent.integrations.hooks.session_hooks import HookConsent, SessionHooks
+from agent.integrations.hooks.session_hooks import HEARD, HookConsent, SessionHooks
 from agent.integrations.mcp.tools import prompt_text
 from agent.integrations.plugins.shelf import catalog_for
 from agent.integrations.web.services import WebServices, open_web
@@ -46,7 +47,7 @@ from agent.session.history.session_checkpoints import CheckpointService, open_re
 from agent.session.options import Options
 from agent.session.pending_requests import PendingRequests
 from agent.session.spending.decisions import CeilingQuestions, Decisions
-from agent.session.stream import EventStream, Listener
+from agent.session.stream import EventStream
 from agent.session.subagents.agent_copies import AgentCopies, AgentWorkspaces, NoCopies
 from agent.session.subagents.agent_models import AgentModels, KnownModels
 from agent.session.subagents.definitions import Definitions
@@ -397,7 +398,7 @@ async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks
     all_hooks = [*active, *base.plugins.hooks()]
     hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
     if all_hooks:
-        base.stream.subscribe(hooks.hear)
+        base.stream.subscribe(hooks.hear, *HEARD)
         if base.options.after:
             hooks.tell("session_reset", before=base.options.after)
         base.closers.append(hooks.close)

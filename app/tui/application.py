@@ -293,16 +293,26 @@ class HermesApp(App[None], inherit_bindings=False):
         if self.host.session:
             self.branch.look()
 
+    def _subscribe_parts(self) -> None:
+        """Have the parts hear of the events that they use, besides those of the bridge."""
+        from agent.events import BranchSwitched
+
+        subscribe = self.bridge.listeners.subscribe
+        for kind, pane in self.session.hearing:
+            subscribe(partial(kind.hear, pane), *kind.events)
+        subscribe(self.branch, *self.branch.HEARD)
+        subscribe(self._show_branch_switch, BranchSwitched)
+
+    def _show_branch_switch(self, event: Event) -> None:
+        if event.agent == "main":
+            self.history_actions.show(cast("BranchSwitched", event))
+
     def _hear(self, event: Event) -> None:
         if not self.is_running:
             return  # nobody looks at events that arrive while the engine closes
         self.bridge(event)
-        self.session.hear(event)
-        self.branch(event)
         if self.host.is_served and self.host.is_lost:
             self.bridge.change(service="ended")
-        if event.type == "branch" and event.agent == "main":
-            self.history_actions.show(cast("BranchSwitched", event))
         elif event.type == "effort_changed" and self.host.client is not None:
             self.bridge.change(model=self.host.client.model)  # another client may have chosen another one
         elif event.type == "turn_started" and self.host.client is not None:
@@ -323,6 +333,7 @@ class HermesApp(App[None], inherit_bindings=False):
             await bring(PANES_MODULE)
             await self.beginning.wait_for_idle_keys()
             await self.session.mount_panes()
+            self._subscribe_parts()
             self.session.transcript.direct.write = self.direct_write
             # Held keys may belong to the conversation and panes.
             await add_found_commands(self)

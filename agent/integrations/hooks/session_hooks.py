@@ -142,6 +142,21 @@ _PATIENCE = 10.0
 """Seconds that the end of a session waits for hooks."""
 
 
+HEARD = (
+    SessionOpened,
+    RequestStarted,
+    UsageChanged,
+    ToolFinished,
+    AgentStarted,
+    AgentEnded,
+    ApprovalAsked,
+    RequestResolved,
+    FilesChanged,
+    Noticed,
+)
+"""The events that hooks hear of."""
+
+
 class SessionHooks:
     """Runs the hooks of a session. Nothing here raises; a hook that fails is a notice."""
 

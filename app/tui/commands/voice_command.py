@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class AnswersAloud:
     """A listener of session events that speaks each sentence of the answer as soon as it is complete."""
 
+    HEARD = (TurnStarted, TextAdded, AssistantMessageAdded, TurnEnded)
+
     def __init__(self, reading: ReadingAloud) -> None:
         self.reading = reading
         self._stream = SentenceStream()
@@ -67,7 +69,7 @@ async def _voice(app: AppContext, wanted: str) -> None:
     from agent.integrations.senses.speaking import ReadingAloud
 
     reading = ReadingAloud(plays, os.environ.get("PATH", ""), app.complain)
-    app.bridge.listeners.append(AnswersAloud(reading))
+    app.bridge.listeners.subscribe(AnswersAloud(reading), *AnswersAloud.HEARD)
     app.say("Answers are read aloud; /voice off ends that.")
 
 

@@ -33,6 +33,8 @@ class GitBranchWatch:
     events.
     """
 
+    HEARD = (SessionOpened, ToolFinished, FilesChanged, Noticed)
+
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._root: Path | None = None

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.core.attachments import display_text
+from agent.core.listeners import Listeners
 from agent.core.store.nodes import MAIN
 from agent.events import (
+    AgentStarted,
     Asked,
     AssistantMessageAdded,
     BranchSwitched,
@@ -28,6 +30,7 @@ from agent.events import (
     SessionOpened,
     StepTaken,
     TextAdded,
+    TodosChanged,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
@@ -134,6 +137,27 @@ _ALARMING = ("error", "critical", "alert", "emergency")
 """Levels of a server's log that a person should not miss."""
 
 
+_SESSION = (
+    SessionOpened,
+    TurnStarted,
+    TurnEnded,
+    QueueChanged,
+    ModeChanged,
+    EffortChanged,
+    UsageChanged,
+    BranchSwitched,
+)
+_ANY_AGENT = (
+    ToolStarted,
+    ToolProgressed,
+    ServerLogged,
+    ToolFinished,
+    FilesChanged,
+    Asked,
+    RequestResolved,
+)
+
+
 class Bridge:
     """Receives every event and updates the panes. It is fast, because panes note changes and draw later."""
 
@@ -160,17 +184,21 @@ class Bridge:
         self._finished: dict[str, ToolFinished] = {}
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """Changes the watcher saw during calls that still run."""
-        self.listeners: list[Callable[[Event], None]] = []
-        """Other listeners of every event besides the panes. They must be quick."""
+        self._of_main = Listeners()
+        self._of_main.subscribe(lambda event: tell(self._panes.transcript, event))
+        self._of_main.subscribe(self._session, *_SESSION)
+        self._of_main.subscribe(self.streams.hear, SessionOpened)
+        self._of_agents = Listeners()
+        self._of_agents.subscribe(self.streams.hear)
+        self.listeners = Listeners()
+        """Those of the session and of all agents, by the types that each uses. They must be quick."""
+        self.listeners.subscribe(self._show_team_change, *AgentRows.HEARD)
+        self.listeners.subscribe(self._show_todos, TodosChanged, AgentStarted)
+        self.listeners.subscribe(self._show_any_agent, *_ANY_AGENT)
 
     def __call__(self, event: Event) -> None:
-        if event.agent == "main":
-            tell(self._panes.transcript, event)
-            self._session(event)
-        self._show_any_agent(event)
-        self.streams.hear(event)
-        for hear in self.listeners:
-            hear(event)
+        (self._of_main if event.agent == "main" else self._of_agents).pass_on(event)
+        self.listeners.pass_on(event)
 
     def _session(self, event: Event) -> None:
         """Show events of the session and its main agent, except in the conversation."""
@@ -206,13 +234,17 @@ class Bridge:
                 self._touched.clear()
                 self.show_head(event.head)
 
+    def _show_team_change(self, event: Event) -> None:
+        if self.team.hear(event):
+            self._show_team()
+
+    def _show_todos(self, event: Event) -> None:
+        if self.todos.hear(event):
+            self._panes.todo.show(self.todos.items(), self.todos.below())
+
     def _show_any_agent(self, event: Event) -> None:
         """Show events that are visible for every agent."""
         panes = self._panes
-        if self.team.hear(event):
-            self._show_team()
-        if self.todos.hear(event):
-            panes.todo.show(self.todos.items(), self.todos.below())
         match event:
             case ToolStarted():
                 parent = _key(event, event.parent) if event.parent else None

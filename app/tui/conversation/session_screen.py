@@ -29,7 +29,6 @@ from widgets.prompt.widget import Prompt
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from agent.events import Event
     from app.tui.commands.registry import AppCommand
     from app.tui.panes.pane_kind import PaneKind
     from widgets.panes.agents import AgentHeader, AgentsPane
@@ -215,7 +214,7 @@ class SessionScreen(ConversationScreen):
         self._arranged: Mapping[str, Any] = {}
         self.pane_commands: list[AppCommand] = []
         """Commands of panes that declare one."""
-        self._hearing: list[tuple[PaneKind, Pane]] = []
+        self.hearing: list[tuple[PaneKind, Pane]] = []
         """Panes that handle events themselves."""
         self._escapes = DoublePress(ESCAPES)
 
@@ -233,7 +232,7 @@ class SessionScreen(ConversationScreen):
         new = (await bring(PANES_MODULE)).SessionPanes(self._empty.size)
         self.adopt_workbench(new.workbench, new.transcript, new.by_name["agents"])
         self.todo, self.calls, self.files = (new.by_name[name] for name in ("todo", "log", "files"))
-        self._hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
+        self.hearing = [(kind, new.by_name[kind.name]) for kind in new.kinds if kind.events]
         self.pane_commands = [command for kind in new.kinds if (command := kind.command()) is not None]
         self.transcript.motion = self.agents.motion = self.status.motion
         self.workbench.restore(self._arranged)
@@ -241,12 +240,6 @@ class SessionScreen(ConversationScreen):
         for part in (self.workbench, self.transcript):
             part.use(self._empty.palette)
         await self.place_workbench()
-
-    def hear(self, event: Event) -> None:
-        """Pass an event to the panes that handle events themselves."""
-        for kind, pane in self._hearing:
-            if isinstance(event, kind.events):
-                kind.hear(pane, event)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Allow Esc to leave the focused conversation, and a second Esc to go back from an empty prompt."""

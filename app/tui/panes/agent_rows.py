@@ -40,6 +40,8 @@ class _Member:
 class AgentRows:
     """The tree of subagents and the state of each. `clock` gives seconds, like that of the pane."""
 
+    HEARD = (AgentStarted, AgentProgressed, AgentEnded, CopyChanged, Asked, RequestResolved)
+
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._members: dict[str, _Member] = {}

@@ -1,0 +1,56 @@
+"""Listeners of events, each subscribed to the types that it uses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+from agent.events import Event
+
+log = logging.getLogger(__name__)
+
+Listener = Callable[[Event], None]
+
+
+class Listeners:
+    """Passes every event to the listeners of its type, in order and at once.
+
+    Listeners run on the event loop and must be quick. A listener that fails is logged and does not disturb
+    others.
+    """
+
+    def __init__(self) -> None:
+        self._entries: tuple[tuple[Listener, tuple[type[Event], ...]], ...] = ()
+        self._by_type: dict[type[Event], tuple[Listener, ...]] = {}
+
+    def subscribe(self, listener: Listener, *types: type[Event]) -> Callable[[], None]:
+        """Call `listener` with events of these types, or of all types if none is given. Returns the
+        unsubscriber.
+        """
+        entry = (listener, types)
+        self._set((*self._entries, entry))
+        return lambda: self._set(tuple(known for known in self._entries if known is not entry))
+
+    def __iter__(self) -> Iterator[Listener]:
+        return (listener for listener, _ in self._entries)
+
+    def remove(self, listener: Listener) -> None:
+        """Call a listener no longer."""
+        self._set(tuple(entry for entry in self._entries if entry[0] is not listener))
+
+    def pass_on(self, event: Event) -> None:
+        """Call the listeners of the event's type."""
+        kind = type(event)
+        if kind not in self._by_type:
+            self._by_type[kind] = tuple(
+                listener for listener, types in self._entries if not types or issubclass(kind, types)
+            )
+        for listener in self._by_type[kind]:
+            try:
+                listener(event)
+            except Exception:
+                log.exception("a listener failed on %s", event.type)
+
+    def _set(self, entries: tuple[tuple[Listener, tuple[type[Event], ...]], ...]) -> None:
+        self._entries = entries
+        self._by_type = {}
