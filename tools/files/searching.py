@@ -1,4 +1,4 @@
-"""Running a search as a child process (ripgrep, or our own if it is missing); globs and hits."""
+"""Running a search as a child process (ripgrep, or our own for what it does not know); globs and hits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -79,18 +79,33 @@ def records(
     Without `engine` ripgrep is used if there is one, and Python for patterns only Python knows. Raises
     `ToolError` for an invalid pattern.
     """
-    program = None if engine == "python" else find_ripgrep()
+    program = find_ripgrep()
     if engine == "ripgrep" and program is None:
         raise ToolError("ripgrep (rg) is not installed; install it or reinstall Hermes.")
-    if program is None:
-        yield from _python(request, ending, stop)
+    if program is not None and (engine != "python" or request.pattern is None):
+        try:
+            yield from _ripgrep(program, request, ending, stop)
+            return
+        except ToolError as error:
+            if engine == "ripgrep" or not any(word in str(error) for word in _PYTHON_ONLY):
+                raise
+    files = replace(request, pattern=None)
+    found = _walk(request.root) if program is None else _ripgrep(program, files, ending, stop)
+    paths = sorted((path.removeprefix(b"./") for path in found), key=lambda path: path.split(b"/"))
+    yield from paths if request.pattern is None else _python(paths, request, ending, stop)
+
+
+def _walk(root: Path) -> Iterator[bytes]:
+    """Yield all plain files below a folder, for a system without ripgrep: no ignore file is read."""
+    folder, target = place(root)
+    if target:
+        yield os.fsencode(target)
         return
-    try:
-        yield from _ripgrep(program, request, ending, stop)
-    except ToolError as error:
-        if engine == "ripgrep" or not any(word in str(error) for word in _PYTHON_ONLY):
-            raise
-        yield from _python(request, ending, stop)
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if each != ".git" and f"{parent}{each}" not in _skipped(root)]
+        for path in (Path(parent, name) for name in names):
+            if path.is_file() and not path.is_symlink():
+                yield os.fsencode(path.relative_to(folder))
 
 
 def _ripgrep(
@@ -116,18 +131,13 @@ def _ripgrep(
         yield from _run([*arguments, "--", f"./{target}"], folder, b"", request, ending, stop)
 
 
-def _python(request: SearchRequest, ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
-    folder, target = place(request.root)
-    order = {
-        "file": target,
-        "pattern": request.pattern,
-        "rules": list(request.rules),
-        "context": request.context,
-        "multiline": request.multiline,
-        "skipped": list(_skipped(request.root)),
-    }
+def _python(
+    paths: list[bytes], request: SearchRequest, ending: SearchEnding, stop: threading.Event
+) -> Iterator[bytes]:
+    order = {"pattern": request.pattern, "context": request.context, "multiline": request.multiline}
+    given = b"\0".join([json.dumps(order).encode(), *paths])
     arguments = [sys.executable, "-I", "-W", "ignore", str(_CHILD)]
-    yield from _run(arguments, folder, json.dumps(order).encode(), request, ending, stop)
+    yield from _run(arguments, place(request.root)[0], given, request, ending, stop)
 
 
 def place(root: Path) -> tuple[Path, str]:
