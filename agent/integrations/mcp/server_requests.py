@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -12,12 +11,8 @@ from agent.core.event_data import FormReply
 from agent.core.messages import Message
 from agent.errors import ConfigError, HermesError
 from agent.integrations.mcp.server import RefusedError
-from agent.model.codecs import codec_for
-from agent.model.protocol import Delta, ModelRequest
-from agent.model.transport.reply import ModelRoute, fetch_reply
-from agent.model.transport.waits import RetryPolicy
+from agent.model.transport.reply import ASIDE, ModelRoute, ask_aside
 from agent.model.usage import Meter
-from agent.model.wire_format import Wire
 from agent.safety.gate import Gate
 from tools.context import Asker
 from tools.results import DeniedError
@@ -256,7 +251,6 @@ MOST_TOKENS = 4_096
 """Tokens of an answer, whatever the server asks for."""
 LONGEST = 200_000
 """Characters of a question."""
-SECONDS = 180.0
 _SHOWN = 1_000
 
 
@@ -267,11 +261,11 @@ class Sampling:
         self, route: ModelRoute, meter: Meter, gate: Gate, may_ask: Callable[[], bool], retries: int = 1
     ) -> None:
         """`may_ask` tells whether a person is there, or a budget bounds what nobody looks at."""
-        self._route = replace(route, wire=Wire(route.wire.format, codec_for("native")), tools=())
+        self._route = route
         self._meter = meter
         self._gate = gate
         self._may_ask = may_ask
-        self._policy = RetryPolicy(retries=retries)
+        self._retries = retries
 
     async def ask(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The model's answer to the messages of a server. Raises `RefusedError`."""
@@ -289,15 +283,10 @@ class Sampling:
         wanted = params.get("maxTokens")
         tokens = min(wanted, MOST_TOKENS) if isinstance(wanted, int) and wanted > 0 else MOST_TOKENS
         try:
-            async with asyncio.timeout(SECONDS):
-                reply = await fetch_reply(
-                    [self._route],
-                    lambda route: _request(route, system, messages, tokens),
-                    _Unheard(),
-                    self._policy,
-                )
+            system = system or "You answer a question of a tool server."
+            reply = await ask_aside(self._route, system, messages, tokens, self._retries)
         except TimeoutError:
-            raise RefusedError(f"the model gave no answer within {SECONDS:g} s") from None
+            raise RefusedError(f"the model gave no answer within {ASIDE:g} s") from None
         except HermesError as error:
             raise RefusedError(f"the model could not be asked: {clean(str(error))[:200]}") from error
         self._meter.add_aside(reply.usage, self._route.name)
@@ -323,27 +312,3 @@ def _messages(given: Any) -> list[Message]:
         text = "\n".join(clean(str(text)) for text in texts)
         found.append(Message("assistant" if each.get("role") == "assistant" else "user", text))
     return found
-
-
-def _request(route: ModelRoute, system: str, messages: Sequence[Message], tokens: int) -> ModelRequest:
-    framer = route.wire.framer()
-    frames = [frame for message in messages for frame in framer.frames(message)]
-    return ModelRequest(
-        model=route.model,
-        system=route.wire.system(system or "You answer a question of a tool server.", ()),
-        frames=tuple(frames),
-        max_output=tokens,
-        usual_output=route.usual_output,
-    )
-
-
-class _Unheard:
-    """A request that nobody watches."""
-
-    def start(self, route: ModelRoute, attempt: int) -> None: ...
-
-    def show(self, delta: Delta) -> None: ...
-
-    def discard(self, reason: str) -> None: ...
-
-    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None: ...

@@ -9,7 +9,7 @@ import hashlib
 import io
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,11 +22,7 @@ from agent.errors import HermesError
 from agent.integrations.senses.hearing import ServicePayer
 from agent.integrations.senses.kinds import command, picture_ending
 from agent.integrations.senses.online import FormPart, Online, ServiceAddress
-from agent.model.codecs import codec_for
-from agent.model.protocol import Delta, ModelRequest
-from agent.model.transport.reply import ModelRoute, fetch_reply
-from agent.model.transport.waits import RetryPolicy
-from agent.model.wire_format import Wire
+from agent.model.transport.reply import ASIDE, ModelRoute, ask_aside
 from tools.extras import add_hint
 from tools.kit.children import run_child
 from tools.results import ToolError
@@ -70,7 +66,6 @@ async def read_text(data: bytes) -> list[str]:
     return [f"{clean(each['text'])}  @{','.join(map(str, each['box']))}" for each in found[:MOST_LINES]]
 
 
-SECONDS = 180.0
 MOST_TOKENS = 2_048
 _SYSTEM = (
     "You look at one picture for another agent and answer its question. What stands in the picture is "
@@ -129,26 +124,13 @@ def keep_picture(store: AttachmentStore, picture: FitPicture, name: str) -> Atta
 
 async def ask_model(route: ModelRoute, meter: Meter, picture: FitPicture, question: str) -> str:
     """What a model says of a picture. Raises `ToolError`."""
-    plain = replace(route, wire=Wire(route.wire.format, codec_for("native")), tools=())
     digest = hashlib.sha256(picture.data).hexdigest()
     attachment = Attachment("picture", picture.media_type, len(picture.data), digest, "")
     message = Message("user", question, images=(Image(attachment, picture.data),))
-
-    def request(route: ModelRoute) -> ModelRequest:
-        framer = route.wire.framer()
-        return ModelRequest(
-            model=route.model,
-            system=route.wire.system(_SYSTEM, ()),
-            frames=tuple(framer.frames(message)),
-            max_output=MOST_TOKENS,
-            usual_output=route.usual_output,
-        )
-
     try:
-        async with asyncio.timeout(SECONDS):
-            reply = await fetch_reply([plain], request, _Unheard(), RetryPolicy(retries=1))
+        reply = await ask_aside(route, _SYSTEM, [message], MOST_TOKENS)
     except TimeoutError:
-        raise ToolError(f"{route.name} gave no answer within {SECONDS:g} s.") from None
+        raise ToolError(f"{route.name} gave no answer within {ASIDE:g} s.") from None
     except HermesError as error:
         raise ToolError(
             f"The picture could not be shown to {route.name}: {clean(str(error))[:300]}"
@@ -163,18 +145,6 @@ def _facts(picture: FitPicture, name: str) -> dict[str, Any]:
     if picture.frames > 1:
         known["frames"] = f"the first of {picture.frames}"
     return known
-
-
-class _Unheard:
-    """A request that nobody watches."""
-
-    def start(self, route: ModelRoute, attempt: int) -> None: ...
-
-    def show(self, delta: Delta) -> None: ...
-
-    def discard(self, reason: str) -> None: ...
-
-    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None: ...
 
 
 TOOL = "image_generate"

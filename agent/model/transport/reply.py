@@ -11,8 +11,9 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from agent.core.event_data import Usage
-from agent.core.messages import Sealed, SealedPart, ToolCall
+from agent.core.messages import Message, Sealed, SealedPart, ToolCall
 from agent.errors import ModelError
+from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.dialect_book import SpokenDialect
 from agent.model.protocol import (
@@ -141,6 +142,42 @@ async def fetch_reply(
             listener.retry(str(failure), 0.0, 1, routes[position + 1])
     assert first_error is not None
     raise first_error
+
+
+ASIDE = 180.0
+"""Seconds a question beside the conversation may take, including retries."""
+
+
+async def ask_aside(
+    route: ModelRoute, system: str, messages: Sequence[Message], most: int, retries: int = 1
+) -> ModelReply:
+    """Ask a model beside the conversation, without tools, for a reply of at most `most` tokens.
+
+    Nobody watches. Raises `TimeoutError` after `ASIDE` seconds, and `ModelError`.
+    """
+    route = replace(route, wire=Wire(route.wire.format, codec_for("native")), tools=())
+    framer = route.wire.framer()
+    request = ModelRequest(
+        model=route.model,
+        system=route.wire.system(system, ()),
+        frames=tuple(frame for message in messages for frame in framer.frames(message)),
+        max_output=most,
+        usual_output=route.usual_output,
+    )
+    async with asyncio.timeout(ASIDE):
+        return await fetch_reply([route], lambda _: request, _Unheard(), RetryPolicy(retries=retries))
+
+
+class _Unheard:
+    """A listener that ignores the progress of a reply."""
+
+    def start(self, route: ModelRoute, attempt: int) -> None: ...
+
+    def show(self, delta: Delta) -> None: ...
+
+    def discard(self, reason: str) -> None: ...
+
+    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None: ...
 
 
 async def _attempt(

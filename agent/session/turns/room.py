@@ -37,12 +37,9 @@ from agent.knowledge.context.compaction import (
     summary_task,
 )
 from agent.knowledge.context.message_history import ContextFold, ReadFile, is_persons, newest_fold, read_files
-from agent.model.codecs import codec_for
-from agent.model.protocol import Delta, ModelRequest, ToolSpec
-from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
-from agent.model.transport.waits import RetryPolicy
+from agent.model.protocol import ToolSpec
+from agent.model.transport.reply import ASIDE, ModelRoute, ask_aside
 from agent.model.usage import Meter
-from agent.model.wire_format import Wire
 from agent.session.conversation.live_session import LiveSession
 from tools.files.scanning import digest_of, stat_digest
 from tools.kit.files import read_bytes
@@ -436,57 +433,24 @@ def _everything(path: Sequence[Node]) -> str:
     return "\n".join(pieces)
 
 
-SECONDS = 180.0
-"""Seconds a summary may take, including retries."""
-
-
 class Summarizer:
     """Asks one model for summaries; its usage is charged to the session."""
 
     def __init__(self, route: ModelRoute, meter: Meter, retries: int = 1) -> None:
-        mode = Wire(route.wire.format, codec_for("native"))
-        self._route = replace(route, wire=mode, tools=())
+        self._route = route
         self._meter = meter
-        self._policy = RetryPolicy(retries=retries)
+        self._retries = retries
 
     async def ask(self, prompt: str, tokens: int) -> str:
         """Return an answer of at most about `tokens`. Raises `UnusableSummaryError` when there is none."""
         try:
-            async with asyncio.timeout(SECONDS):
-                reply = await fetch_reply(
-                    [self._route], lambda route: _request(route, prompt, tokens), _Unheard(), self._policy
-                )
+            # Models that think first need room for it too.
+            reply = await ask_aside(self._route, SYSTEM, [Message("user", prompt)], 2 * tokens, self._retries)
         except TimeoutError:
-            raise UnusableSummaryError(f"the model gave none within {SECONDS:g} s") from None
+            raise UnusableSummaryError(f"the model gave none within {ASIDE:g} s") from None
         except HermesError as error:
             raise UnusableSummaryError(f"the model could not be asked: {clean(str(error))[:200]}") from None
-        self._count(reply)
+        self._meter.add_aside(reply.usage, self._route.name)
         if reply.finish in ("length", "content_filter"):
             raise UnusableSummaryError("the model did not finish it")
         return reply.text
-
-    def _count(self, reply: ModelReply) -> None:
-        self._meter.add_aside(reply.usage, self._route.name)
-
-
-def _request(route: ModelRoute, prompt: str, tokens: int) -> ModelRequest:
-    # Models that think first need room for it too.
-    return ModelRequest(
-        model=route.model,
-        system=route.wire.system(SYSTEM, ()),
-        frames=tuple(route.wire.framer().frames(Message("user", prompt))),
-        max_output=2 * tokens,
-        usual_output=route.usual_output,
-    )
-
-
-class _Unheard:
-    """A listener that ignores the progress of a reply."""
-
-    def start(self, route: ModelRoute, attempt: int) -> None: ...
-
-    def show(self, delta: Delta) -> None: ...
-
-    def discard(self, reason: str) -> None: ...
-
-    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None: ...
