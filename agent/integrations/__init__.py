@@ -1,4 +1,5 @@
-"""Programs and services outside: MCP servers, plugins, hooks, the web, messengers, devices, other agents.
+"""Connections to programs and services outside: MCP servers, plugins, hooks, web, messengers, devices, other
+agents.
 
-It knows no session; what it needs of one is handed in.
+Nothing here imports the session; callers pass in what is needed of one.
 """

@@ -1,7 +1,7 @@
-"""Adding and removing extras: in which environment the program runs, and the command that changes it.
+"""Adding and removing optional extras: the environment of this program, and the command that changes it.
 
-Packages are named one by one, as no index offers this program: `pip install 'discord.py>=2.7'`. In a checkout
-they are those of `constraints/dev.txt`, each file held to its hash, as far as the extra is pinned there.
+Packages are named one by one (`pip install 'discord.py>=2.7'`), because no package index has this program. In
+a checkout, packages that `constraints/dev.txt` pins are installed with their pinned hashes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXTRA = re.compile(r"extra\s*==\s*['\"]([\w-]+)")
 
 @dataclass(frozen=True, slots=True)
 class ExtraState:
-    """One extra, and whether it is there."""
+    """One extra, and whether it is installed."""
 
     name: str
     installed: bool
@@ -41,7 +41,7 @@ class ExtraState:
 
 @dataclass(frozen=True, slots=True)
 class ExtrasChange:
-    """The command that changes the environment; empty where there is nothing to do."""
+    """A command that changes the environment; empty if there is nothing to do."""
 
     command: tuple[str, ...] = ()
     obstacle: str = ""
@@ -49,12 +49,12 @@ class ExtrasChange:
 
     @property
     def line(self) -> str:
-        """The command as it is typed."""
+        """The command as one would type it in a shell."""
         return shlex.join(self.command)
 
 
 def states() -> list[ExtraState]:
-    """Every extra, in the order of the table."""
+    """Return every extra with its state, in the order of the table."""
     return [
         ExtraState(name, is_installed(name), each.brings, each.size * 1_000_000)
         for name, each in EXTRAS.items()
@@ -62,7 +62,9 @@ def states() -> list[ExtraState]:
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """The names as they are spelled. Raises `ConfigError` for one that is not known, with a guess."""
+    """Return the names of extras in their correct spelling. Raises `ConfigError` with a suggestion for an
+    unknown one.
+    """
     from difflib import get_close_matches
 
     found: list[str] = []
@@ -77,7 +79,7 @@ def check_names(names: Iterable[str]) -> list[str]:
 
 
 def adding(names: Sequence[str]) -> ExtrasChange:
-    """The command that adds extras; writes a file with pins where there are any. Raises `ConfigError`."""
+    """Return the command that adds extras. May write a file with pinned versions. Raises `ConfigError`."""
     wanted = [name for name in names if not is_installed(name)]
     specs = [spec for name in wanted for spec, _ in _requirements(name)]
     if not specs:
@@ -88,7 +90,9 @@ def adding(names: Sequence[str]) -> ExtrasChange:
 
 
 def removing(names: Sequence[str]) -> ExtrasChange:
-    """The command that removes what extras brought and nothing else that is here needs."""
+    """Return the command that removes the packages of these extras, except those that other installed
+    packages need.
+    """
     kept = {name for _, name in _requirements("")}
     for other in EXTRAS:
         if other not in names and is_installed(other):
@@ -105,7 +109,10 @@ def removing(names: Sequence[str]) -> ExtrasChange:
 
 
 def _change(order: tuple[str, ...]) -> ExtrasChange:
-    """`order` for pip, or for uv in an environment without pip, and what stands in its way."""
+    """Return the command for pip, or for uv if pip is missing, and the obstacle to running it, if any.
+
+    `order` is the subcommand, such as `install`, with its arguments.
+    """
     if find_spec("pip") is not None:
         yes = ("--yes",) if order[0] == "uninstall" else ()
         command = (sys.executable, "-m", "pip", order[0], "--disable-pip-version-check", *yes, *order[1:])
@@ -126,9 +133,9 @@ def _change(order: tuple[str, ...]) -> ExtrasChange:
 
 
 def _requirements(extra: str) -> list[tuple[str, str]]:
-    """What an extra asks for, as requirement and name; what the program itself does for an empty name.
+    """Return the requirements of an extra, each as its full text and its package name.
 
-    Raises `ConfigError` where the program is not installed.
+    An empty `extra` stands for the program itself. Raises `ConfigError` if the program is not installed.
     """
     try:
         listed = requires(NAME) or []
@@ -144,7 +151,7 @@ def _requirements(extra: str) -> list[tuple[str, str]]:
 
 
 def _needed_beside(names: set[str]) -> set[str]:
-    """What the packages of this environment need, except those with these names and the program itself."""
+    """Return the names of packages that installed packages need, other than `names` and the program itself."""
     listed = [
         each
         for package in distributions()
@@ -156,7 +163,7 @@ def _needed_beside(names: set[str]) -> set[str]:
 
 
 def canonical(name: str) -> str:
-    """The name of a package as indexes compare it. Pure."""
+    """Return a package name in the normalized form that package indexes compare. Pure."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -168,7 +175,7 @@ def _is_there(name: str) -> bool:
 
 
 def _pin_arguments(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ...]:
-    """Arguments that install requirements as this checkout pins them; the requirements elsewhere."""
+    """Return install arguments with the hashes that this checkout pins; outside a checkout, just `specs`."""
     pins = ROOT / "constraints" / "dev.txt"
     try:
         text = pins.read_text()
@@ -193,6 +200,6 @@ def _pin_arguments(extras: Sequence[str], specs: Sequence[str]) -> tuple[str, ..
 
 
 def _parents(block: str) -> set[str]:
-    """Who needs the package of a block, from the comment below it. Pure."""
+    """Return the packages that need the one in `block`, according to the comment below it. Pure."""
     said = re.findall(r"^\s+#\s+(?:via\s+)?([A-Za-z0-9._-]+)", block, re.MULTILINE)
     return {canonical(name) for name in said if name != "via"}

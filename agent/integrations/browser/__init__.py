@@ -1,1 +1,1 @@
-"""Browsers inside our boundary: how they start, what they reach, and where they keep things."""
+"""Browsers that run inside our sandbox: their start, their network access and their profile folders."""

@@ -1,4 +1,6 @@
-"""The browser of this machine: started inside the boundary, on the proxy's network, spoken to by pipes."""
+"""A browser on this machine: started inside the sandbox, restricted to the proxy's network, controlled
+through pipes.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ _LARGEST = 1 << 29
 
 
 class PipeTransport:
-    """`reading` and `writing` are descriptors that belong to it from now on; `open` before use."""
+    """Talks to a browser over two pipes.
+
+    The object takes over the file descriptors `reading` and `writing`. Call `open` before the first use.
+    """
 
     def __init__(self, reading: int, writing: int) -> None:
         self._reading, self._writing = reading, writing
@@ -36,7 +41,7 @@ class PipeTransport:
         self._out: asyncio.WriteTransport | None = None
 
     async def open(self) -> None:
-        """Connect both ends to the loop."""
+        """Connect both pipes to the event loop."""
         loop = asyncio.get_running_loop()
         protocol = asyncio.StreamReaderProtocol(self._reader)
         into, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(self._reading, "rb", 0))
@@ -58,14 +63,16 @@ class PipeTransport:
             raise EOFError("a message of the browser is too long") from error
 
     def close(self) -> None:
-        """Close both ends, which also ends the browser."""
+        """Close both pipes, which also ends the browser."""
         for each in self._transports:
             with suppress(Exception):
                 each.close()
 
 
 class BrowserNetwork:
-    """Opened before the browser starts, closed after it ended. Both block."""
+    """The network of one browser. Open it before the browser starts and close it after the browser ended;
+    both block.
+    """
 
     def __init__(
         self,
@@ -76,7 +83,9 @@ class BrowserNetwork:
         environ: Mapping[str, str],
         told: Callable[[ProxyRefusal], None],
     ) -> None:
-        """`bubblewrap` is the path of the program, empty where there is none. Raises `ToolError`."""
+        """`bubblewrap` is the path of the bwrap program, or empty if it is not installed. Raises
+        `ToolError`.
+        """
         self._opened: OpenedSpace | None = open_space(bubblewrap) if bubblewrap else None
         self._proxy = EgressProxy(
             decide, secrets=secrets, told=told, network=way_out(environ), lifting=lifting
@@ -91,11 +100,11 @@ class BrowserNetwork:
 
     @property
     def space(self) -> NetworkSpace | None:
-        """What the browser joins; None where it shares that of this machine."""
+        """The network namespace that the browser joins; None if it uses the machine's own network."""
         return None if self._opened is None else self._opened.space
 
     def close(self) -> None:
-        """Break every connection off."""
+        """Close every connection."""
         self._proxy.close()
         if self._opened is not None:
             self._opened.close()
@@ -161,7 +170,7 @@ _FLAGS = (
 
 
 class LocalBrowser:
-    """One browser process with everything around it."""
+    """One browser process with its profile, network and pipes."""
 
     def __init__(
         self,
@@ -187,11 +196,14 @@ class LocalBrowser:
 
     @property
     def folder(self) -> Path:
-        """What it and we know by the same path."""
+        """The folder that the browser and this program know by the same path."""
         return self._profile.folder
 
     async def start(self) -> PipeTransport:
-        """Start it. Raises `ToolError`. Started from the loop's own thread, with which it ends."""
+        """Start the browser. Raises `ToolError`.
+
+        Call it on the event loop's thread: the browser ends together with the thread that started it.
+        """
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
         transport = self._transport = PipeTransport(ours_in, ours_out)
@@ -219,7 +231,7 @@ class LocalBrowser:
         return transport
 
     async def close(self) -> None:
-        """End it and remove its profile. A second time does nothing."""
+        """End the browser and remove its profile. A second call does nothing."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -1,4 +1,7 @@
-"""Profiles of browsers: one a session, removed at its end, also when we were killed; or a lasting one."""
+"""Profile folders of browsers: a temporary one for each session, or a lasting one with a name.
+
+A temporary profile is removed when the session ends. If the program was killed, a later start removes it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ _LASTING = "profiles"
 
 
 class BrowserProfile:
-    """A folder that one browser has for itself while `close` was not called."""
+    """A folder that belongs to one browser until `close` is called."""
 
     def __init__(self, folder: Path, lock: int, *, lasts: bool) -> None:
         self.folder = folder
@@ -33,7 +36,7 @@ class BrowserProfile:
         self._lock = lock
 
     def close(self) -> None:
-        """Let go of it, and remove it unless it lasts. Blocks. A second time does nothing."""
+        """Unlock the profile, and remove it unless it is a lasting one. Blocks. A second call does nothing."""
         if self._lock < 0:
             return
         lock, self._lock = self._lock, -1
@@ -43,9 +46,9 @@ class BrowserProfile:
 
 
 def open_profile(root: Path, name: str = "") -> BrowserProfile:
-    """A new profile below `root`, or the lasting one of that name. Blocks. Raises `ToolError`.
+    """Make a new profile below `root`, or open the lasting one called `name`. Blocks. Raises `ToolError`.
 
-    What was left by programs that were killed is removed.
+    Profiles of programs that were killed are removed first.
     """
     private_folder(root)
     remove_abandoned(root)
@@ -66,20 +69,23 @@ def open_profile(root: Path, name: str = "") -> BrowserProfile:
 
 
 class ProfileConsent(ConsentFile):
-    """The names of lasting profiles that the person agreed to; no browser can write to that file."""
+    """The names of lasting profiles that the person approved. Browsers cannot write to that file."""
 
     def agreed_names(self) -> frozenset[str]:
-        """The names."""
+        """Return the approved names."""
         names = self.data().get("profiles")
         return frozenset(each for each in (names if isinstance(names, list) else ()) if isinstance(each, str))
 
     def agree(self, name: str) -> None:
-        """Note a yes. Raises `ConfigError`."""
+        """Store the approval of a name. Raises `ConfigError`."""
         with self.change() as data:
             data["profiles"] = sorted(self.agreed_names() | {name})
 
     def withdraw(self, name: str) -> bool:
-        """Take a yes back; the profile stays. False if there was none. Raises `ConfigError`."""
+        """Withdraw the approval of a name; the profile itself stays.
+
+        Returns False if the name was not approved. Raises `ConfigError`.
+        """
         with self.change() as data:
             agreed = self.agreed_names()
             data["profiles"] = sorted(agreed - {name})
@@ -87,7 +93,7 @@ class ProfileConsent(ConsentFile):
 
 
 def remove_abandoned(root: Path) -> None:
-    """Remove profiles of sessions whose program has gone. Blocks."""
+    """Remove the profiles of sessions whose program no longer runs. Blocks."""
     with suppress(OSError), os.scandir(root) as entries:
         for entry in entries:
             if not entry.name.startswith("session-") or not entry.is_dir(follow_symlinks=False):
@@ -99,7 +105,7 @@ def remove_abandoned(root: Path) -> None:
 
 
 def _take_lock(folder: Path) -> int | None:
-    """The lock of a folder; None if another program has it."""
+    """Lock a folder and return the descriptor; None if another program holds the lock."""
     try:
         lock = open_lock(folder / _LOCK)
     except OSError:
@@ -121,7 +127,10 @@ Origin = tuple[str, str, int]
 
 
 def lifted_origins(rules: Iterable[Any]) -> frozenset[Origin]:
-    """What allow rules of the person's own file name by address; wildcards and names count for nothing."""
+    """Return the origins that allow rules in the person's own settings name by address.
+
+    Wildcards and host names are ignored.
+    """
     found: set[Origin] = set()
     for rule in rules:
         pattern = rule.subject.pattern
@@ -146,7 +155,7 @@ def _may_lift(host: str) -> bool:
 
 
 def origin_of(url: str) -> Origin | None:
-    """The origin of an address; None where it has none."""
+    """Return the origin of a URL; None if it has none."""
     try:
         parts = urlsplit(url)
         if parts.hostname is None or parts.scheme not in (*_PORTS, "ws", "wss"):
@@ -159,7 +168,11 @@ def origin_of(url: str) -> Origin | None:
 
 
 class Lifting:
-    """Decides for the proxy whether a request to a lifted origin comes from where it may. Thread-safe."""
+    """Decides for the proxy whether a request may reach an origin that the person's rules have lifted.
+    Thread-safe.
+
+    Such a request must come from a lifted origin, or be the page that the model is about to open.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -167,25 +180,25 @@ class Lifting:
         self._expected: frozenset[Origin] = frozenset()
 
     def set(self, origins: frozenset[Origin]) -> None:
-        """The origins that are lifted from now on."""
+        """Replace the lifted origins."""
         with self._lock:
             self._origins = origins
 
     def is_lifted(self, url: str) -> bool:
-        """Whether an address is of a lifted origin."""
+        """Whether a URL belongs to a lifted origin."""
         return origin_of(url) in self._origins
 
     def expect(self, url: str) -> None:
-        """The model opens this address next; what it opened before is no longer expected."""
+        """Note the URL that the model opens next; it replaces the one noted before."""
         origin = origin_of(url)
         with self._lock:
             self._expected = frozenset() if origin is None else frozenset({origin})
 
     def allows(self, host: str, port: int, headers: Mapping[str, str], *, is_tunnel: bool) -> bool:
-        """Whether a request to `host` may pass although its address is refused otherwise.
+        """Whether a request to `host` may pass although its address would otherwise be refused.
 
-        `headers` are those of the request by lower-case name. What a tunnel carries is looked at by
-        `allows_inside`, unless it is encrypted for an origin that the model opens itself.
+        `headers` are the request's headers by lower-case name. A tunnel to a lifted origin may always be
+        opened; `allows_inside` then checks what is sent through it.
         """
         with self._lock:
             origins, expected = self._origins, self._expected
@@ -202,7 +215,7 @@ class Lifting:
         return not is_foreign and site in ("", "none") and ("http", host, port) in expected
 
     def allows_inside(self, host: str, port: int, headers: Mapping[str, str] | None) -> bool:
-        """The same for the first request in a tunnel; `headers` is None where it is encrypted."""
+        """Whether the first request inside a tunnel may pass; `headers` is None if it is encrypted."""
         with self._lock:
             origins, expected = self._origins, self._expected
         if headers is None:

@@ -1,4 +1,4 @@
-"""The browsers of one session, as the tools ask for them: opened by the settings, judged by the gate."""
+"""The browsers of one session, for its tools: opened as the settings say, checked by the permission gate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _QUIET = ("plan", "deny")
 
 
 class SessionBrowsers:
-    """Implements `BrowserHost`: what the tools of one agent's reach are given."""
+    """Opens browsers for the tools of one agent. Implements `BrowserHost`."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class SessionBrowsers:
         return backend
 
     def _lift_origins(self) -> Lifting:
-        """The origins that the rules lift now."""
+        """Return the `Lifting`, updated with the origins that the rules lift now."""
         from agent.integrations.browser.profile import Lifting, lifted_origins
 
         if self._lifting is None:
@@ -196,7 +196,10 @@ class SessionBrowsers:
         )
 
     async def _decide(self, host: str, port: int) -> str | None:
-        """Whether a page may reach a host: asked in the proxy's own thread, for every connection."""
+        """Return why a page may not reach a host, as a clause; None if it may.
+
+        Called in the proxy's own thread for every connection.
+        """
         if self._gate.mode in _QUIET:
             return f"is not reached in mode {self._gate.mode}"
         scheme = "https" if port == 443 else "http"
@@ -256,7 +259,7 @@ class SocketTransport:
 
 
 async def open_running(url: str) -> OpenedBrowser:
-    """Connect to a browser that runs, by `browser.cdp_url`. Raises `ToolError`."""
+    """Connect to the running browser at `browser.cdp_url`. Raises `ToolError`."""
     if not url:
         raise ToolError("browser.cdp_url is empty; set it to the address of a browser that runs.")
     address = url
@@ -278,7 +281,7 @@ async def open_running(url: str) -> OpenedBrowser:
 
 
 async def open_browserbase(environ: Mapping[str, str], base: str = BROWSERBASE) -> OpenedBrowser:
-    """Rent a browser of Browserbase; it is given back when it is closed. Raises `ToolError`."""
+    """Rent a browser from Browserbase; closing it ends the rental. Raises `ToolError`."""
     key, project = environ.get("BROWSERBASE_API_KEY", ""), environ.get("BROWSERBASE_PROJECT_ID", "")
     if not key:
         raise ToolError("BROWSERBASE_API_KEY is not set; put it into ~/.hermes/.env.")

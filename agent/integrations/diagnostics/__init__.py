@@ -1,1 +1,1 @@
-"""Language servers: what is newly wrong after an edit."""
+"""Diagnostics from language servers: problems that an edit has newly caused."""

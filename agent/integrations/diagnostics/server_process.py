@@ -1,4 +1,4 @@
-"""One language server: its process, the documents it knows, and what it finds in them."""
+"""A running language server: its process, its open documents, and the problems it finds in them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _LENGTH = re.compile(rb"^content-length:[ \t]*([0-9]{1,10})[ \t]*$", re.IGNORECA
 
 
 class FramingError(Exception):
-    """What came is not a message; the text says why, as a clause."""
+    """The bytes received are not a message. The text gives the reason as a clause."""
 
 
 def pack_message(message: Mapping[str, Any]) -> bytes:
-    """A message as bytes."""
+    """Encode a message as bytes."""
     data = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=True, separators=(",", ":")).encode("ascii")
     return b"Content-Length: %d\r\n\r\n" % len(data) + data
 
 
 async def read_message(reader: asyncio.StreamReader) -> tuple[dict[str, Any], int] | None:
-    """The next message and its bytes; None at the end. Raises `FramingError`."""
+    """Read the next message; return it and its size in bytes. None at the end. Raises `FramingError`."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.LimitOverrunError as error:
@@ -75,7 +75,7 @@ _WORDS = {1: "error", 2: "warning"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing a server found. Line and column count from 1."""
+    """One problem that a server reported. Lines and columns count from 1."""
 
     line: int
     column: int
@@ -87,17 +87,19 @@ class Finding:
 
     @property
     def kind(self) -> tuple[int, str, str]:
-        """What stays the same when lines above it come or go."""
+        """Severity, message and origin. They stay the same when lines are added or removed above."""
         return self.severity, self.message, self.origin
 
     def words(self, path: str) -> str:
-        """`src/a.py:3:5 error: it is not defined [Pyright reportUndefined]`."""
+        """Describe the finding on one line, as in `src/a.py:3:5 error: it is not defined [Pyright
+        reportUndefined]`.
+        """
         origin = f" [{self.origin}]" if self.origin else ""
         return f"{path}:{self.line}:{self.column} {_WORDS[self.severity]}: {self.message}{origin}"
 
 
 def findings_of(items: Any) -> tuple[Finding, ...]:
-    """Errors and warnings in a list of diagnostics; what is malformed, or only a hint, is left out."""
+    """Read the errors and warnings in a list of diagnostics. Malformed entries and hints are left out."""
     if not isinstance(items, list):
         return ()
     read = (_finding(item) for item in items[:MOST_KEPT])
@@ -127,7 +129,10 @@ def _finding(item: Any) -> Finding | None:
 
 
 def news(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
-    """What is found after an edit and was not before, errors first; where lines moved does not matter."""
+    """Return the findings that an edit has added, errors first.
+
+    A finding that only moved to another line does not count as new.
+    """
     known = Counter(each.kind for each in before)
     fresh: list[Finding] = []
     for each in sorted(after, key=lambda each: (each.line, each.column)):
@@ -139,7 +144,9 @@ def news(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
 
 
 def report(found: Sequence[tuple[str, Finding]], pending: Sequence[str]) -> dict[str, Any] | None:
-    """What the result of an edit says: findings by path, and servers that are not ready yet."""
+    """Build the part of an edit's result about problems: findings by path, and servers that are not ready
+    yet.
+    """
     said: dict[str, Any] = {}
     if found:
         ordered = sorted(found, key=lambda each: each[1].severity)
@@ -174,7 +181,7 @@ class ServerKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """A language with its servers, best first."""
+    """A language and its servers, the preferred one first."""
 
     name: str
     files: Mapping[str, str]
@@ -252,16 +259,18 @@ _BY_ENDING = {ending: each for each in LANGUAGES for ending in each.files}
 
 
 def language_of(path: Path) -> Language | None:
-    """The language of a file, by its ending."""
+    """Return the language of a file by its extension; None if it is not known."""
     return _BY_ENDING.get(path.suffix.lower())
 
 
 def find_server(
     language: Language, commands: Mapping[str, str], find: Callable[[str], str | None]
 ) -> ServerKind | None:
-    """The server to use: that of the settings, else the first that is there, with its program in full.
+    """Return the server to use: the one in the settings, else the first that is installed; None without
+    either.
 
-    `find` gives the path of a program, None for one that is not installed.
+    The returned server has the full path of its program. `find` returns the path of a program, or None if it
+    is not installed.
     """
     own = commands.get(language.name)
     if own is None:
@@ -304,11 +313,11 @@ _PULL_AGAIN = 0.1
 
 
 class ServerFault(Exception):  # noqa: N818 - it is the server's, not an error of ours
-    """The server cannot be used any more; the text says why, as a clause."""
+    """The server can no longer be used. The text gives the reason as a clause."""
 
 
 class ServerProcess:
-    """One server that runs, spoken to in its own protocol. Made by `start`."""
+    """One running language server. Create it with `start`."""
 
     def __init__(self, process: asyncio.subprocess.Process, wrapped: Wrapped, kind: ServerKind) -> None:
         self._process = process
@@ -355,7 +364,7 @@ class ServerProcess:
         return cls(process, wrapped, kind)
 
     async def initialize(self, root: str, options: Mapping[str, Any]) -> None:
-        """Exchange what both sides can do. Raises `ServerFault`."""
+        """Exchange capabilities with the server. Raises `ServerFault`."""
         self._root = root
         params = {
             "processId": None,
@@ -374,7 +383,7 @@ class ServerProcess:
         self.tell("initialized", {})
 
     def begin(self) -> None:
-        """An edit begins: what was received before it no longer counts towards a flood."""
+        """Start counting received bytes and messages from zero, as a new edit begins."""
         self._bytes = self._messages = 0
 
     def tell(self, method: str, params: Mapping[str, Any]) -> None:
@@ -382,13 +391,13 @@ class ServerProcess:
         self._send({"method": method, "params": dict(params)})
 
     def mark(self) -> int:
-        """A number that what is published from now on exceeds."""
+        """Return a sequence number that is lower than that of everything the server publishes from now on."""
         return next(self._received)
 
     async def diagnostics(self, uri: str, version: int, since: int) -> tuple[Finding, ...]:
-        """What the server finds in a version of a document. Waits for as long as it takes.
+        """Return the findings for one version of a document. Waits until the server has reported them.
 
-        Raises `ServerFault`.
+        `since` is a number from `mark`: older reports do not count. Raises `ServerFault`.
         """
         if self._pulls:
             pulled = await self._pull(uri)
@@ -409,11 +418,11 @@ class ServerProcess:
             await self._news.wait()
 
     def published_findings(self, uri: str) -> tuple[Finding, ...]:
-        """What it said of a document last, unasked."""
+        """Return the findings that the server last published for a document without being asked."""
         return self._published.get(uri, (0, None, ()))[2]
 
     async def close(self) -> None:
-        """End the server and all it started. Never raises."""
+        """End the server and all processes it started. Never raises."""
         if not self.fault:
             with suppress(TimeoutError, ServerFault):
                 async with asyncio.timeout(_GRACE):
@@ -508,7 +517,9 @@ class ServerProcess:
                 self._news.set()
 
     def _answer(self, method: str, params: Any) -> Any:
-        """What a server is told that asks for something; nothing of the workspace is changed for it."""
+        """Return the answer to a request of the server. Requests to change the workspace are not carried
+        out.
+        """
         if method == "workspace/configuration":
             items = params.get("items") if isinstance(params, Mapping) else None
             return [None] * min(len(items), 100) if isinstance(items, list) else []
@@ -547,7 +558,7 @@ MOST_OPEN = 50
 
 @dataclass(slots=True)
 class _Document:
-    """A document as the server has it."""
+    """A document as the server last received it."""
 
     text: str
     version: int
@@ -558,7 +569,7 @@ class _Document:
 
 
 class Documents:
-    """What one server has open."""
+    """The documents that are open in one server."""
 
     def __init__(self, server: ServerProcess, language: Language, *, silent_when_same: bool) -> None:
         self._server = server
@@ -567,9 +578,9 @@ class Documents:
         self._open: dict[Path, _Document] = {}
 
     async def after(self, edit: FileEdit, deadline: float) -> list[Finding] | None:
-        """What is new after an edit; None: not found out by `deadline`, in seconds of the loop's clock.
+        """Return the findings that an edit has added; None if they are not known by `deadline`.
 
-        Raises `ServerFault`.
+        `deadline` is in seconds of the event loop's clock. Raises `ServerFault`.
         """
         uri = edit.path.as_uri()
         if edit.after is None:
@@ -599,7 +610,7 @@ class Documents:
         return news(before, document.known or ())
 
     async def _learn(self, uri: str, document: _Document, deadline: float) -> bool:
-        """Find out what is wrong in a document as it is; False when there was no time for it."""
+        """Fetch the findings for the current state of a document; return False if time ran out."""
         try:
             async with asyncio.timeout_at(deadline):
                 document.known = await self._server.diagnostics(uri, document.version, document.since)

@@ -1,6 +1,6 @@
-"""The language servers of one workspace: started on the first edit, asked after each, ended when idle.
+"""Language servers of one workspace: started on the first edit, asked after each edit, ended when idle.
 
-A server that crashes, floods or hangs is ended, named in the log once, and not used again in the session.
+A server that crashes, floods or hangs is ended, logged once, and not used again in the session.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlace:
-    """Where servers run, and what confines them."""
+    """The folders in which servers run, and their sandbox."""
 
     workspace: Path
     home: Home
@@ -53,14 +53,14 @@ class ServerPlace:
     sandbox: SandboxSettings
 
     def folder(self, name: str) -> Path:
-        """The folder that one server may write to; others of the same workspace have their own."""
+        """Return the folder that one server may write to. Every server of a workspace has its own."""
         from hashlib import sha256
 
         mark = sha256(str(self.workspace).encode()).hexdigest()[:16]
         return self.home.root / "language-servers" / f"{mark}-{name}"
 
     def wrap(self, kind: ServerKind) -> Wrapped:
-        """The command inside the boundary. Looks at the disk. Raises `ServerFault`."""
+        """Return the server's command, wrapped for the sandbox. Reads the disk. Raises `ServerFault`."""
         from agent.core.home import private_folder
         from agent.integrations.mcp.host.stdio import wrap_command
 
@@ -82,7 +82,9 @@ class ServerPlace:
             raise ServerFault(f"it cannot be started in the sandbox: {error}") from error
 
     def variables(self, kind: ServerKind) -> dict[str, str]:
-        """What a server inherits: what commands do, with its caches in its own folder."""
+        """Return the environment of a server: that of shell commands, with its caches in the server's own
+        folder.
+        """
         from agent.integrations.mcp.host.stdio import own_places
 
         folder = self.folder(kind.name)
@@ -91,14 +93,14 @@ class ServerPlace:
         return {**child_environment(self.environ, ()), **places, **own}
 
     def confines(self) -> bool:
-        """Whether this machine has a sandbox. Blocks the first time."""
+        """Whether this machine has a sandbox. The first call blocks."""
         from agent.safety.sandbox.opening import probe
 
         return probe(self.sandbox.mode).name != "none"
 
 
 class _Running:
-    """A server that was started, its documents, and how long it has been silent."""
+    """A started server, its documents, and how long it has been idle."""
 
     def __init__(self, kind: ServerKind) -> None:
         self.kind = kind
@@ -111,7 +113,9 @@ class _Running:
 
 
 class LanguageServers(Diagnostics):
-    """Diagnostics for the files of one workspace. Cheap to make: nothing is looked up before an edit."""
+    """Diagnostics for the files of one workspace. Creating it is cheap: servers are looked up on the first
+    edit.
+    """
 
     def __init__(self, place: ServerPlace, settings: DiagnosticsSettings) -> None:
         self._place = place
@@ -123,7 +127,9 @@ class LanguageServers(Diagnostics):
         self._closed = False
 
     async def after(self, edits: Sequence[FileEdit]) -> dict[str, Any] | None:
-        """What is newly wrong, for the result of an edit; None: nothing to say. Never raises."""
+        """Return the problems that edits have newly caused, for their result; None if there are none. Never
+        raises.
+        """
         if self._settings.mode == "off" or self._closed:
             return None
         begun = asyncio.get_running_loop().time()
@@ -185,7 +191,7 @@ class LanguageServers(Diagnostics):
         return fresh
 
     async def _server_for(self, language: Language) -> _Running | None:
-        """The server of a language, which is being started if it does not run; None: there is none."""
+        """Return the server of a language, starting it if needed; None if no server is available."""
         if (running := self._running.get(language.name)) is not None:
             return running
         kind = await asyncio.to_thread(self._find, language)
@@ -220,7 +226,7 @@ class LanguageServers(Diagnostics):
         running.documents = Documents(server, language, silent_when_same=kind.silent_when_same)
 
     def _rest(self, name: str, running: _Running) -> None:
-        """Start to count the time without an edit again."""
+        """Restart the idle timer of a server."""
         if running.idle is not None:
             running.idle.cancel()
         seconds = self._settings.idle_minutes * 60

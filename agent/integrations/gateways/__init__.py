@@ -1,1 +1,3 @@
-"""Messengers as heads of sessions: adapters of platforms, delivery, and who may talk. See docs/gateway.md."""
+"""Messengers as user interfaces of sessions: platform adapters, delivery, and permission to talk. See
+docs/gateway.md.
+"""

@@ -1,7 +1,8 @@
-"""The interface between the core and one platform: what comes in, what goes out, and its limits as data.
+"""The interface between the core and one platform: incoming data, outgoing messages, and the platform's
+limits.
 
-An adapter speaks one protocol and decides nothing: who may talk, what is a command, which session is meant,
-what was sent already are questions of the core. It is made for one run and closed in the end.
+An adapter speaks one protocol and makes no decisions. The core decides who may talk, what is a command, which
+session is meant and what was already sent. Each run makes a new adapter and closes it at the end.
 """
 
 from __future__ import annotations
@@ -34,29 +35,31 @@ FileKind = Literal["image", "voice", "file"]
 
 
 class GatewayError(HermesError):
-    """Something a platform did not do; it may work later."""
+    """A platform failed to do something; a later try may succeed."""
 
 
 class BadCredentialsError(GatewayError):
-    """The platform refuses the token: nothing helps but another one. The sentence names the setting."""
+    """The platform refuses the token, so only another token helps. The sentence names the setting."""
 
 
 class RateLimitedError(GatewayError):
-    """The platform wants to hear nothing for a while."""
+    """The platform asks for a pause before the next request."""
 
     def __init__(self, wait: float) -> None:
-        """`wait` in seconds."""
+        """`wait` is the pause in seconds."""
         super().__init__(f"The platform asks to wait {wait:g} s.")
         self.wait = wait
 
 
 class UndeliverableError(GatewayError):
-    """The platform will never take this: a chat that is gone, a person who blocked us, too large a file."""
+    """The platform will never accept this message: the chat is gone, the person blocked us, or a file is too
+    large.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a conversation is: a chat, and a thread or topic in it where the platform has any."""
+    """The location of a conversation: a chat, and a thread or topic in it on platforms that have them."""
 
     chat: str
     thread: str = ""
@@ -67,7 +70,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who wrote, as the platform guarantees. `id` always means one person; `name` is only shown."""
+    """The author of a message as the platform guarantees it. `id` identifies one person; `name` is only
+    displayed.
+    """
 
     id: str
     name: str = ""
@@ -77,7 +82,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class IncomingFile:
-    """A file of a message; `Adapter.fetch` reads it by its id."""
+    """A file attached to a message; `Adapter.fetch` downloads it by its id."""
 
     id: str
     name: str
@@ -89,7 +94,7 @@ class IncomingFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """Something a person did. Texts are as the platform gives them: outside text."""
+    """A message, edit or button press of a person. Its texts are untrusted and unchanged."""
 
     id: str
     """The platform's own id of it, the same when it is delivered again, and unique within `place`.
@@ -117,12 +122,12 @@ class Incoming:
     """Why nothing of it can be read, as a sentence for people who may talk; then it is not a message."""
 
     def to_json(self) -> dict[str, Any]:
-        """As it is kept until it has become a turn."""
+        """Return the form in which the store keeps it until it becomes a turn."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Incoming:
-        """What `to_json` wrote."""
+        """Read the result of `to_json`."""
         return cls(
             **{
                 **data,
@@ -135,7 +140,7 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A choice under a message. `value` has at most 60 bytes, ASCII."""
+    """A choice shown below a message. `value` has at most 60 ASCII bytes."""
 
     label: str
     value: str
@@ -143,7 +148,7 @@ class Button:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outgoing:
-    """A message of ours: `text` is markdown that fits the limits; the adapter writes it in its own form."""
+    """A message that we send. `text` is Markdown within the platform's limits; the adapter converts it."""
 
     text: str
     buttons: tuple[Button, ...] = ()
@@ -155,7 +160,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingFile:
-    """A file to send. `path` is one of ours, already checked and readable."""
+    """A file to send. `path` is a copy of ours that is checked and readable."""
 
     path: Path
     name: str
@@ -165,7 +170,7 @@ class OutgoingFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlatformLimits:
-    """What a platform allows."""
+    """The limits of a platform."""
 
     text: int
     """Length of one message in `unit`."""
@@ -193,7 +198,7 @@ Take = Callable[[Incoming], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class PlatformCall:
-    """A request of the platform to an address of ours. Header names are in lower case."""
+    """An HTTP request from the platform to one of our addresses. Header names are in lower case."""
 
     method: str
     path: str
@@ -205,7 +210,7 @@ class PlatformCall:
 
 @dataclass(frozen=True, slots=True)
 class CallAnswer:
-    """What the platform hears."""
+    """Our HTTP response to the platform."""
 
     status: int
     body: bytes = b""
@@ -220,55 +225,61 @@ class Adapter(ABC):
     """The platform, as people and faults call it."""
 
     def __init__(self, context: GatewayContext, usual_url: str = "", seconds: float = 60.0) -> None:
-        """Begin with the address of the settings, or `usual_url`; `seconds` is the patience of requests."""
+        """`usual_url` is used if the settings give no address; `seconds` is the timeout of requests."""
         self._base = (context.settings.api_url or usual_url).rstrip("/")
         self._http = http_client(seconds)
 
     @abstractmethod
     async def run(self, take: Take, ready: Callable[[str], None]) -> None:
-        """Receive until cancelled; raises when the connection is lost, the core calls it again.
+        """Receive messages until cancelled. Raises if the connection is lost; the core then calls it again.
 
-        `ready` hears once per connection who we are there, such as `@name`. Nothing is sent or fetched
-        before it was called for the first time; afterwards both may come while no connection is there.
+        `ready` is called once per connection with our own name on the platform, such as `@name`. The core
+        sends and fetches nothing before the first such call. Later it may do both even while the connection
+        is down.
         """
 
     @abstractmethod
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        """Send a message; its id there. `key` is the same when it is tried again."""
+        """Send a message and return its id on the platform. `key` stays the same when the core tries again."""
 
     @abstractmethod
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
-        """Send a file; the id of its message there."""
+        """Send a file and return the id of its message on the platform."""
 
     @abstractmethod
     async def fetch(self, file: IncomingFile, most: int) -> bytes:
-        """The bytes of a file that came in, `UndeliverableError` for more than `most`."""
+        """Download a received file. Raises `UndeliverableError` if it has more than `most` bytes."""
 
     async def edit(self, place: Place, message_id: str, message: Outgoing) -> None:
-        """Put another text and other buttons into a message of ours."""
+        """Replace the text and the buttons of a message that we sent."""
         raise UndeliverableError(f"{self.title} does not change messages.")
 
     async def typing(self, place: Place) -> None:
-        """Show that an answer is being written, where the platform can."""
+        """Show that an answer is being written, if the platform supports it."""
         return
 
     async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """Let a button press end that does not end by itself, with a word or two where they are shown."""
+        """Confirm a button press on platforms that require it; `told` is a short text to show where
+        possible.
+        """
         return
 
     async def hook(self, request: PlatformCall, take: Take) -> CallAnswer:
-        """Answer a request to `/gateways/NAME/…` of the service; all it brings is stored when this is 2xx.
+        """Answer a request to `/gateways/NAME/…` of the service.
 
-        The adapter checks the signature itself: these requests are let in without a token.
+        A 2xx answer means that everything in the request is stored. Such requests need no token, so the
+        adapter itself must check the signature.
         """
         return CallAnswer(404)
 
     async def aclose(self) -> None:
-        """Let go of everything. Never raises."""
+        """Close all connections. Never raises."""
         await self._http.aclose()
 
     async def _read_url(self, url: str, most: int, token: str = "") -> bytes:
-        """What a GET gives, `UndeliverableError` beyond `most` bytes. Raises `GatewayError`."""
+        """Return the body of a GET response. Raises `GatewayError`; `UndeliverableError` beyond `most`
+        bytes.
+        """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         request = self._http.build_request("GET", url, headers=headers)
         return await fetch_bounded(self._http, request, most, self.title)
@@ -276,7 +287,7 @@ class Adapter(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GatewayContext:
-    """What an adapter is made of."""
+    """Everything that an adapter is created from."""
 
     name: str
     settings: GatewaySettings
@@ -286,7 +297,7 @@ class GatewayContext:
     """A private folder of its own in the home (made when asked for), for what its library keeps."""
 
     def secret(self, field: str) -> str:
-        """The value of the variable that a setting names, such as `token_env`.
+        """Return the value of the environment variable named by a setting such as `token_env`.
 
         Raises `BadCredentialsError` if it is not set.
         """
@@ -301,7 +312,7 @@ class GatewayContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A secret that `hermes gateway setup` asks for and keeps in `.env`."""
+    """A secret that `hermes gateway setup` asks for and stores in `.env`."""
 
     field: str
     """The setting with the name of its variable, such as `token_env`."""
@@ -313,7 +324,7 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayKind:
-    """One platform. Making it imports no library; `make` may, in a thread."""
+    """The description of one platform. Creating it imports no library; `make` may, so call that in a thread."""
 
     name: str
     title: str
@@ -332,13 +343,13 @@ PLATFORMS = PartKind("gateways", "agent.integrations.gateways.platforms")
 
 
 def gateway_kinds() -> dict[str, GatewayKind]:
-    """All of them by name. Imports their modules, none of their libraries."""
+    """Return all platforms by name. Imports their modules but not their libraries."""
     found = (PLATFORMS.load(each).GATEWAY for each in PLATFORMS.files())
     return {each.name: each for each in sorted(found, key=lambda each: each.name)}
 
 
 def gateway_kind(name: str) -> GatewayKind:
-    """One of them. Raises `ConfigError`."""
+    """Return the platform called `name`. Raises `ConfigError`."""
     kinds = gateway_kinds()
     if name not in kinds:
         raise ConfigError(f"There is no gateway {name[:40]!r}; there are {', '.join(kinds)}.")
@@ -346,7 +357,7 @@ def gateway_kind(name: str) -> GatewayKind:
 
 
 def limits_of(name: str) -> PlatformLimits:
-    """What a platform allows, without an adapter of it. Raises `ConfigError`."""
+    """Return the limits of a platform without creating an adapter. Raises `ConfigError`."""
     for each in PLATFORMS.files():
         if each.name == name:
             limits: PlatformLimits = PLATFORMS.load(each).LIMITS
@@ -355,7 +366,7 @@ def limits_of(name: str) -> PlatformLimits:
 
 
 def make_adapter(kind: GatewayKind, context: GatewayContext) -> Adapter:
-    """An adapter that is ready to run. Blocking. Raises `ConfigError`, `BadCredentialsError`."""
+    """Create an adapter that is ready to run. Blocks. Raises `ConfigError` and `BadCredentialsError`."""
     if kind.module and find_spec(kind.module) is None:
         raise ConfigError(needs_extra(kind.title, kind.extra))
     return kind.make(context)
@@ -371,7 +382,10 @@ ANSWER = 5_000_000
 
 
 def http_client(seconds: float = 60.0) -> httpx2.AsyncClient:
-    """A client; its owner closes it. Imports its package, so it belongs into a thread the first time."""
+    """Create an HTTP client, which the caller must close.
+
+    The first call imports the HTTP package, so make it in a thread.
+    """
     import httpx2
 
     return httpx2.AsyncClient(timeout=httpx2.Timeout(seconds, connect=10.0), follow_redirects=False)
@@ -379,7 +393,7 @@ def http_client(seconds: float = 60.0) -> httpx2.AsyncClient:
 
 @asynccontextmanager
 async def talking(title: str) -> AsyncIterator[None]:
-    """Faults of the connection as `GatewayError`."""
+    """Turn connection errors inside the block into `GatewayError`."""
     import httpx2
 
     try:
@@ -391,7 +405,9 @@ async def talking(title: str) -> AsyncIterator[None]:
 async def receive(
     client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
 ) -> tuple[httpx2.Response, bytes]:
-    """An answer and its body. Raises `beyond` where that has more than `most` bytes."""
+    """Send a request; return the response and its body. Raises `beyond` if the body has more than `most`
+    bytes.
+    """
     async with talking(title):
         response = await client.send(request, stream=True)
         try:
@@ -406,7 +422,9 @@ async def receive(
 
 
 async def fetch_bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
-    """The body of an answer. Raises `UndeliverableError` beyond `most` bytes; see also `raise_for_status`."""
+    """Return the body of a response. Raises `UndeliverableError` beyond `most` bytes; see also
+    `raise_for_status`.
+    """
     beyond = UndeliverableError(f"The file is larger than {most:,} bytes.")
     response, data = await receive(client, request, most, title, beyond)
     raise_for_status(response.status_code, response.headers, data, title)
@@ -423,7 +441,7 @@ async def json_call(
     raw: bytes | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
-    """A JSON request, or one whose bytes are `raw`, and its answer; None where it is empty.
+    """Send `body` as JSON, or the bytes in `raw`, and return the parsed JSON response; None if that is empty.
 
     Raises `GatewayError`.
     """
@@ -449,10 +467,10 @@ async def answer_of(
     body: Any = None,
     headers: Mapping[str, str] | None = None,
 ) -> tuple[int, Mapping[str, str], bytes]:
-    """Status, headers and body of an answer, whatever the status is.
+    """Return status, headers and body of a response, whatever the status is.
 
-    The address is never told, as it may hold a token.
-    Raises `GatewayError`, and `ConfigError` for what cannot be a request.
+    Errors never contain the URL, because it may include a token. Raises `GatewayError`, and `ConfigError` if
+    the request is invalid.
     """
     import httpx2
 
@@ -466,7 +484,7 @@ async def answer_of(
 
 
 def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title: str) -> None:
-    """Raise what a status means, with the platform's own words."""
+    """Raise the error that an HTTP status stands for, with the platform's own message."""
     if status < 300:
         return
     said = one_line(body[:300].decode("utf-8", "replace"))
@@ -480,7 +498,7 @@ def raise_for_status(status: int, headers: Mapping[str, str], body: bytes, title
 
 
 def _seconds(header: str, body: bytes) -> float:
-    """How long to wait, by the header or, as Matrix tells it, by the body."""
+    """Return how many seconds to wait, read from the header or, for Matrix, from the body."""
     try:
         told = float(header or json.loads(body)["retry_after_ms"] / 1_000)
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -489,16 +507,16 @@ def _seconds(header: str, body: bytes) -> float:
 
 
 def file_kind(media_type: str) -> FileKind:
-    """What a file is to us: something to look at, to listen to, or to read. Pure."""
+    """Return what a media type is for us: an image, a recording or another file. Pure."""
     if media_type.startswith("image/"):
         return "image"
     return "voice" if media_type.startswith("audio/") else "file"
 
 
 def require_host(url: str, hosts: tuple[str, ...], api_url: str) -> str:
-    """The address of a file if it lies with the platform itself, which alone may see the token.
+    """Return the URL of a file if the platform itself hosts it: only the platform may receive the token.
 
-    A name counts with the names below it. Raises `UndeliverableError`.
+    Subdomains of `hosts` are accepted too. Raises `UndeliverableError`.
     """
     host, ours = urlsplit(url).hostname or "", urlsplit(api_url)
     secure = urlsplit(url).scheme == "https"

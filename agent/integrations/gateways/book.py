@@ -1,4 +1,4 @@
-"""Rows of messengers in the store: gateways, people, places and messages."""
+"""Database rows of messengers: gateways, people, places and messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.integrations.gateways.adapter import Incoming, Place
 
 @dataclass(frozen=True, slots=True)
 class GatewayStatus:
-    """How a gateway stands."""
+    """The state of a gateway and its message counts."""
 
     name: str
     state: str
@@ -35,7 +35,7 @@ BACKOFF = (2, 5, 15, 60, 300, 900, 3_600, 21_600)
 
 @dataclass(frozen=True, slots=True)
 class ReceivedMessage:
-    """A message as it was stored."""
+    """A received message and its row in the store."""
 
     id: int
     incoming: Incoming
@@ -44,7 +44,7 @@ class ReceivedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Something to send, or, where it has a `message` already, to change."""
+    """A message to send or, if `message` holds its id on the platform, to edit."""
 
     id: int
     place: Place
@@ -59,7 +59,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class BoundPlace:
-    """A place and the session it talks to."""
+    """A place and the session that it is connected to."""
 
     place: Place
     session: str
@@ -71,7 +71,10 @@ class BoundPlace:
 
 
 def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool:
-    """Store a message; False for one that is known. An edit by its sender changes it while it waits."""
+    """Store a message; return False if it is already known.
+
+    An edit by the sender changes a stored message as long as it waits.
+    """
     place = incoming.place
     data = storable(json.dumps(incoming.to_json()))
     if incoming.kind == "edited":
@@ -96,12 +99,12 @@ def receive(c: Connection, gateway: str, incoming: Incoming, now: float) -> bool
 
 
 def begin_again(c: Connection, gateway: str) -> None:
-    """What an earlier process had handed over and was not committed waits again."""
+    """Put messages back to waiting that an earlier process handed over and that no session stored."""
     c.execute("UPDATE received SET state = 'waiting' WHERE gateway = ? AND state = 'handed'", (gateway,))
 
 
 def waiting(c: Connection, gateway: str, place: Place) -> list[ReceivedMessage]:
-    """Messages of a place that wait, oldest first."""
+    """Return the waiting messages of a place, oldest first."""
     rows = c.execute(
         "SELECT id, data, state FROM received WHERE gateway = ? AND state = 'waiting' "
         "AND chat = ? AND thread = ? ORDER BY id",
@@ -111,7 +114,7 @@ def waiting(c: Connection, gateway: str, place: Place) -> list[ReceivedMessage]:
 
 
 def places_with_mail(c: Connection, gateway: str) -> list[Place]:
-    """Places where something waits or was begun."""
+    """Return the places that have waiting or started messages."""
     rows = c.execute(
         "SELECT DISTINCT chat, thread FROM received WHERE gateway = ? AND state != 'done'", (gateway,)
     )
@@ -119,7 +122,7 @@ def places_with_mail(c: Connection, gateway: str) -> list[Place]:
 
 
 def hand_over(c: Connection, id: int, session: str, text: str) -> None:
-    """Note that a session is about to get a message."""
+    """Mark a received message as being passed to a session, with the text that the session gets."""
     c.execute(
         "UPDATE received SET state = 'handed', session = ?, text = ? WHERE id = ? AND state = 'waiting'",
         (session, storable(text), id),
@@ -127,7 +130,9 @@ def hand_over(c: Connection, id: int, session: str, text: str) -> None:
 
 
 def handed_messages(c: Connection, gateway: str, place: Place, session: str) -> list[tuple[int, str]]:
-    """Row and text of each message that a session got from a place and has not stored."""
+    """Return row id and text of each message that was handed to a session but that the session has not
+    stored.
+    """
     rows = c.execute(
         "SELECT id, text FROM received WHERE gateway = ? AND chat = ? AND thread = ? AND session = ? "
         "AND state = 'handed' AND node IS NULL ORDER BY id",
@@ -137,7 +142,7 @@ def handed_messages(c: Connection, gateway: str, place: Place, session: str) -> 
 
 
 def wait_again(c: Connection, ids: Sequence[int]) -> None:
-    """Let messages wait that a session could not store."""
+    """Put messages back to waiting that a session could not store."""
     c.executemany(
         "UPDATE received SET state = 'waiting' WHERE id = ? AND state = 'handed' AND node IS NULL",
         [(each,) for each in ids],
@@ -145,12 +150,12 @@ def wait_again(c: Connection, ids: Sequence[int]) -> None:
 
 
 def mark_done(c: Connection, id: int) -> None:
-    """A message needs no more."""
+    """Mark a received message as fully handled."""
     c.execute("UPDATE received SET state = 'done' WHERE id = ?", (id,))
 
 
 def has_taken_message(c: Connection, gateway: str, session: str) -> bool:
-    """Whether a message of the session has become a node whose turn is not known to be over."""
+    """Whether a session has stored a received message whose turn may still be unfinished."""
     row = c.execute(
         "SELECT 1 FROM received WHERE gateway = ? AND session = ? AND state = 'taken' LIMIT 1",
         (gateway, session),
@@ -159,7 +164,7 @@ def has_taken_message(c: Connection, gateway: str, session: str) -> bool:
 
 
 def turn_over(c: Connection, session: str, node: int) -> None:
-    """The turns of what was taken are over, up to a node: the next message may have begun another one."""
+    """Mark the messages that a session stored up to `node` as fully handled, because their turn has ended."""
     c.execute(
         "UPDATE received SET state = 'done' WHERE session = ? AND state = 'taken' AND node <= ?",
         (session, node),
@@ -167,7 +172,7 @@ def turn_over(c: Connection, session: str, node: int) -> None:
 
 
 def is_from(c: Connection, gateway: str, place: Place, node: int) -> bool:
-    """Whether a node is a message that came from a place."""
+    """Whether a node is a message that was received from this place."""
     row = c.execute(
         "SELECT 1 FROM received WHERE node = ? AND gateway = ? AND chat = ? AND thread = ?",
         (node, gateway, place.chat, place.thread),
@@ -179,7 +184,7 @@ def is_from(c: Connection, gateway: str, place: Place, node: int) -> bool:
 
 
 def bind(c: Connection, gateway: str, place: Place, session: str, told: int, group: bool, now: float) -> None:
-    """Let a place talk to a session, of which it knows everything up to a node."""
+    """Connect a place to a session. `told` is the last node that the place has already been shown."""
     c.execute(
         "REPLACE INTO gateway_places VALUES (?, ?, ?, ?, ?, ?, ?)",
         (gateway, place.chat, place.thread, session, told, int(group), now),
@@ -187,7 +192,7 @@ def bind(c: Connection, gateway: str, place: Place, session: str, told: int, gro
 
 
 def unbind(c: Connection, gateway: str, place: Place) -> None:
-    """Let a place talk to none."""
+    """Disconnect a place from its session."""
     c.execute(
         "DELETE FROM gateway_places WHERE gateway = ? AND chat = ? AND thread = ?",
         (gateway, place.chat, place.thread),
@@ -195,7 +200,7 @@ def unbind(c: Connection, gateway: str, place: Place) -> None:
 
 
 def bound(c: Connection, gateway: str, place: Place) -> BoundPlace | None:
-    """What a place talks to."""
+    """Return the session that a place is connected to; None if there is none."""
     row = c.execute(
         "SELECT session, told, is_group FROM gateway_places WHERE gateway = ? AND chat = ? AND thread = ?",
         (gateway, place.chat, place.thread),
@@ -204,7 +209,7 @@ def bound(c: Connection, gateway: str, place: Place) -> BoundPlace | None:
 
 
 def places(c: Connection, gateway: str) -> list[BoundPlace]:
-    """All places of a gateway, those used last first."""
+    """Return all connected places of a gateway, the most recently used first."""
     rows = c.execute(
         "SELECT chat, thread, session, told, is_group FROM gateway_places WHERE gateway = ? "
         "ORDER BY used DESC",
@@ -214,7 +219,7 @@ def places(c: Connection, gateway: str) -> list[BoundPlace]:
 
 
 def places_of(c: Connection, session: str) -> list[tuple[str, BoundPlace]]:
-    """Gateways and places that talk to a session."""
+    """Return the gateways and places that are connected to a session."""
     rows = c.execute(
         "SELECT gateway, chat, thread, told, is_group FROM gateway_places WHERE session = ?", (session,)
     )
@@ -222,7 +227,7 @@ def places_of(c: Connection, session: str) -> list[tuple[str, BoundPlace]]:
 
 
 def chat_moved(c: Connection, gateway: str, old: str, new: str) -> None:
-    """A chat goes on under another id, with its sessions and what waits on both sides."""
+    """Move the sessions of a chat, its waiting messages and its deliveries to the chat's new id."""
     c.execute(
         "UPDATE OR IGNORE gateway_places SET chat = ? WHERE gateway = ? AND chat = ?", (new, gateway, old)
     )
@@ -250,7 +255,7 @@ def deliver(
     node: int | None = None,
     state: str = "waiting",
 ) -> int:
-    """Let something be sent; its row."""
+    """Queue something to be sent and return its row id."""
     cursor = c.execute(
         "INSERT INTO deliveries (gateway, chat, thread, kind, body, state, session, node, at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -271,9 +276,9 @@ def tell(
     bodies: Sequence[Mapping[str, Any]],
     now: float,
 ) -> bool:
-    """Let the text of a node be delivered, once: False if it was.
+    """Queue the messages of a node for delivery, once only; return False if that was already done.
 
-    A draft that shows the beginning of it becomes the first message.
+    If a draft shows the beginning of the text, it is turned into the first message.
     """
     place = bound_place.place
     moved = c.execute(
@@ -295,7 +300,7 @@ def tell(
 
 
 def due_deliveries(c: Connection, gateway: str, now: float) -> list[Delivery]:
-    """The first thing that each place waits for, unless its time has not come."""
+    """Return the first waiting delivery of each place, except where its retry time has not come."""
     rows = c.execute(
         "SELECT id, chat, thread, kind, body, state, message, session, node, tries, retry FROM deliveries "
         "WHERE gateway = ? AND state = 'waiting' ORDER BY id",
@@ -312,7 +317,7 @@ def due_deliveries(c: Connection, gateway: str, now: float) -> list[Delivery]:
 
 
 def delivery(c: Connection, id: int) -> Delivery | None:
-    """One of them."""
+    """Return the delivery in a row; None if there is none."""
     row = c.execute(
         "SELECT id, chat, thread, kind, body, state, message, session, node, tries FROM deliveries "
         "WHERE id = ?",
@@ -325,7 +330,10 @@ def delivery(c: Connection, id: int) -> Delivery | None:
 
 
 def mark_sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | None = None) -> None:
-    """A receipt: it is there, under this id. What no longer says `body` still waits."""
+    """Mark a delivery as sent, with its message id on the platform.
+
+    If `body` is given and the row now has another content, it keeps waiting.
+    """
     told = None if body is None else storable(json.dumps(body))
     c.execute(
         "UPDATE deliveries SET message = ?, state = CASE WHEN state = 'waiting' AND (? IS NULL OR body = ?) "
@@ -335,7 +343,7 @@ def mark_sent(c: Connection, id: int, message: str, body: Mapping[str, Any] | No
 
 
 def waiting_files(c: Connection, gateway: str) -> list[str]:
-    """Paths of the copies of files that wait to be sent."""
+    """Return the paths of file copies that wait to be sent."""
     rows = c.execute(
         "SELECT json_extract(body, '$.path') FROM deliveries WHERE gateway = ? AND kind = 'file' "
         "AND state = 'waiting'",
@@ -345,12 +353,15 @@ def waiting_files(c: Connection, gateway: str) -> list[str]:
 
 
 def send_anew(c: Connection, id: int) -> None:
-    """The message it was to change is gone."""
+    """Send a delivery as a new message, because the one that it should edit no longer exists."""
     c.execute("UPDATE deliveries SET message = '' WHERE id = ?", (id,))
 
 
 def put_off(c: Connection, each: Delivery, now: float, problem: str, wait: float | None = None) -> None:
-    """Try again later; with `wait` (seconds) it was not the fault of this one."""
+    """Schedule another try of a delivery, or mark it as failed after too many.
+
+    If `wait` (seconds) is given, the delay has another cause and does not count as a try.
+    """
     if wait is not None:
         c.execute("UPDATE deliveries SET retry = ?, problem = ? WHERE id = ?", (now + wait, problem, each.id))
     elif each.tries >= len(BACKOFF):
@@ -363,12 +374,14 @@ def put_off(c: Connection, each: Delivery, now: float, problem: str, wait: float
 
 
 def mark_failed(c: Connection, id: int, problem: str) -> None:
-    """It will never be delivered."""
+    """Mark a delivery as failed for good."""
     c.execute("UPDATE deliveries SET state = 'failed', problem = ? WHERE id = ?", (problem, id))
 
 
 def draft_of(c: Connection, gateway: str, place: Place, session: str) -> int:
-    """The newest draft of a place that is there, so that what follows takes its place; 0 for none."""
+    """Return the row of the newest draft that is shown in a place; 0 if there is none. An answer can replace
+    it.
+    """
     row = c.execute(
         "SELECT id FROM deliveries WHERE gateway = ? AND state = 'draft' AND chat = ? AND thread = ? "
         "AND session = ? AND message != '' ORDER BY id DESC LIMIT 1",
@@ -378,7 +391,7 @@ def draft_of(c: Connection, gateway: str, place: Place, session: str) -> int:
 
 
 def drop_drafts(c: Connection, gateway: str, place: Place, session: str) -> None:
-    """What was shown while a turn ran stays as it is: no later answer takes its place."""
+    """Keep shown drafts as they are, so that no later answer replaces them."""
     c.execute(
         "UPDATE deliveries SET state = 'sent' WHERE gateway = ? AND state = 'draft' AND chat = ? "
         "AND thread = ? AND session = ?",
@@ -387,7 +400,7 @@ def drop_drafts(c: Connection, gateway: str, place: Place, session: str) -> None
 
 
 def change(c: Connection, id: int, body: Mapping[str, Any]) -> None:
-    """Let something that was sent say something else."""
+    """Replace the content of a sent message, so that it is edited on the platform."""
     c.execute(
         "UPDATE deliveries SET body = ?, state = 'waiting', retry = 0, tries = 0 WHERE id = ?",
         (storable(json.dumps(body)), id),
@@ -395,7 +408,7 @@ def change(c: Connection, id: int, body: Mapping[str, Any]) -> None:
 
 
 def open_asks(c: Connection, gateway: str, session: str) -> list[Delivery]:
-    """Questions of a session that were put to chats of a gateway and are not over, oldest first."""
+    """Return the open questions of a session that were sent to chats of a gateway, oldest first."""
     rows = c.execute(
         "SELECT id FROM deliveries WHERE session = ? AND kind = 'ask' AND gateway = ? "
         "AND json_extract(body, '$.open') ORDER BY id",
@@ -409,12 +422,12 @@ def open_asks(c: Connection, gateway: str, session: str) -> list[Delivery]:
 
 
 def note_state(c: Connection, gateway: str, state: str, who: str, problem: str, now: float) -> None:
-    """How a gateway is, for `hermes gateway status`."""
+    """Store the state of a gateway for `hermes gateway status`."""
     c.execute("REPLACE INTO gateway_states VALUES (?, ?, ?, ?, ?)", (gateway, state, who, problem, now))
 
 
 def statuses(c: Connection, names: Sequence[str]) -> list[GatewayStatus]:
-    """How these gateways stand."""
+    """Return the status of each of these gateways."""
     rows = c.execute("SELECT gateway, state, who, problem, at FROM gateway_states")
     known = {name: (state, who, problem, at) for name, state, who, problem, at in rows}
     return [
@@ -423,7 +436,9 @@ def statuses(c: Connection, names: Sequence[str]) -> list[GatewayStatus]:
 
 
 def counts(c: Connection, gateway: str) -> tuple[int, int, int]:
-    """Messages that wait to be worked on, to be sent, and those that could not be sent."""
+    """Return three numbers: received messages not yet handled, deliveries that wait, and deliveries that
+    failed.
+    """
     (first,) = c.execute(
         "SELECT count(*) FROM received WHERE gateway = ? AND state != 'done'", (gateway,)
     ).fetchone()

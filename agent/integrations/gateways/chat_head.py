@@ -1,4 +1,6 @@
-"""A place as a head of its session: what people write goes in, once; what happens there comes out."""
+"""The work for one chat: passes its messages to the session exactly once, and sends it what the session
+says.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ from tools.text.safe_text import clean
 
 @dataclass(frozen=True, slots=True)
 class ChatCommand:
-    """One command."""
+    """One command that people can use in a chat."""
 
     name: str
     help: str
@@ -72,9 +74,9 @@ ALIASES = {"start": "help", "reset": "new", "cancel": "stop", "whoami": "id"}
 
 
 def command_of(text: str) -> tuple[ChatCommand, str] | None:
-    """The command that a message is, and what stands behind it; None for a message.
+    """Return the command in a message and the text after it; None if the message is not a command.
 
-    Some programs of messengers keep what begins with `/` to themselves, so `!` says the same.
+    Some messenger apps handle messages that begin with `/` themselves, so `!` works as well.
     """
     said = text.strip()
     if not said.startswith(("/", "!")):
@@ -85,28 +87,28 @@ def command_of(text: str) -> tuple[ChatCommand, str] | None:
 
 
 def word_of(text: str) -> tuple[str, str] | None:
-    """The name of a command or a skill that a message begins with, and what follows it.
+    """Return the name of the command or skill that a message begins with, and the text after it.
 
-    None for a message: also for a path, and for one that begins with two slashes.
+    Returns None for an ordinary message, a path, and a message that begins with two slashes.
     """
     found = _WORD.fullmatch(text.strip())
     return (found[1], (found[2] or "").strip()) if found else None
 
 
 def plain(text: str) -> str:
-    """A message without the slash that tells it from a command."""
+    """Return a message without the extra slash that keeps it from being read as a command."""
     return text.replace("//", "/", 1) if _ESCAPED.match(text) else text
 
 
 def no_command(name: str) -> str:
-    """A sentence about a command that does not exist."""
+    """Return a sentence saying that a command does not exist."""
     near = get_close_matches(name.lower(), [*COMMANDS, *ALIASES], n=1, cutoff=0.6)
     offer = f"; did you mean /{near[0]}?" if near else "."
     return f"There is no command /{name}{offer} /help lists them; //{name} begins a message with a slash."
 
 
 def help_text() -> str:
-    """All commands, one a line."""
+    """List all commands, one per line."""
     return "\n".join(f"/{each.name}: {each.help}" for each in COMMANDS.values())
 
 
@@ -114,7 +116,7 @@ LISTED = 10
 
 
 class ChatActions:
-    """The commands of one place."""
+    """Carries out the commands that people send from one place."""
 
     def __init__(self, head: ChatHead) -> None:
         self._head = head
@@ -243,7 +245,9 @@ class ChatActions:
 
 
 async def _end(session: ChatSession) -> int:
-    """The last node of a session: everything before is known to who asks for it."""
+    """Return the id of a session's last node, or 0. A person who moves the session has seen everything up to
+    it.
+    """
     path = await session.client.whole_path()
     return path[-1].id if path else 0
 
@@ -265,7 +269,7 @@ DELETED = "The session of this chat was deleted. What you write next begins a ne
 
 
 class ChatHead(ChatPlace):
-    """Works through what a place sent, in order, and tells it what its session says."""
+    """Handles the messages of one place in order, and sends the place what its session says."""
 
     def __init__(self, gateway: Gateway, place: Place) -> None:
         super().__init__(gateway, place)
@@ -290,11 +294,11 @@ class ChatHead(ChatPlace):
         ]
 
     def wake(self) -> None:
-        """There is something to do, or to look at."""
+        """Have the place checked for new messages or changes."""
         self._wake.set()
 
     async def aclose(self) -> None:
-        """Hear no more; the session stays as it is."""
+        """Stop working for the place; the session is left unchanged."""
         self._leave()
         self._live.stop()
         self._questions.stop()
@@ -324,7 +328,9 @@ class ChatHead(ChatPlace):
                 pause = 1.0
 
     async def _look(self) -> None:
-        """Do what can be done now: first what does not wait for the turn, then the rest in order."""
+        """Handle all messages that can be handled now: first those that need not wait for the turn, then the
+        rest in order.
+        """
         name, place = self.gateway.name, self.place
         # At one moment: what was written after a move of the session is for the one that it moved to.
         bound: BoundPlace | None
@@ -346,7 +352,7 @@ class ChatHead(ChatPlace):
             await self._in_order(row)
 
     async def _take_back(self) -> None:
-        """Messages that the session got and could not store wait again: nobody else would begin them."""
+        """Put messages back to waiting that the session received but could not store."""
         session, name, place = self.session, self.gateway.name, self.place
         if session is None or session.client.busy:
             return
@@ -367,7 +373,7 @@ class ChatHead(ChatPlace):
         self.wake()
 
     def _look_when_idle(self, session: ChatSession) -> None:
-        """Look again when nothing runs in the session, no matter who began that."""
+        """Check the messages again as soon as the session is idle."""
 
         async def wake_when_idle() -> None:
             await session.client.idle()
@@ -377,7 +383,9 @@ class ChatHead(ChatPlace):
             self._until_idle = self._aside(wake_when_idle())
 
     async def _at_once(self, row: ReceivedMessage) -> bool:
-        """Buttons, answers to questions, and commands that do not wait; whether it was one."""
+        """Handle a button press, an answer, or a command that need not wait; return whether the message was
+        one.
+        """
         incoming = row.incoming
         if incoming.kind == "button":
             await self.mark_done(row)
@@ -395,7 +403,9 @@ class ChatHead(ChatPlace):
         return not incoming.files and await self._questions.take_answer(row)
 
     async def _is_refused(self, row: ReceivedMessage, session: ChatSession, name: str) -> bool:
-        """Say so where nothing is called `/name`; whether it was said."""
+        """Reply that `/name` is unknown if neither a command nor a skill has that name; return whether it
+        replied.
+        """
         if await session.kind_of_word(name):
             return False
         await self.mark_done(row)
@@ -447,7 +457,7 @@ class ChatHead(ChatPlace):
     async def hand_over(
         self, row: ReceivedMessage, text: str, attachments: Any = (), how: Any = "prompt"
     ) -> None:
-        """Give a message to the session; from its commit on it is a part of that."""
+        """Pass a message to the session, which stores it when its turn begins."""
         session = self.session
         assert session is not None
         await self.write(lambda c: book.hand_over(c, row.id, session.id, text))
@@ -461,32 +471,34 @@ class ChatHead(ChatPlace):
 
     @property
     def surface(self) -> str:
-        """How permissions call what begins here."""
+        """The name that permission rules use for sessions started here."""
         return f"gateway.{self.gateway.name}"
 
     async def session_for(self, incoming: Incoming) -> ChatSession:
-        """The session of the place; a new one if it has none. Raises `HermesError`."""
+        """Return the session of the place, or start a new one. Raises `HermesError`."""
         if self.session is None:
             await self.begin(incoming.group)
         assert self.session is not None
         return self.session
 
     async def begin(self, group: bool, model: str | None = None) -> ChatSession:
-        """Let a new session begin here. Raises `HermesError`."""
+        """Start a new session for this place. Raises `HermesError`."""
         surface = f"{self.surface}.group" if group else self.surface
         session = await self.gateway.host.create(self.gateway.workspace, surface, model)
         await self.bind(session.id, 0, group)
         return session
 
     async def bind(self, id: str, told: int, group: bool) -> None:
-        """Talk to this session from now on. Raises `HermesError`."""
+        """Connect the place to a session. `told` is the last node that the place has seen. Raises
+        `HermesError`.
+        """
         name, place, now = self.gateway.name, self.place, time.time()
         self.detach()
         await self.write(lambda c: book.bind(c, name, place, id, told, group, now))
         await self.attach(BoundPlace(place, id, told, group))
 
     def detach(self) -> None:
-        """Hear no more of the session."""
+        """Stop listening to the session."""
         self._leave()
         self._leave = lambda: None
         self._live.stop()
@@ -494,7 +506,7 @@ class ChatHead(ChatPlace):
         self.session = None
 
     async def attach(self, bound: BoundPlace) -> None:
-        """Hear a session, after telling what it said meanwhile. Raises `HermesError`."""
+        """Send what the session said in the meantime, then listen to its events. Raises `HermesError`."""
         if self.session is not None and self.session.id == bound.session:
             return
         self.detach()
@@ -520,7 +532,7 @@ class ChatHead(ChatPlace):
                 raise
 
     async def _tell_missed(self, session: ChatSession, told: int) -> None:
-        """Tell what a session said after a node, before anything that is heard of it."""
+        """Send what a session said after node `told`, before any new event is handled."""
         self._heard = max((node.id for node in session.client.path), default=0)
         for node in await session.client.whole_path():
             if node.id <= told:
@@ -533,7 +545,7 @@ class ChatHead(ChatPlace):
         await self._questions.settle(session)
 
     async def _go_on(self, session: ChatSession) -> None:
-        """A turn that was cut off is carried to its end, unless a tool is in doubt."""
+        """Continue a turn that was interrupted, unless it is unknown whether a tool call took effect."""
         path, heard = await session.client.whole_path(), self._heard
         if _in_doubt(path):
             await self._turn_over(session, heard)
@@ -581,7 +593,7 @@ class ChatHead(ChatPlace):
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _heard_of(self, session: str, event: Event) -> bool:
-        """Hear an event of a session that is still ours; False if the store could not be had."""
+        """Handle an event if this place still has the session; return False if the store is unavailable."""
         async with self._telling:
             if self.session is None or self.session.id != session:
                 return True
@@ -621,7 +633,7 @@ class ChatHead(ChatPlace):
                 self._live.hear(event)
 
     async def _tell(self, node: int, text: str, quiet: bool = False) -> None:
-        """Let what a node says be delivered, once."""
+        """Queue the text of a node for delivery, once only."""
         session = self.session
         if session is None:
             return
@@ -633,7 +645,7 @@ class ChatHead(ChatPlace):
             self.gateway.owe()
 
     async def _tell_user(self, node: int, text: str, received: int | None) -> None:
-        """A message that came from elsewhere is shown as a quotation."""
+        """Show a message of the user as a quotation if it was written elsewhere."""
         name, place = self.gateway.name, self.place
         own = await self.read(lambda c: book.is_from(c, name, place, node)) if received != 0 else False
         await self._tell(node, "" if own else quote_text(text), quiet=True)
@@ -664,7 +676,7 @@ class ChatHead(ChatPlace):
 
 
 def _in_doubt(path: Sequence[Node]) -> bool:
-    """Whether a call of the last turn was cut off while it ran."""
+    """Whether a tool call of the last turn was interrupted while it ran."""
     for node in reversed(path):
         if node.kind == "user" and node.data.get("origin") in ("prompt", "queue"):
             return False

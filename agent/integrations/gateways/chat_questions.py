@@ -1,4 +1,4 @@
-"""Questions of a session at a place: put there, answered from there, and said to be over there."""
+"""Questions of a session in a place: sent there, answered from there, and marked there when they are closed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ WORDS = {"once": "Yes, once", "session": "Yes, in this session", "always": "Yes,
 
 
 def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
-    """What is kept of a request: text and choices. None for one that only a screen can show.
+    """Return the text and choices of a request as they are stored; None if only a full screen can show it.
 
-    In groups a yes counts once.
+    In groups, an approval applies once only.
     """
     lasting = () if group else ("session", "always")
     match asked:
@@ -62,12 +62,12 @@ def ask_body(asked: Asked, *, group: bool) -> dict[str, Any] | None:
 
 
 def needed_scope(body: Mapping[str, Any]) -> ChatScope:
-    """What a person needs to answer."""
+    """Return the scope that a person needs to answer a question."""
     return "approve" if body["scope"] == "approve" else "talk"
 
 
 def shown_ask(body: Mapping[str, Any], row: int, limits: PlatformLimits) -> Outgoing:
-    """The message of a question: with buttons, or with numbers where there are none."""
+    """Build the message for a question: with buttons, or with numbers on platforms without buttons."""
     options = body["options"]
     if not body["open"]:
         return Outgoing(text=f"{body['text']}\n\n{body['over']}")
@@ -81,7 +81,7 @@ def shown_ask(body: Mapping[str, Any], row: int, limits: PlatformLimits) -> Outg
 
 
 def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
-    """A question that is over."""
+    """Return the stored form of a question that is closed, with its outcome and who decided."""
     words = {"once": "✓ yes, once", "session": "✓ yes, in this session", "always": "✓ yes, always",
              "deny": "✗ no", "answered": "✓ answered", "raised": "✓ raised", "stopped": "✗ no",
              "expired": "✗ nobody answered: no", "cancelled": "— over"}  # fmt: skip
@@ -90,7 +90,9 @@ def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
 
 
 def choice_of(value: str) -> tuple[int, int] | None:
-    """Row and choice of a button of ours."""
+    """Return the row of the question and the number of the choice in a button's value; None if it is not
+    ours.
+    """
     mark, _, rest = value.partition(":")
     row, _, at = rest.partition(":")
     if mark != "ask" or not (row.isascii() and row.isdigit() and at.isascii() and at.isdigit()):
@@ -99,7 +101,7 @@ def choice_of(value: str) -> tuple[int, int] | None:
 
 
 def match_answer(body: Mapping[str, Any], text: str) -> str | None:
-    """The answer that a text is to a question; None if it is not one."""
+    """Return the answer that a text gives to a question; None if it gives none."""
     said = text.strip()
     options = body["options"]
     number = said.rstrip(".)")
@@ -112,7 +114,7 @@ def match_answer(body: Mapping[str, Any], text: str) -> str | None:
 
 
 def _code(text: str) -> str:
-    """Text from outside that no fence in it can end."""
+    """Put untrusted text into a code fence that it cannot close itself."""
     shown = text if len(text) <= MOST else text[:MOST] + " …"
     fence = "```"
     while fence in shown:
@@ -121,7 +123,7 @@ def _code(text: str) -> str:
 
 
 def quote_text(text: str) -> str:
-    """What was said elsewhere, as a quotation."""
+    """Format a text that was written elsewhere as a quotation."""
     return "\n".join(f"> {line}" for line in text[:2_000].split("\n"))
 
 
@@ -129,19 +131,19 @@ log = logging.getLogger(__name__)
 
 
 class ChatQuestions:
-    """The open questions of one place, as rows of the store; an earlier process may have put them."""
+    """The open questions of one place, kept in the store. An earlier process may have asked them."""
 
     def __init__(self, head: ChatPlace) -> None:
         self._head = head
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
     def stop(self) -> None:
-        """Let no question expire any more."""
+        """Cancel the timers that let questions expire."""
         for timer in self._timers.values():
             timer.cancel()
 
     async def take_answer(self, row: ReceivedMessage) -> bool:
-        """Whether a text was the answer to a question that is open here."""
+        """Use a text as the answer to an open question; return whether it was one."""
         if self._head.session is None:
             return False
         asks = await self._asks()
@@ -158,7 +160,7 @@ class ChatQuestions:
         return True
 
     async def take_press(self, incoming: Incoming) -> None:
-        """Take the press of a button, of this place or of none."""
+        """Handle a button press, whether or not its question belongs to this place."""
         found = choice_of(incoming.button)
         told = "This is over."
         if found is not None:
@@ -175,7 +177,9 @@ class ChatQuestions:
             log.info("%s: a press could not be acknowledged: %s", self._head.gateway.name, error)
 
     async def _decide(self, ask: Delivery, answer: str, incoming: Incoming) -> str:
-        """Answer a question of the session; a sentence if that did not count."""
+        """Answer a question of the session; return a sentence if the answer was not accepted, else an empty
+        text.
+        """
         scope = await self._head.scope_of(incoming)
         if not may(scope, needed_scope(ask.body)):
             return "You may not answer this." if scope else ""
@@ -196,7 +200,7 @@ class ChatQuestions:
         return [each for each in found if each.place == self._head.place]
 
     async def ask(self, asked: Asked) -> None:
-        """Put a question of the session, and let it expire."""
+        """Send a question of the session to the place, and start its timer."""
         session, name, place, now = self._head.session, self._head.gateway.name, self._head.place, time.time()
         if session is None or asked.reply.done():
             return
@@ -215,7 +219,7 @@ class ChatQuestions:
         )
 
     async def show_resolution(self, event: RequestResolved) -> None:
-        """Say of a question that it is over, and who decided."""
+        """Edit the message of a question to say that it is closed, and who decided."""
         if (timer := self._timers.pop(event.id, None)) is not None:
             timer.cancel()
         for ask in await self._asks():
@@ -223,7 +227,7 @@ class ChatQuestions:
                 await self._close(ask, event.outcome, event.by)
 
     async def settle(self, session: ChatSession) -> None:
-        """Questions as they stand: those of an earlier process are over, new ones are put."""
+        """Close the questions of an earlier process, and send those that are open now."""
         pending = {each.id: each for each in session.pending}
         for ask in await self._asks():
             if pending.pop(ask.body["request"], None) is None:

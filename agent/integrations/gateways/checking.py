@@ -1,4 +1,4 @@
-"""The trial of tokens: one request to the platform for each, before anything is kept."""
+"""Tests of tokens: one request to the platform for each, before anything is stored."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 
 
 def lacks(kind: GatewayKind) -> str:
-    """What has to be installed before it can run, as a sentence; empty: nothing."""
+    """Return a sentence on what must be installed before a gateway can run; empty if nothing is missing."""
     if kind.module and find_spec(kind.module) is None:
         return needs_extra(kind.title, kind.extra)
     return ""
 
 
 def missing(kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of variables and settings without which it cannot run. Pure."""
+    """Return the names of variables and settings that a gateway needs but that are not set. Pure."""
     variables = [str(getattr(settings, each.field, "") or each.variable) for each in kind.secrets]
     fields = [
         f"gateways.{kind.name}.{name}" for name in REQUIRED.get(kind.name, ()) if not getattr(settings, name)
@@ -67,9 +67,9 @@ def missing(kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, 
 async def check_gateway(
     kind: GatewayKind, settings: GatewaySettings, environ: Mapping[str, str], folder: Path
 ) -> str:
-    """Who we are there with these settings, such as `@name`; `folder` is private to the messenger.
+    """Return our own name on the platform with these settings, such as `@name`.
 
-    Raises `GatewayError` or `ConfigError` with what is wrong.
+    `folder` is private to the messenger. Raises `GatewayError` or `ConfigError` with what is wrong.
     """
     context = GatewayContext(kind.name, settings, environ, folder)
     checking = _CHECKS.get(kind.name)
@@ -165,13 +165,13 @@ async def _matrix(client: HttpClient, context: GatewayContext, title: str) -> st
 
 
 async def _email(_client: HttpClient, context: GatewayContext, title: str) -> str:
-    """Signs in as for reading; nothing is read."""
+    """Sign in to the mail server without reading any mail, and return the address."""
     from agent.integrations.gateways.platforms.email import EmailAdapter
 
     adapter, found = EmailAdapter(context), asyncio.get_running_loop().create_future()
 
     async def nothing(_incoming: Any) -> None:
-        """What comes in waits for the service."""
+        """Refuse incoming mail, so that it stays unread for the service."""
         raise GatewayError("The gateway does not run yet.")
 
     def ready(who: str) -> None:
@@ -227,9 +227,10 @@ async def _fetch_json(
     headers: Mapping[str, str] | None = None,
     wrong: tuple[int, ...] = (),
 ) -> Any:
-    """A request and its JSON. `wrong` are statuses that mean a wrong token, beside 401 and 403.
+    """Send a request and return its JSON. `wrong` are further statuses, besides 401 and 403, that mean a
+    wrong token.
 
-    Addresses may hold a token: they are never told.
+    Errors never contain the URL, because it may include a token.
     """
     status, answered, data = await answer_of(client, method, url, title, body=body, headers=headers)
     if status in (401, 403, *wrong):

@@ -1,7 +1,7 @@
-"""Files of a message on their way to a session: images attached, speech written down, the rest kept.
+"""Files in received messages: images are attached, speech is transcribed, and other files are saved.
 
-A file lands in `received/` of the workspace under a name that cannot lead elsewhere; nothing reads it before
-a tool does, in the sandbox that all its files are read in.
+A file is saved in `received/` of the workspace under a safe name. Only tools read it later, inside their
+sandbox.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNSAFE = re.compile(r"[^\w.\-]+")
 async def prepare_message(
     gateway: Gateway, session: ChatSession, incoming: Incoming
 ) -> tuple[str, tuple[Attachment, ...]]:
-    """Text and images of a message, after its files were fetched."""
+    """Download the files of a message; return its text for the session and its images."""
     said = [clean(incoming.text)] if incoming.text.strip() else []
     images: list[Attachment] = []
     for file in incoming.files[:MOST]:
@@ -82,7 +82,7 @@ def _may_pass(error: GatewayError) -> bool:
 
 
 def _store_file(workspace: Path, name: str, data: bytes) -> str:
-    """Write a new file below the workspace; its path there. Blocking."""
+    """Write a new file into the workspace; return its path relative to it. Blocks."""
     folder = workspace / FOLDER
     if folder.is_symlink():
         raise OSError(40, "the folder is a link")

@@ -1,6 +1,6 @@
-"""Markdown in the form of a platform. Pure; what the model writes never becomes markup of its own.
+"""Conversion of Markdown to the format of each platform. Pure; text of the model never becomes raw markup.
 
-HTML forms are built from parsed tokens with every text escaped, so raw HTML of a message is shown literally.
+HTML is built from parsed tokens with all text escaped, so HTML in a message is shown literally.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SAFE_LINK = re.compile(r"(https?|mailto|tg):", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How one platform writes what markdown can say. Marks stand before and after."""
+    """The markup of one platform: for each style, the marks before and after the text."""
 
     escape: Callable[[str], str]
     bold: tuple[str, str]
@@ -39,7 +39,7 @@ class _Form:
 
 
 def translate_markdown(text: str, form: MarkdownForm) -> str:
-    """A message in the form of its platform."""
+    """Convert a Markdown message to the format of a platform."""
     if form == "markdown":
         return text
     if form in ("plain", "signal"):
@@ -48,7 +48,7 @@ def translate_markdown(text: str, form: MarkdownForm) -> str:
 
 
 def escape_slack(text: str) -> str:
-    """Text that Slack shows as it is."""
+    """Escape text so that Slack shows it literally."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -135,7 +135,7 @@ def _render(text: str, form: _Form) -> str:
 
 
 def _with_products(text: str) -> str:
-    """Markdown in which a star within a word, as in `2*3*4`, is a star; in code it always is one."""
+    """Escape stars inside words, as in `2*3*4`, so that they are shown. Code is left unchanged."""
     pieces = re.split(r"(^ {0,3}```.*?(?:^ {0,3}```|\Z)|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
     return "".join(
         each if number % 2 else re.sub(r"(?<=\w)\*(?=\w)", r"\\*", each) for number, each in enumerate(pieces)
@@ -143,7 +143,7 @@ def _with_products(text: str) -> str:
 
 
 def _blocks(tokens: Sequence[Token], at: int, form: _Form, until: str) -> tuple[str, int]:
-    """Blocks up to the token that closes them, separated by blank lines; and where that token is."""
+    """Convert blocks up to the token that closes them; return the text and the index of that token."""
     found: list[str] = []
     while at < len(tokens) and tokens[at].type != until:
         written, at = _block(tokens, at, form)
@@ -193,7 +193,7 @@ def _list(tokens: Sequence[Token], at: int, form: _Form) -> tuple[str, int]:
 
 
 def _table(tokens: Sequence[Token], at: int, form: _Form) -> tuple[str, int]:
-    """A table as monospaced columns."""
+    """Convert a table to monospaced columns; return the text and the index of the token after it."""
     rows: list[list[str]] = []
     while tokens[at].type != "table_close":
         if tokens[at].type == "tr_open":
@@ -238,7 +238,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
 
 def length(text: str, unit: Unit) -> int:
-    """The length as a platform counts it."""
+    """Return the length of a text as the platform counts it."""
     if unit == "bytes":
         return len(text.encode("utf-8", "replace"))
     if unit == "utf16":
@@ -247,7 +247,9 @@ def length(text: str, unit: Unit) -> int:
 
 
 def chunks(text: str, limit: int, unit: Unit = "characters") -> list[str]:
-    """The messages, in order; none for a text without anything to see."""
+    """Split a text into messages of at most `limit` units, in order; an empty list if nothing is visible in
+    it.
+    """
     found: list[str] = []
     current = ""
     for block in _text_blocks(text.strip("\n")):
@@ -266,7 +268,7 @@ def chunks(text: str, limit: int, unit: Unit = "characters") -> list[str]:
 
 
 def _text_blocks(text: str) -> Iterator[str]:
-    """Whole fences, and the paragraphs between them with the blank lines after them."""
+    """Yield whole code fences, and the paragraphs between them with the blank lines that follow."""
     block: list[str] = []
     fence = ""
     for line in text.splitlines(keepends=True):
@@ -291,7 +293,7 @@ def _text_blocks(text: str) -> Iterator[str]:
 
 
 def _pieces(block: str, limit: int, unit: Unit) -> Iterator[str]:
-    """One block in pieces that fit."""
+    """Split one block into pieces that fit the limit."""
     if length(block, unit) <= limit:
         yield block
         return
@@ -324,7 +326,7 @@ def _fill_chunks(lines: list[str], limit: int, unit: Unit) -> Iterator[str]:
 
 
 def _cut_line(line: str, limit: int, unit: Unit) -> Iterator[str]:
-    """A line that is too long, cut at blanks where there are any."""
+    """Split a line that is too long, at spaces where possible."""
     while length(line, unit) > limit:
         end = _fitting(line, limit, unit)
         blank = line.rfind(" ", end // 2, end)
@@ -335,7 +337,7 @@ def _cut_line(line: str, limit: int, unit: Unit) -> Iterator[str]:
 
 
 def _fitting(text: str, limit: int, unit: Unit) -> int:
-    """How many characters of a text fit; one at least."""
+    """Return how many characters of a text fit, at least 1."""
     low, high = 1, min(len(text), limit)
     while low < high:
         middle = (low + high + 1) // 2
