@@ -1,8 +1,8 @@
-"""Messages into chats that answer nothing there: those of jobs, of the heartbeat, of `send_message`.
+"""Messages to chats that answer nothing received there: from jobs, the heartbeat and `send_message`.
 
-They are rows of the store, as answers are: whatever program puts them down, the service sends them once, now
-or when it runs again. A target is a messenger (its home chat), or `GATEWAY:CHAT[/THREAD]`, where CHAT is the
-id of a chat that is known, or the name or id of somebody who was paired.
+They are rows of the store, as answers are. Any program can queue them, and the service sends each once, as
+soon as it runs. A target is a messenger (its home chat) or `GATEWAY:CHAT[/THREAD]`. CHAT is the id of a known
+chat, or the name or id of a paired person.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _AT_ONCE = 32_768
 
 
 def keep_copy(folder: Path, name: str, data: bytes) -> Mapping[str, Any]:
-    """Write a copy below the folder of a messenger; the body of its delivery.
+    """Write a copy of a file below the messenger's folder; return the body of its delivery.
 
-    Blocking. Raises `ConfigError`, `OSError`.
+    Blocks. Raises `ConfigError` and `OSError`.
     """
     path = private_folder(folder / FOLDER) / (chance.token_hex(16) + Path(name).suffix[:16])
     try:
@@ -68,13 +68,15 @@ def keep_copy(folder: Path, name: str, data: bytes) -> Mapping[str, Any]:
 
 
 def drop_copy(path: str | Path) -> None:
-    """Remove a copy. Blocking; never raises, the next start of the messenger tries again."""
+    """Delete a copy. Blocks. Never raises: the next start of the messenger tries again."""
     with contextlib.suppress(OSError):
         Path(path).unlink(missing_ok=True)
 
 
 def drop_unclaimed(folder: Path, claimed: Iterable[str]) -> None:
-    """Remove copies that no message waits with, but not those that may be about to be put down. Blocking."""
+    """Delete copies that no waiting message needs, except recent ones, which may be about to be queued.
+    Blocks.
+    """
     held, before = set(claimed), time.time() - _UNCLAIMED
     with contextlib.suppress(OSError), os.scandir(folder / FOLDER) as entries:
         for each in entries:
@@ -83,7 +85,9 @@ def drop_unclaimed(folder: Path, claimed: Iterable[str]) -> None:
 
 
 def holds_secret(data: bytes, secrets: Mapping[str, str]) -> bool:
-    """Whether a file holds what would be masked in a message: in a text all of it, else known values."""
+    """Whether a file contains a secret. Text is searched as a message would be, other files only for known
+    values.
+    """
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -99,7 +103,9 @@ def _holds_value(data: bytes, values: list[bytes]) -> bool:
 
 
 def _pieces(text: str) -> Iterable[str]:
-    """Whole lines, as many as are looked through without keeping other threads waiting."""
+    """Split a text into pieces of whole lines, each short enough that searching it does not hold up other
+    threads.
+    """
     piece, length = [], 0
     for line in text.splitlines(keepends=True):
         piece.append(line)
@@ -111,7 +117,7 @@ def _pieces(text: str) -> Iterable[str]:
 
 
 def _kind(name: str, data: bytes) -> FileKind:
-    """A picture is one by its name and by how it begins; all else is a file."""
+    """Return "image" if name and first bytes are those of a picture that is not too large; else "file"."""
     begin = _PICTURES.get(mimetypes.guess_type(name)[0] or "")
     is_picture = begin is not None and data.startswith(begin) and len(data) <= LARGEST_PICTURE
     return "image" if is_picture else "file"
@@ -125,23 +131,23 @@ REACHED_BY_ID = ("telegram", "whatsapp", "signal", "email", "webhook")
 
 @dataclass(frozen=True, slots=True)
 class ChatTarget:
-    """Where a message goes."""
+    """The chat that a message is sent to."""
 
     gateway: str
     place: Place
 
 
 class OutgoingMessages:
-    """Finds targets and puts messages down for them. Its methods work on a connection and are blocking."""
+    """Finds target chats and queues messages for them. The methods take a database connection and block."""
 
     def __init__(self, settings: MessengerSettings, secrets: Mapping[str, str]) -> None:
-        """`secrets` by name: their values are masked in what goes out."""
+        """`secrets` maps names to values that are masked in outgoing messages."""
         self._settings = settings
         self._secrets = secrets
 
     @property
     def enabled_names(self) -> tuple[str, ...]:
-        """The messengers that are set up."""
+        """The names of the messengers that are set up."""
         return tuple(name for name in type(self._settings).model_fields if self._of(name).enabled)
 
     def names(self, target: str) -> bool:
@@ -149,9 +155,9 @@ class OutgoingMessages:
         return target.partition(":")[0].strip() in type(self._settings).model_fields
 
     def find(self, c: Connection, target: str, *, named_by_person: bool = False) -> ChatTarget:
-        """The chat that is meant. Raises `ConfigError`.
+        """Return the chat that a target names. Raises `ConfigError`.
 
-        `named_by_person`: settings name the chat, so it need not be known from anywhere else.
+        With `named_by_person` the target comes from the settings, so the chat need not be known already.
         """
         name, _, chat = (part.strip() for part in target.partition(":"))
         if name not in type(self._settings).model_fields:
@@ -169,7 +175,7 @@ class OutgoingMessages:
         return ChatTarget(name, place)
 
     def here(self, c: Connection, session: str) -> ChatTarget:
-        """The chat that talks to a session. Raises `ConfigError` unless there is just one."""
+        """Return the chat that is connected to a session. Raises `ConfigError` unless there is exactly one."""
         found = [ChatTarget(name, each.place) for name, each in book.places_of(c, session)]
         if not session or len(found) != 1:
             said = "No chat talks" if not found else "Several chats talk"
@@ -177,7 +183,9 @@ class OutgoingMessages:
         return found[0]
 
     def file_refusal(self, to: ChatTarget, files: Sequence[MessageFile]) -> str:
-        """Why files cannot go to a chat, in a sentence; empty if they can. Looks through them: blocking."""
+        """Return a sentence on why files cannot be sent to a chat; empty if they can. Searches their content:
+        blocks.
+        """
         most = limits_of(to.gateway).send_file
         for each in files:
             if len(each.data) > most:
@@ -199,7 +207,9 @@ class OutgoingMessages:
         title: str = "",
         files: Sequence[Mapping[str, Any]] = (),
     ) -> tuple[int, ...]:
-        """Let a text be sent, in as many messages as the platform needs, and copies of files; their rows."""
+        """Queue a text, split into as many messages as the platform needs, and copies of files; return their
+        row ids.
+        """
         limits, now = limits_of(to.gateway), time.time()
         heading = " ".join(title.replace("*", "").split())
         whole = redact(f"**{heading}**\n{text}" if heading else text, self._secrets)
@@ -215,14 +225,16 @@ class OutgoingMessages:
         return found
 
     def _home(self, c: Connection, name: str) -> Place | None:
-        """The chat of the owner: as settings or pairing tell, else of the first person who may approve."""
+        """Return the owner's chat: from the settings, else from pairing, else that of the first person who
+        may approve.
+        """
         settings = self._of(name)
         people_named = [*settings.approve, *settings.allow] if name in REACHED_BY_ID else []
         found = home_of(c, name, settings.home)
         return Place(people_named[0]) if found is None and people_named else found
 
     def _place(self, c: Connection, name: str, chat: str, is_known: bool) -> Place | None:
-        """A chat by its id, or that of somebody who was paired."""
+        """Find a chat by its own id, or by the name or id of a paired person; None if it is unknown."""
         place, settings = place_of(chat), self._of(name)
         paired = [each for each in people(c) if each.gateway == name and each.scope and each.chat]
         known = {each.place.chat for each in book.places(c, name)}
@@ -236,7 +248,7 @@ class OutgoingMessages:
 
 
 def states_of(c: Connection, rows: tuple[int, ...]) -> list[tuple[str, str]]:
-    """State (`waiting`, `sent`, `failed`) and problem of messages that were put down."""
+    """Return state (`waiting`, `sent` or `failed`) and problem of each queued message."""
     marks = ",".join("?" * len(rows))
     return c.execute(f"SELECT state, problem FROM deliveries WHERE id IN ({marks})", rows).fetchall()
 
@@ -250,7 +262,9 @@ LEAST = 40
 
 
 class LiveMessage:
-    """What a place sees of the turn that runs. It is lost with the process; answers are not."""
+    """A message that shows the progress of the running turn. It is lost if the process ends; answers are
+    not.
+    """
 
     def __init__(self, head: ChatPlace) -> None:
         self._head = head
@@ -262,19 +276,19 @@ class LiveMessage:
         self._message = ""
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Start showing the progress of a new turn."""
         self.stop()
         self._task = asyncio.create_task(self._run(), name="live message")
 
     def stop(self) -> None:
-        """The turn is over, or nobody looks on."""
+        """Stop showing progress, because the turn ended or the place no longer listens."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
         self.hand_over()
 
     def hear(self, event: Event) -> None:
-        """Something that changes what is seen."""
+        """Update the progress from an event."""
         match event:
             case TextAdded():
                 self._text += event.text
@@ -286,7 +300,7 @@ class LiveMessage:
                 pass
 
     def hand_over(self) -> None:
-        """The message is complete and is delivered in place of what was shown."""
+        """Forget the progress, because the complete message is delivered in its place."""
         self._text = self._tool = self._shown = self._message = ""
         self._row = 0
 
@@ -346,17 +360,17 @@ HERE_WORDS = ("terminal", "page", "here")
 
 @dataclass(frozen=True, slots=True)
 class SessionMove:
-    """The result of a move: places that no longer have the session, and the one that has it now."""
+    """The result of moving a session: the places that lost it, and the chat that has it now."""
 
     left: tuple[tuple[str, Place], ...]
     to: ChatTarget | None
 
 
 def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | None) -> SessionMove:
-    """Bind the chat, on a connection, and tell it and those before.
+    """Connect the chat `to` to a session, disconnect all other chats, and queue a message to each of them.
 
-    `end` is the last node that the chat need not be told.
-    Without `to` no chat has the session any more. Raises `ConfigError` for a group, which others read.
+    `end` is the last node that the new chat need not be shown. With `to` as None, only the disconnecting
+    happens. Raises `ConfigError` if `to` is a group.
     """
     now, left = time.time(), list[tuple[str, Place]]()
     if to is not None:
@@ -376,13 +390,13 @@ def move(c: Connection, session: str, title: str, end: int, to: ChatTarget | Non
 
 
 def refuse_group(c: Connection, to: ChatTarget) -> None:
-    """Raises `ConfigError` for a chat in which others read."""
+    """Raise `ConfigError` if a chat is a group, where other people read."""
     there = book.bound(c, to.gateway, to.place)
     if there is not None and there.is_group:
         raise ConfigError("A session moves into a chat of your own, not where others read along.")
 
 
 def back_words(session: str) -> str:
-    """What a chat is told when its session goes on in the terminal."""
+    """Return the message for a chat whose session continues in the terminal."""
     back = f"`hermes --attach {session}`"
     return f"It goes on in the terminal ({back}) and on the page; /resume brings it back."

@@ -1,7 +1,7 @@
-"""People who may talk: those of the settings, and those whose code was confirmed. Functions on a connection.
+"""People who may talk: those in the settings, and those whose pairing code was confirmed. Needs a connection.
 
-A stranger who writes alone gets a code, at most one an hour, and nothing else. `hermes gateway pair CODE`
-lets that person in; only a hash of the code is kept.
+Unknown people who write in a private chat get a code, at most one per hour, and nothing else. `hermes gateway
+pair CODE` admits such a person. Only a hash of the code is stored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who wrote to a gateway."""
+    """A person who wrote to a gateway."""
 
     gateway: str
     id: str
@@ -40,14 +40,14 @@ class Person:
 
 
 def may(held: ChatScope, needed: ChatScope) -> bool:
-    """Whether a scope includes another one."""
+    """Whether the scope `held` includes the scope `needed`."""
     return SCOPES.index(held) >= SCOPES.index(needed)
 
 
 def scope_of(
     c: Connection, gateway: str, person: str, allow: Sequence[str], approve: Sequence[str]
 ) -> ChatScope:
-    """What a person may: by the settings, else by pairing."""
+    """Return the scope of a person, from the settings or from pairing."""
     if person in approve:
         return "approve"
     row = c.execute(
@@ -58,7 +58,10 @@ def scope_of(
 
 
 def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now: float) -> str:
-    """A code for a stranger; empty if they were told one lately, or may not get one."""
+    """Make a pairing code for an unknown person.
+
+    Returns an empty text if the person is already listed, or if too many codes are pending.
+    """
     c.execute("DELETE FROM gateway_people WHERE scope = '' AND expires < ?", (now,))
     row = c.execute(
         "SELECT told FROM gateway_people WHERE gateway = ? AND person = ?", (gateway, person)
@@ -79,7 +82,7 @@ def new_code(c: Connection, gateway: str, person: str, name: str, chat: str, now
 
 
 def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
-    """Let in the person who holds a code. Raises `ConfigError`."""
+    """Admit the person who holds a code, with the given scope. Raises `ConfigError`."""
     letters = "".join(each for each in code.upper() if each.isalnum())
     row = c.execute(
         "SELECT gateway, person FROM gateway_people WHERE scope = '' AND code = ? AND expires >= ?",
@@ -95,7 +98,7 @@ def pair(c: Connection, code: str, scope: ChatScope, now: float) -> Person:
 
 
 def people(c: Connection) -> list[Person]:
-    """All who wrote, paired or not, oldest first."""
+    """Return everyone who wrote, paired or not, in order of their first message."""
     rows = c.execute(
         "SELECT gateway, person, name, chat, scope, at FROM gateway_people ORDER BY at, gateway, person"
     )
@@ -103,7 +106,7 @@ def people(c: Connection) -> list[Person]:
 
 
 def revoke(c: Connection, id: str) -> Person:
-    """Stop letting somebody in: by id, `GATEWAY:ID`, or name. Raises `ConfigError`."""
+    """Stop admitting a person, given by id, `GATEWAY:ID` or name. Raises `ConfigError`."""
     found = [
         each for each in people(c) if each.scope and id in (each.id, f"{each.gateway}:{each.id}", each.name)
     ]
@@ -119,13 +122,17 @@ def _hash(letters: str) -> str:
 
 
 def place_of(text: str) -> Place:
-    """`CHAT` or `CHAT/THREAD` as settings and targets write it. Pure."""
+    """Read a place from `CHAT` or `CHAT/THREAD`, as in settings and targets. Pure."""
     chat, _, thread = text.partition("/")
     return Place(chat, thread)
 
 
 def home_of(c: Connection, gateway: str, setting: str) -> Place | None:
-    """The chat of the settings, else that of the person paired last; None where there is neither."""
+    """Return the chat named by the setting, else that of the last paired person, else the last used private
+    chat.
+
+    Returns None if there is none of these.
+    """
     if setting:
         return place_of(setting)
     row = c.execute(
@@ -142,7 +149,10 @@ def home_of(c: Connection, gateway: str, setting: str) -> Place | None:
 
 
 def surface_of(c: Connection, session: str) -> str:
-    """The surface of the chats that talk to a session, a group before all others; empty: there is none."""
+    """Return the surface name of the chats that are connected to a session; empty if there are none.
+
+    If one of them is a group, the result is that of the group.
+    """
     rows = c.execute(
         "SELECT gateway, is_group FROM gateway_places WHERE session = ? ORDER BY is_group DESC", (session,)
     ).fetchall()
@@ -153,7 +163,7 @@ def surface_of(c: Connection, session: str) -> str:
 
 
 def kept_place(path: Path) -> str:
-    """What was kept last; empty: nothing."""
+    """Read the stored reading position of a messenger; empty if nothing is stored."""
     try:
         return path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -161,7 +171,7 @@ def kept_place(path: Path) -> str:
 
 
 def keep_place(path: Path, text: str) -> None:
-    """Keep it in one step: a kill leaves the old or the new one."""
+    """Store the reading position atomically: after a crash the file has either the old or the new one."""
     beside = path.with_name(f".{path.name}")
     beside.touch(PRIVATE_FILE)
     beside.write_text(text, "utf-8")

@@ -1,4 +1,4 @@
-"""Ports of the service that hosts the sessions, and what the parts of a running gateway share."""
+"""Interfaces of the service that hosts the sessions, and objects that the parts of a running gateway share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WordKind = Literal["plugin", "prompt", ""]
 
 
 class ChatClient(Protocol):
-    """The engine of a session, as far as chats use it."""
+    """The part of a session's client that chats use."""
 
     @property
     def model(self) -> str: ...
@@ -52,7 +52,7 @@ class ChatClient(Protocol):
 
 
 class ChatSession(Protocol):
-    """One hosted session."""
+    """One session of the service."""
 
     @property
     def id(self) -> str: ...
@@ -64,63 +64,69 @@ class ChatSession(Protocol):
     def pending(self) -> tuple[Asked, ...]: ...
 
     def subscribe(self, listener: Callable[[Event], None]) -> Callable[[], None]:
-        """Hear every event from now on; the returned function ends that."""
+        """Call `listener` for every event from now on; the returned function stops that."""
         ...
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment], received: int) -> None:
-        """Hand a message over. Raises `HermesError`."""
+        """Pass a message to the session; `received` is its row in the store. Raises `HermesError`."""
         ...
 
     def answer(self, request: str, answer: str, who: str, scope: ChatScope, gateway: str) -> str:
-        """Answer a request; a sentence if that did not count, else empty."""
+        """Answer a request. Returns a sentence if the answer was not accepted, else an empty text."""
         ...
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """What `/name` is here beside the commands of chats."""
+        """Return what `/name` is in this session, such as a skill or a plugin's command; empty if it is
+        unknown.
+        """
         ...
 
     async def run_plugin(self, name: str, rest: str) -> str:
-        """Run the command of a plugin, and what it says. Raises `HermesError`."""
+        """Run a plugin's command and return its output. Raises `HermesError`."""
         ...
 
     def expire(self, request: str) -> None:
-        """Nobody answered in time: what an ask is where nobody is there."""
+        """Close a request that nobody answered in time, with the result for an absent person."""
         ...
 
 
 class ChatHost(Protocol):
-    """The service."""
+    """The service that hosts the sessions."""
 
     @property
     def database(self) -> Database: ...
 
     async def create(self, workspace: str, surface: str, model: str | None = None) -> ChatSession:
-        """A new session. Raises `HermesError`; `StoreError` where it may be made later."""
+        """Create a session. Raises `HermesError`; `StoreError` if a later try may succeed."""
         ...
 
     async def session(self, id: str, surface: str, model: str | None = None) -> ChatSession:
-        """A stored one, opened if it is not. Raises `HermesError`; `NoSession` where it is gone."""
+        """Return a stored session, opening it if needed. Raises `HermesError`; `NoSession` if it was
+        deleted.
+        """
         ...
 
     async def reopen(self, id: str, surface: str, model: str) -> ChatSession:
-        """An open one with another model; with the one before where this raises `HermesError`."""
+        """Reopen an open session with another model. If this raises `HermesError`, the session keeps its
+        model.
+        """
         ...
 
     async def list_sessions(self) -> Sequence[Mapping[str, Any]]:
-        """Sessions that are stored, those used last first. Raises `HermesError`."""
+        """Return the stored sessions, the most recently used first. Raises `HermesError`."""
         ...
 
     async def transcribe(self, data: bytes, name: str, session: ChatSession) -> str:
-        """What a recording says. Raises `HermesError`."""
+        """Return what is said in a recording. Raises `HermesError`."""
         ...
 
     def keep_image(self, data: bytes, name: str) -> Attachment:
-        """An image for a message, kept in the home. Blocking. Raises `HermesError`."""
+        """Store an image of a message in the home folder. Blocks. Raises `HermesError`."""
         ...
 
 
 class Gateway(ABC):
-    """One gateway, as its places see it."""
+    """The parts of one gateway that its places use."""
 
     def __init__(
         self,
@@ -131,7 +137,7 @@ class Gateway(ABC):
         approval_timeout: float,
         workspace: str,
     ) -> None:
-        """`workspace` is the folder of new sessions."""
+        """`workspace` is the working folder of new sessions."""
         self.name = name
         self.adapter = adapter
         self.settings = settings
@@ -145,35 +151,35 @@ class Gateway(ABC):
         self._known = asyncio.Event()
 
     def lock(self, place: Place) -> asyncio.Lock:
-        """Held while something is sent to a place or changed there."""
+        """Return the lock that is held while something is sent or edited in a place."""
         return self._locks.setdefault(place, asyncio.Lock())
 
     def owe(self) -> None:
-        """There is something to send."""
+        """Have queued deliveries sent."""
         self._owed.set()
 
     async def wait_until_known(self) -> None:
-        """Back once the platform has told the adapter who it is there, which all its requests may need.
+        """Wait until the platform has told the adapter its own identity, which all requests may need.
 
-        What an earlier process owes, or has not fetched, is there before the first connection.
+        Deliveries and downloads of an earlier process may be pending before the first connection.
         """
         await self._known.wait()
 
     def pause(self, seconds: float) -> None:
-        """Send nothing for a while."""
+        """Send nothing for some seconds."""
         self.paused_until = max(self.paused_until, time.monotonic() + seconds)
 
     @abstractmethod
     def home_of(self, gateway: str) -> str:
-        """The chat that the settings name for a gateway."""
+        """Return the chat that the settings name for a gateway."""
 
     @abstractmethod
     def wake_place(self, gateway: str, place: Place) -> None:
-        """A session goes on at a place of a gateway."""
+        """Have a place of a gateway check its messages, because a session now continues there."""
 
 
 class ChatPlace:
-    """A place with its session, as its questions and its live message see it."""
+    """A place and its session, as needed by its questions and its live message."""
 
     def __init__(self, gateway: Gateway, place: Place) -> None:
         self.gateway = gateway
@@ -181,15 +187,15 @@ class ChatPlace:
         self.session: ChatSession | None = None
 
     async def read(self, work: Callable[[Any], Any]) -> Any:
-        """A look at the store."""
+        """Run a query on the store and return its result."""
         return await self.gateway.host.database.read(work)
 
     async def write(self, work: Callable[[Any], Any]) -> Any:
-        """A change of the store."""
+        """Run a change of the store and return its result."""
         return await self.gateway.host.database.write(work)
 
     async def say(self, text: str) -> None:
-        """Tell the place something that is not part of the conversation."""
+        """Queue a message to the place that is not part of the conversation."""
         limits = self.gateway.adapter.limits
         name, place, now = self.gateway.name, self.place, time.time()
 
@@ -201,11 +207,11 @@ class ChatPlace:
         self.gateway.owe()
 
     async def mark_done(self, row: ReceivedMessage) -> None:
-        """A message needs no more."""
+        """Mark a received message as fully handled."""
         await self.write(lambda c: book.mark_done(c, row.id))
 
     async def scope_of(self, incoming: Incoming) -> ChatScope:
-        """What the person may now."""
+        """Return the current scope of the person who sent a message."""
         settings, name = self.gateway.settings, self.gateway.name
         return await self.read(
             lambda c: scope_of(c, name, incoming.sender.id, settings.allow, settings.approve)

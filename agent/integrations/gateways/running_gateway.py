@@ -1,4 +1,6 @@
-"""Gateways that run: the connection of each with back-off, what it takes in, and what it sends."""
+"""Running gateways: the connection of each with increasing pauses after failures, its incoming and outgoing
+messages.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,7 @@ CODE_WORDS = (
 
 
 class RunningGateway(Gateway):
-    """Takes in for its places, and sends what they are owed. Made for one run."""
+    """Receives messages for its places and sends their deliveries. Each run needs a new object."""
 
     def __init__(
         self,
@@ -77,7 +79,7 @@ class RunningGateway(Gateway):
         workspace: str,
         others: AllGateways,
     ) -> None:
-        """`workspace` is the folder of new sessions."""
+        """`workspace` is the working folder of new sessions."""
         super().__init__(name, adapter, settings, host, approval_timeout, workspace)
         self._others = others
         self._heads: dict[Place, ChatHead] = {}
@@ -86,7 +88,7 @@ class RunningGateway(Gateway):
         self._failures = 0
 
     async def run(self) -> None:
-        """Until cancelled, or the platform does not take the token."""
+        """Run until cancelled, or until the platform refuses the token."""
         database = self.host.database
         await _surely(lambda: database.write(lambda c: book.begin_again(c, self.name)))
         for place in await _surely(lambda: database.read(lambda c: book.places_with_mail(c, self.name))):
@@ -105,7 +107,10 @@ class RunningGateway(Gateway):
             await self.adapter.aclose()
 
     async def take(self, incoming: Incoming) -> None:
-        """Store what came in, or turn the stranger away; back when it is on the disk. Raises `StoreError`."""
+        """Store an incoming message, or turn an unknown sender away.
+
+        Returns once the message is on disk. Raises `StoreError`.
+        """
         settings, now = self.settings, time.time()
         if incoming.kind == "moved":
             await self._move_chat(incoming.place.chat, incoming.moved_to)
@@ -143,7 +148,7 @@ class RunningGateway(Gateway):
             self.owe()
 
     async def _move_chat(self, old: str, new: str) -> None:
-        """A chat goes on under another id: so do its sessions."""
+        """Move the sessions of a chat to its new id."""
         for place, head in self._heads.items():
             if place.chat == old:
                 head.detach()
@@ -154,7 +159,7 @@ class RunningGateway(Gateway):
         self.owe()
 
     def head(self, place: Place) -> ChatHead:
-        """What works for a place."""
+        """Return the object that handles a place, creating it if needed."""
         if place not in self._heads:
             self._heads[place] = ChatHead(self, place)
         return self._heads[place]
@@ -166,14 +171,16 @@ class RunningGateway(Gateway):
         self._others.wake_place(gateway, place)
 
     async def wake_session(self, session: ChatSession) -> None:
-        """The service opened a session: places that talk to it hear of it."""
+        """Tell the places of a session that the service has opened it."""
         found = await self.host.database.read(lambda c: book.places_of(c, session.id))
         for name, each in found:
             if name == self.name:
                 self.head(each.place).wake()
 
     async def _owes(self, session: str) -> bool:
-        """Whether the chat still shows a question of the session as open."""
+        """Whether a session has a question that its chat still shows as open, or a turn that may be
+        unfinished.
+        """
         return bool(
             await self.host.database.read(lambda c: book.open_asks(c, self.name, session))
         ) or await self.host.database.read(lambda c: book.has_taken_message(c, self.name, session))
@@ -219,7 +226,9 @@ class RunningGateway(Gateway):
     # Sending
 
     async def _send(self) -> None:
-        """Places are sent to in parallel: a large file for one does not delay another."""
+        """Send the queued deliveries. Places are served in parallel, so a large file for one does not delay
+        another.
+        """
         await self.wait_until_known()
         under_way: dict[Place, asyncio.Task[None]] = {}
         try:
@@ -264,7 +273,9 @@ class RunningGateway(Gateway):
             log.warning("%s cannot keep what it sent: %s", self.name, fault)
 
     async def _hand_on(self, row: Delivery) -> None:
-        """Send one, keep the receipt, and no copy of a file longer than it waits. Raises `StoreError`."""
+        """Send one delivery, store the receipt, and delete the file copy once it is not needed. Raises
+        `StoreError`.
+        """
         try:
             await self._try_one(row)
         finally:
@@ -273,7 +284,7 @@ class RunningGateway(Gateway):
                 await asyncio.shield(self._drop_copy(row))
 
     async def _drop_copy(self, row: Delivery) -> None:
-        """Remove the copy of a file that waits no longer. Raises `StoreError`."""
+        """Delete the copy of a file that is no longer waiting to be sent. Raises `StoreError`."""
         left = await self.host.database.read(lambda c: book.delivery(c, row.id))
         if left is None or left.state != "waiting":
             await asyncio.to_thread(drop_copy, row.body["path"])
@@ -309,7 +320,7 @@ class RunningGateway(Gateway):
                 await _surely(lambda: write(lambda c: book.mark_sent(c, each.id, message, each.body)))
 
     async def _send_delivery(self, each: Delivery) -> str:
-        """Do it; the id of the message there."""
+        """Send or edit one delivery; return the id of the message on the platform."""
         adapter, body = self.adapter, each.body
         key = f"hermes-{each.id}-{each.session[-8:]}"
         if each.kind == "file":
@@ -333,7 +344,7 @@ class RunningGateway(Gateway):
 
 
 async def _surely(work: Callable[[], Awaitable[T]]) -> T:
-    """What the store says. When a service starts, all its sessions and messengers ask at once."""
+    """Repeat a request to the store until it succeeds; many start at once when the service starts."""
     pause = 0.5
     while True:
         try:
@@ -345,12 +356,12 @@ async def _surely(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class AllGateways:
-    """Started once, closed before the sessions they talk to."""
+    """All running gateways of the service. Started once, and closed before the sessions they talk to."""
 
     def __init__(
         self, host: ChatHost, home: Home, settings: Settings, environ: Mapping[str, str], folder: Path
     ) -> None:
-        """`folder` is where sessions work unless a gateway names a folder of its own."""
+        """`folder` is the working folder of sessions unless a gateway's settings name another one."""
         self._host = host
         self._folder = folder
         self._home = home
@@ -360,9 +371,9 @@ class AllGateways:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, names: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Start those that are enabled, or only some of them; the names of those that run.
+        """Start the gateways called `names`, or all enabled ones; return the names of those that run.
 
-        One that cannot start leaves its reason in `hermes gateway status`.
+        If a gateway cannot start, `hermes gateway status` shows the reason.
         """
         kinds = await asyncio.to_thread(gateway_kinds)
         # All libraries before any session works: that of Telegram brings httpx, and while one thread reads
@@ -395,30 +406,30 @@ class AllGateways:
         return tuple(self._running)
 
     async def hook(self, name: str, call: PlatformCall) -> CallAnswer:
-        """A request of a platform to an address of ours."""
+        """Answer an HTTP request from a platform to one of our addresses."""
         gateway = self._running.get(name)
         return CallAnswer(404) if gateway is None else await gateway.adapter.hook(call, gateway.take)
 
     def wake_session(self, session: ChatSession) -> None:
-        """The service opened a session: chats that talk to it hear of it."""
+        """Tell the chats of a session that the service has opened it."""
         for gateway in self._running.values():
             task = asyncio.create_task(self._tell_opened(gateway, session))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     def home_of(self, gateway: str) -> str:
-        """The chat that the settings name for a gateway."""
+        """Return the chat that the settings name for a gateway."""
         settings = getattr(self._settings.gateways, gateway, None)
         return settings.home if settings is not None else ""
 
     def wake_place(self, gateway: str, place: Place) -> None:
-        """A session goes on at a place of a gateway."""
+        """Have a place of a gateway check its messages, because a session now continues there."""
         if (running := self._running.get(gateway)) is not None:
             running.head(place).wake()
             running.owe()
 
     async def move(self, session: ChatSession, where: str) -> str:
-        """Let your chat at a messenger go on with a session, or none; where it goes on, in words.
+        """Move a session to a chat, or back to the terminal; return a sentence on where it continues.
 
         `where` is a target of messages, or one of `moving.HERE_WORDS`. Raises `ConfigError`.
         """
@@ -436,7 +447,9 @@ class AllGateways:
         return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
 
     async def destination(self, where: str) -> ChatTarget | None:
-        """The chat a session can move to; None for the terminal. Raises `ConfigError` if there is none."""
+        """Return the chat that a session can move to; None for the terminal. Raises `ConfigError` for any
+        other target.
+        """
         target = where.strip().lower() if ":" not in where else where.strip()
         if target in HERE_WORDS:
             return None
@@ -455,7 +468,7 @@ class AllGateways:
         return to
 
     async def aclose(self) -> None:
-        """Let go of all platforms; what was not sent waits. Never raises."""
+        """Disconnect from all platforms; unsent messages stay queued. Never raises."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -485,7 +498,7 @@ class AllGateways:
             await self._cannot(gateway.name, f"Internal error ({type(error).__name__}).")
 
     async def _tidy(self, name: str) -> None:
-        """Remove copies of files that were sent, or never put down, when a program ended."""
+        """Delete file copies that were sent or never queued when an earlier process ended."""
         try:
             claimed = await self._host.database.read(lambda c: book.waiting_files(c, name))
         except HermesError as error:

@@ -1,1 +1,1 @@
-"""Hooks: a person's own commands that hear of what happens in a session, and may influence it."""
+"""Hooks: the person's own commands that receive a session's events and may influence them."""

@@ -1,4 +1,4 @@
-"""The hooks of one session: agreed to by their hash, run as processes, asked before and after calls."""
+"""The hooks of one session: approved by their hash, run as processes, asked before and after tool calls."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _COMPLAINT = 300
 async def run_hook(
     hook: Hook, payload: Mapping[str, Any], workspace: Path, environment: Mapping[str, str]
 ) -> HookAnswer:
-    """Run a hook and read its answer. Raises `HookError`, and leave no process of its group."""
+    """Run a hook and return its answer. No process of its group is left running. Raises `HookError`."""
     data = await asyncio.to_thread(_encode, payload)
     async with AsyncExitStack() as streams:
         source = streams.enter_context(tempfile.TemporaryFile(prefix="hermes-hook-"))  # noqa: SIM115
@@ -80,7 +80,7 @@ async def _answer(
     output: asyncio.StreamReader,
     errors: asyncio.StreamReader,
 ) -> HookAnswer:
-    """Wait for the end and read the answer."""
+    """Wait until a hook's process ends, and read its answer."""
     complaining = asyncio.create_task(_read(errors, keep=_COMPLAINT * 4))
     answering = asyncio.create_task(_read(output, keep=LARGEST_ANSWER + 1))
     try:
@@ -110,13 +110,16 @@ def _encode(payload: Mapping[str, Any]) -> bytes:
 
 
 def _fill(source: IO[bytes], data: bytes) -> None:
-    """The input is a file: a hook that does not read it holds nothing up."""
+    """Write a hook's input to a file. Unlike a pipe, it does not block if the hook never reads it."""
     source.write(data)
     source.seek(0)
 
 
 async def _pipe(streams: AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
-    """A pipe of our own: one of asyncio's would keep the end of the process waiting for its own end."""
+    """Open a pipe; return its reader and the descriptor to write to.
+
+    A pipe made by asyncio would delay the end of the process until the pipe is closed.
+    """
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -127,7 +130,7 @@ async def _pipe(streams: AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
 
 
 async def _read(stream: asyncio.StreamReader, keep: int) -> bytes:
-    """Everything up to the end, of which the first `keep` bytes are kept."""
+    """Read a stream to its end and return the first `keep` bytes."""
     kept = bytearray()
     while chunk := await stream.read(_CHUNK):
         kept += chunk[: max(keep - len(kept), 0)]
@@ -158,7 +161,7 @@ HEARD = (
 
 
 class SessionHooks:
-    """Runs the hooks of a session. Nothing here raises; a hook that fails is a notice."""
+    """Runs the hooks of a session. No method raises; a failing hook causes a notice."""
 
     def __init__(
         self,
@@ -168,7 +171,7 @@ class SessionHooks:
         environment: Mapping[str, str],
         emit: Callable[[Event], None],
     ) -> None:
-        """`environment` is what hooks get, without secrets."""
+        """`environment` holds the variables that hooks inherit, without secrets."""
         self._hooks = by_event(hooks)
         self._session = session
         self._workspace = workspace
@@ -180,23 +183,23 @@ class SessionHooks:
         self._failed: set[str] = set()
 
     def requires(self, event: HookEvent, tool: str = "") -> bool:
-        """Whether a hook has to be heard before anything goes on."""
+        """Whether a hook must answer before the session may continue."""
         return any(hook.required and hook.hears_of(tool) for hook in self._hooks.get(event, ()))
 
     async def before_tool(self, tool: str, arguments: Mapping[str, Any]) -> HookAnswer:
-        """What hooks say of a call that is about to be made."""
+        """Return the hooks' answer on a tool call that is about to be made."""
         return await self._ask("before_tool", tool, {"arguments": dict(arguments)})
 
     async def transform_result(self, tool: str, arguments: Mapping[str, Any], result: Any) -> HookAnswer:
-        """What hooks make of the result of a call."""
+        """Return the hooks' answer on the result of a tool call."""
         return await self._ask("transform_result", tool, {"arguments": dict(arguments), "result": result})
 
     async def before_response(self, text: str) -> HookAnswer:
-        """What hooks say of an answer that ends a turn."""
+        """Return the hooks' answer on a reply that ends a turn."""
         return await self._ask("before_response", "", {"result": text})
 
     def tell(self, event: HookEvent, tool: str = "", **fields: Any) -> None:
-        """Let hooks hear of something, in order and in the background."""
+        """Notify hooks of an event, in order and in the background."""
         if not any(hook.hears_of(tool) for hook in self._hooks.get(event, ())):
             return
         try:
@@ -208,7 +211,7 @@ class SessionHooks:
             self._telling = asyncio.create_task(self._tell_all(), name="hooks")
 
     def hear(self, event: Event) -> None:
-        """Listen to the stream: what hooks only hear of is read off it."""
+        """Notify hooks of the session events that they cannot influence."""
         match event:
             case SessionOpened():
                 self.tell("session_start", model=event.model)
@@ -241,7 +244,7 @@ class SessionHooks:
                 pass
 
     async def close(self) -> None:
-        """Tell of the end, and wait a while until all hooks have heard."""
+        """Notify hooks of the session's end, and wait a limited time until all have run."""
         self.tell("session_end")
         if (telling := self._telling) is not None:
             await asyncio.wait({telling}, timeout=_PATIENCE)
@@ -258,7 +261,7 @@ class SessionHooks:
             await self._ask(event, tool, fields)
 
     async def _ask(self, event: HookEvent, tool: str, fields: dict[str, Any]) -> HookAnswer:
-        """Ask each hook in turn; a later one sees what an earlier one rewrote."""
+        """Ask the hooks one after the other; each sees what the earlier ones rewrote."""
         answer = HookAnswer()
         for hook in self._hooks.get(event, ()):
             if not hook.hears_of(tool):
@@ -286,13 +289,13 @@ class SessionHooks:
         return answer
 
     async def _ask_hook(self, hook: AnyHook, payload: dict[str, Any]) -> HookAnswer:
-        """The answer of one hook. Raises `HookError`."""
+        """Return the answer of one hook. Raises `HookError`."""
         if isinstance(hook, Hook):
             return await run_hook(hook, payload, self._workspace, self._environment)
         return await hook.answer(payload)
 
     def _complain(self, hook: AnyHook, cause: str) -> None:
-        """Say once in a session what is wrong with a hook."""
+        """Report a problem of a hook, once per session."""
         if hook.digest in self._failed:
             return
         self._failed.add(hook.digest)
@@ -301,14 +304,14 @@ class SessionHooks:
 
 
 class HookConsent(ConsentFile):
-    """Digests of the hooks that were agreed to: `hooks` of the person's settings, `projects` by folder."""
+    """Digests of the approved hooks: `hooks` for the person's settings, `projects` by project folder."""
 
     def agreed_digests(self) -> frozenset[str]:
-        """The digests of all hooks that were agreed to."""
+        """Return the digests of all approved hooks."""
         return frozenset(each for digests in self.by_project().values() for each in digests)
 
     def by_project(self) -> dict[str, frozenset[str]]:
-        """The digests by the folder of the project; under the empty text those of the person's settings."""
+        """Return the digests by project folder; those of the person's settings are under the empty text."""
         kept = self.data()
         projects = kept.get("projects")
         lists = {**(projects if isinstance(projects, dict) else {}), "": kept.get("hooks")}
@@ -319,16 +322,17 @@ class HookConsent(ConsentFile):
         }
 
     def agree(self, hooks: Iterable[Hook]) -> None:
-        """Agree to exactly these hooks, those of other projects apart.
+        """Approve these hooks. They replace what was approved for the person's settings and for their
+        projects.
 
-        What was agreed to before and is not among them no longer counts. Raises `ConfigError`.
+        Approvals for other projects stay. Raises `ConfigError`.
         """
         hooks = list(hooks)
         roots = {"", *(hook.project for hook in hooks)}
         self._put({root: frozenset(hook.digest for hook in hooks if hook.project == root) for root in roots})
 
     def withdraw(self, digest: str) -> bool:
-        """Agree to a hook no longer; False if there was no consent. Raises `ConfigError`."""
+        """Withdraw the approval of a hook; return False if it was not approved. Raises `ConfigError`."""
         if digest not in self.agreed_digests():
             return False
         self._put({root: digests - {digest} for root, digests in self.by_project().items()})

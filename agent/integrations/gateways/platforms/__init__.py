@@ -1,1 +1,3 @@
-"""One module per platform; each declares `GATEWAY`, a `GatewayKind`, and is found by the name of its file."""
+"""Adapters, one module per platform. Each declares `GATEWAY`, a `GatewayKind`, and is found by its file
+name.
+"""

@@ -1,7 +1,7 @@
-"""Discord by its gateway: what was said while nobody listened is read from the channels afterwards.
+"""Discord through its gateway. Messages sent while the bot was offline are read from the channels afterwards.
 
-The gateway knows no acknowledgement, so the newest message of each channel is noted after it is stored,
-and after every connection the channels are asked for what came later.
+The gateway has no acknowledgements. So the newest stored message of each channel is remembered, and after
+every connection the later messages of each channel are requested.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ CHANNELS = 500
 
 
 class DiscordAdapter(Adapter):
-    """One bot."""
+    """Runs one Discord bot."""
 
     limits = LIMITS
     title = "Discord"
@@ -114,7 +114,9 @@ class DiscordAdapter(Adapter):
                 failed.set_exception(GatewayError("Discord cannot be reached (no connection for a while)."))
 
         def is_there(connected: bool) -> None:
-            """The core makes the connection again where the library does not in time."""
+            """Note whether the bot is connected; if it stays disconnected too long, give up so that the core
+            reconnects.
+            """
             nonlocal lost
             if lost is not None:
                 lost.cancel()
@@ -124,7 +126,9 @@ class DiscordAdapter(Adapter):
         is_there(False)
 
         async def run_guarded(work: Callable[[], Awaitable[None]]) -> None:
-            """What cannot be stored ends the connection; it comes again with the next."""
+            """Do one piece of work at a time. An error ends the connection, so that the next one reads the
+            message again.
+            """
             try:
                 async with one_by_one:
                     # What comes after it would move the place of the channel beyond it.
@@ -268,7 +272,7 @@ class DiscordAdapter(Adapter):
         return self._client.get_partial_messageable(_target(place))
 
     def _incoming(self, message: discord.Message, *, edited: bool = False) -> Incoming | None:
-        """What a message says; None for what is nothing to us."""
+        """Convert a message of Discord; return None if it should be ignored."""
         import discord
 
         me = self._client.user if self._client is not None else None
@@ -352,7 +356,7 @@ def _read(path: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def _faults() -> AsyncIterator[None]:
-    """What the library raises as `GatewayError`, by what helps."""
+    """Turn errors of the Discord library into the matching `GatewayError`."""
     import aiohttp
     import discord
 

@@ -1,7 +1,7 @@
-"""E-mail by IMAP and SMTP: a mail counts as read once it is stored here.
+"""E-mail through IMAP and SMTP. A mail is marked as read once it is stored here.
 
-Anybody can write any sender into a mail. Only what our own server has checked (`Authentication-Results`)
-counts as that person; anything else counts for nobody.
+Senders of mails can be forged. A sender is accepted only if our own mail server has verified it
+(`Authentication-Results`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _QUOTED = re.compile(r"^(>|On .{5,200} wrote:$|Am .{5,200} schrieb .{1,200}:$|--
 
 
 class EmailAdapter(Adapter):
-    """One address of ours."""
+    """Receives and sends mail for one address."""
 
     limits = LIMITS
     title = "E-mail"
@@ -103,7 +103,7 @@ class EmailAdapter(Adapter):
             await asyncio.to_thread(folder.close)
 
     async def _news(self, folder: _ImapFolder) -> None:
-        """Until the server tells of something, or it is time to look."""
+        """Wait until the server reports new mail, or until the next regular check is due."""
         waiting = asyncio.create_task(asyncio.to_thread(folder.wait, self._poll))
         try:
             await asyncio.shield(waiting)
@@ -148,7 +148,7 @@ class EmailAdapter(Adapter):
         return await asyncio.to_thread(fetch_attachment)
 
     def _incoming(self, uid: str, raw: bytes) -> Incoming | None:
-        """What a mail says; None for those of programs, of lists and of our own."""
+        """Convert a mail; return None for automatic mails, mailing lists and our own mails."""
         try:
             mail = _parse(raw)
             person = parseaddr(str(mail.get("From", "")))
@@ -233,7 +233,7 @@ class EmailAdapter(Adapter):
 
 
 class _ImapFolder:
-    """The inbox, read over one connection. Everything blocks; faults are `GatewayError`."""
+    """The inbox, read over one connection. All methods block; connection errors become `GatewayError`."""
 
     def __init__(self, server: tuple[str, int], tls: bool) -> None:
         self._server = server
@@ -281,7 +281,9 @@ class _ImapFolder:
             self._require_ok(self._imap.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)"))
 
     def wait(self, poll: float) -> None:
-        """Until there is news, where the server tells (IDLE), else for `poll` seconds; or until stopped."""
+        """Wait until the server reports new mail (IDLE), or for `poll` seconds without IDLE, or until `stop`
+        is called.
+        """
         with _imap_faults():
             connection = self._imap
             if connection.response("EXISTS")[1] != [None]:
@@ -303,7 +305,7 @@ class _ImapFolder:
             self._lines_before(b"HERMES ")
 
     def _lines_before(self, start: bytes) -> bool:
-        """Read up to a line with this start; whether others came before it."""
+        """Read up to a line that begins with `start`; return whether other lines came before it."""
         others = False
         while not (line := self._imap.readline()).startswith(start):
             if not line:
@@ -314,11 +316,11 @@ class _ImapFolder:
         return others
 
     def stop(self) -> None:
-        """Wait no longer. From any thread."""
+        """End the current `wait`. May be called from any thread."""
         self._stopped = True
 
     def close(self) -> None:
-        """Say goodbye. Never raises."""
+        """Log out and disconnect. Never raises."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -340,10 +342,10 @@ class _ImapFolder:
 
 
 class _ImapConnection(imaplib.IMAP4):
-    """A connection that knows what it has read and not handed on.
+    """An IMAP connection that knows which bytes it has read but not yet returned.
 
-    The library keeps that to itself, so that waiting on the socket would miss news that came along with
-    the line before.
+    The library hides this. Waiting on the socket alone would miss data that arrived together with earlier
+    lines.
     """
 
     _held: bytearray
@@ -368,7 +370,7 @@ class _ImapConnection(imaplib.IMAP4):
         return self._take(end + 1)
 
     def has_input(self, seconds: float) -> bool:
-        """Whether the server said something, or does within this time; True also if it disconnected."""
+        """Whether data from the server arrives within `seconds`; also True if the server disconnected."""
         held = self.sock
         if self._held or (isinstance(held, ssl.SSLSocket) and held.pending()):
             return True
@@ -386,12 +388,12 @@ class _ImapConnection(imaplib.IMAP4):
 
 
 class _TlsImapConnection(_ImapConnection, imaplib.IMAP4_SSL):
-    """The same within TLS."""
+    """An `_ImapConnection` over TLS."""
 
 
 @contextmanager
 def _imap_faults() -> Iterator[None]:
-    """Faults of the connection as `GatewayError`."""
+    """Turn connection errors into `GatewayError`."""
     try:
         yield
     except (OSError, imaplib.IMAP4.error) as error:
@@ -405,9 +407,9 @@ def _parse(raw: bytes) -> EmailMessage:
 
 
 def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
-    """Whether our own server has found the sender to be who it says.
+    """Whether our own mail server has verified the sender's address.
 
-    The topmost header is the one it added; one that a stranger put in stands further below.
+    Only the topmost header counts: our server adds it there, above any forged one.
     """
     results = mail.get_all("Authentication-Results") or []
     if not results:
@@ -425,7 +427,7 @@ def _is_verified(mail: EmailMessage, address: str, server: str) -> bool:
 
 
 def _text(mail: EmailMessage) -> str:
-    """The newly written part: plain text without what it quotes below."""
+    """Return the newly written plain text of a mail, without the quoted mail below it."""
     part = mail.get_body(("plain", "html"))
     if part is None:
         return ""

@@ -1,6 +1,6 @@
-"""Matrix by its client-server API: how far it has read is kept after what was read is stored.
+"""Matrix through its client-server API. The reading position is saved after the events before it are stored.
 
-Rooms with end-to-end encryption are not read: people who may talk are told so there, once.
+Encrypted rooms are not read. People who may talk are told so there, once.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _FILES = frozenset({"m.image", "m.audio", "m.file", "m.video"})
 
 
 class MatrixAdapter(Adapter):
-    """One account."""
+    """Receives and sends messages for one Matrix account."""
 
     limits = LIMITS
     title = "Matrix"
@@ -107,7 +107,9 @@ class MatrixAdapter(Adapter):
                 ready(me.user_id)
 
     async def _news(self, since: str) -> Mapping[str, Any]:
-        """One look. By hand: the library gives out events without those it cannot check."""
+        """Request new events after `since`. The library is not used, because it drops events that it cannot
+        validate.
+        """
         query = f"timeout={WAIT if since else 0}" + (f"&since={quote(since, safe='')}" if since else "")
         told = await self._get_json(f"sync?{query}", WAIT / 1_000 + 30)
         if "next_batch" not in told:
@@ -115,7 +117,7 @@ class MatrixAdapter(Adapter):
         return told
 
     async def _get_json(self, path: str, seconds: float = 60.0) -> Mapping[str, Any]:
-        """What the homeserver answers to a GET. Raises `GatewayError`."""
+        """Return the homeserver's JSON response to a GET. Raises `GatewayError`."""
         request = self._http.build_request(
             "GET",
             f"{self._base}/_matrix/client/v3/{path}",
@@ -132,7 +134,10 @@ class MatrixAdapter(Adapter):
         return told
 
     async def _events(self, room: str, joined: Mapping[str, Any], since: str) -> Sequence[Mapping[str, Any]]:
-        """What was said in a room since a place, oldest first: one look holds only its last events."""
+        """Return all events of a room after `since`, oldest first.
+
+        A sync response holds only the latest events, so earlier ones are requested.
+        """
         timeline = joined.get("timeline", {})
         events: list[Mapping[str, Any]] = list(timeline.get("events", ()))
         place = str(timeline.get("prev_batch") or "")
@@ -156,7 +161,7 @@ class MatrixAdapter(Adapter):
         return [*reversed(before), *events]
 
     def _has_just_come(self, joined: Mapping[str, Any]) -> bool:
-        """Whether we are in a room only since this look: what was said there before is nothing to us."""
+        """Whether we joined the room in this sync. Older messages of the room are then ignored."""
         for part in ("state", "timeline"):
             for event in joined.get(part, {}).get("events", ()):
                 if event.get("type") == "m.room.member" and event.get("state_key") == self._user:
@@ -165,7 +170,7 @@ class MatrixAdapter(Adapter):
         return False
 
     async def _accept_invitation(self, room: str, invited: Mapping[str, Any]) -> None:
-        """Come where a person asks us into a conversation of two, or one who is allowed into any room."""
+        """Join a room if it is a direct chat, or if an allowed person sent the invitation."""
         for event in invited.get("invite_state", {}).get("events", ()):
             content = event.get("content", {})
             if event.get("type") == "m.room.member" and event.get("state_key") == self._user:
@@ -182,14 +187,14 @@ class MatrixAdapter(Adapter):
         log.info("an invitation to %s was left open: it is from nobody who may", room)
 
     def _learn(self, room: str, joined: Mapping[str, Any]) -> None:
-        """Whether a room is a conversation of two."""
+        """Note whether a room is a direct chat with one person."""
         summary = joined.get("summary", {})
         members = summary.get("m.joined_member_count", 0) + summary.get("m.invited_member_count", 0)
         if members:
             (self._direct.add if members <= 2 else self._direct.discard)(room)
 
     def _incoming(self, room: str, event: Mapping[str, Any]) -> Incoming | None:
-        """What an event says; None for what is nothing to us."""
+        """Convert an event of a room; return None if it should be ignored."""
         try:
             if event["type"] == "m.room.encrypted":
                 return self._encrypted_message(room, event)
@@ -340,7 +345,7 @@ def _relation(place: Place, reply: str = "") -> dict[str, Any]:
 
 
 def _without_quote(text: str) -> str:
-    """A reply without the lines it quotes, which older clients put before it. Pure."""
+    """Remove the quoted lines that older clients put before a reply. Pure."""
     lines = text.split("\n")
     while lines and lines[0].startswith("> "):
         lines.pop(0)
@@ -348,7 +353,7 @@ def _without_quote(text: str) -> str:
 
 
 def _check_answer(told: Any) -> Any:
-    """The answer of the library; its own errors are answers too. Raises `GatewayError`."""
+    """Return a response of the library, or raise `GatewayError` if the response is an error object."""
     from nio import ErrorResponse
 
     if not isinstance(told, ErrorResponse):
@@ -365,7 +370,7 @@ def _check_answer(told: Any) -> Any:
 
 @asynccontextmanager
 async def _faults() -> AsyncIterator[None]:
-    """Faults of the connection as `GatewayError`."""
+    """Turn connection errors into `GatewayError`."""
     import aiohttp
     from nio.exceptions import LocalProtocolError, RemoteTransportError
 

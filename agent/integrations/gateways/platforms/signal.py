@@ -1,7 +1,8 @@
-"""Signal by the HTTP daemon of signal-cli: JSON-RPC for what we do, server-sent events for what comes in.
+"""Signal through the HTTP daemon of signal-cli: JSON-RPC for requests, server-sent events for incoming
+messages.
 
-The daemon has its last events in memory; the id of the last one that was stored here is kept, so that it
-hands over again what came later. What comes twice is known by the id of its message.
+The daemon keeps its latest events in memory. We save the id of the last stored event, so that the daemon
+resends the later ones. Duplicates are recognized by the id of their message.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class _UnknownMethodError(GatewayError):
 
 
 class SignalAdapter(Adapter):
-    """One account of a daemon."""
+    """Receives and sends messages for one account of a daemon."""
 
     limits = LIMITS
     title = "signal-cli"
@@ -96,7 +97,7 @@ class SignalAdapter(Adapter):
         raise GatewayError("signal-cli ended the connection.")
 
     async def _find_account(self) -> None:
-        """Which account is ours, and the ids it is mentioned by."""
+        """Find out which account is ours, and by which ids others mention it."""
         try:
             listed = await self._call("listAccounts")
         except _UnknownMethodError:
@@ -183,7 +184,7 @@ class SignalAdapter(Adapter):
         raise GatewayError(f"signal-cli: {words}")
 
     def _read(self, data: str) -> Incoming | None:
-        """What an event says; None for what is nothing to us."""
+        """Convert an event; return None if it should be ignored."""
         try:
             event = json.loads(data)
             envelope = event["envelope"]
@@ -220,7 +221,7 @@ class SignalAdapter(Adapter):
         )
 
     def _without_name(self, message: Mapping[str, Any]) -> tuple[str, bool]:
-        """The text, without our name where it begins with it, and whether we are mentioned."""
+        """Return the text without our name at its start, and whether we are mentioned."""
         text = str(message.get("message") or "")
         ours = [
             each
@@ -234,7 +235,7 @@ class SignalAdapter(Adapter):
 
 
 async def _events(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, str]]:
-    """Id and data of each server-sent event."""
+    """Yield id and data of each server-sent event."""
     buffer, data, id = b"", list[str](), ""
     async for piece in pieces:
         buffer += piece
@@ -270,7 +271,7 @@ def _where(place: Place) -> dict[str, Any]:
 
 
 def _raise_failure(result: Mapping[str, Any]) -> None:
-    """Raise the error for one recipient, if there was one."""
+    """Raise the error that the result reports for a recipient, if there is one."""
     match result.get("type"):
         case "SUCCESS":
             return

@@ -1,4 +1,4 @@
-"""Slack by Socket Mode and its Web API: an envelope is acknowledged once what it holds is stored here."""
+"""Slack through Socket Mode and its Web API. An envelope is acknowledged once its content is stored here."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TAG = re.compile(r"<([@#!])?([^<>|]+)(?:\|([^<>]*))?>")
 
 
 class SlackAdapter(Adapter):
-    """One app in one workspace."""
+    """Runs one Slack app in one workspace."""
 
     limits = LIMITS
     title = "Slack"
@@ -134,7 +134,7 @@ class SlackAdapter(Adapter):
         return await self._read_url(url, most, self._token)
 
     def _read(self, request: SocketModeRequest) -> Incoming | None:
-        """What an envelope says; None for what is nothing to us."""
+        """Convert an envelope; return None if it should be ignored."""
         payload: Mapping[str, Any] = request.payload if isinstance(request.payload, Mapping) else {}
         try:
             if request.type == "interactive":
@@ -197,7 +197,7 @@ def _button_press(payload: Mapping[str, Any]) -> Incoming | None:
 
 
 def _command(payload: Mapping[str, Any]) -> Incoming:
-    """A slash command of the app: `/hermes new` is `/new`, and `/new` too where it was set up so."""
+    """Convert a slash command: `/hermes new` becomes `/new`, as does a `/new` that the app defines itself."""
     command, rest = str(payload["command"]), str(payload.get("text") or "").strip()
     channel = str(payload["channel_id"])
     return Incoming(
@@ -218,7 +218,9 @@ def _file(data: Mapping[str, Any]) -> IncomingFile:
 
 
 def _plain(text: str) -> str:
-    """Slack's form of a text as it was typed: links and names spelled out, three characters unescaped."""
+    """Convert a text from Slack's format to what was typed: links and names written out, characters
+    unescaped.
+    """
 
     def replace_reference(found: re.Match[str]) -> str:
         mark, target, label = found.groups()
@@ -248,7 +250,7 @@ def _message_fields(message: Outgoing) -> dict[str, Any]:
 
 @asynccontextmanager
 async def _faults() -> AsyncIterator[None]:
-    """What the library raises as `GatewayError`, by what helps."""
+    """Turn errors of the Slack library into the matching `GatewayError`."""
     import aiohttp
     from slack_sdk.errors import SlackApiError, SlackClientError
 

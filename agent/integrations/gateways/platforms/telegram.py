@@ -1,4 +1,4 @@
-"""Telegram by its Bot API, with long polling: an update counts as received once it is stored here."""
+"""Telegram through its Bot API with long polling. An update is confirmed once it is stored here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ LIMITS = PlatformLimits(
 
 
 class TelegramAdapter(Adapter):
-    """One bot."""
+    """Runs one Telegram bot."""
 
     limits = LIMITS
     title = "Telegram"
@@ -97,7 +97,9 @@ class TelegramAdapter(Adapter):
                 self._offset = number + 1
 
     async def _updates(self) -> Sequence[tuple[int, telegram.Update | None]]:
-        """What is new, by number; None for what the library cannot read. Raises `GatewayError`."""
+        """Return new updates, each with its id. An update that the library cannot read is None. Raises
+        `GatewayError`.
+        """
         try:
             async with _faults():
                 found = await self._bot.get_updates(self._offset, timeout=POLL, allowed_updates=KINDS)
@@ -106,7 +108,10 @@ class TelegramAdapter(Adapter):
         return [(each.update_id, each) for each in found]
 
     async def _readable(self) -> Sequence[tuple[int, telegram.Update | None]]:
-        """The same, each read by itself: for one update of another version the library gives out none."""
+        """Return the same as `_updates`, reading each update by itself.
+
+        The library rejects a whole list because of one update of an unknown version.
+        """
         from telegram import Update
 
         asked = {"offset": self._offset or 0, "timeout": 0, "allowed_updates": KINDS}
@@ -206,7 +211,7 @@ class TelegramAdapter(Adapter):
         await self._at(place, send_typing)
 
     async def _at(self, place: Place, work: Callable[[str], Awaitable[T]]) -> T:
-        """Do something in a chat, under the id it has now. Raises `GatewayError`."""
+        """Run `work` with the current id of a chat, which may have changed. Raises `GatewayError`."""
         from telegram.error import ChatMigrated
 
         async with _faults():
@@ -229,7 +234,7 @@ class TelegramAdapter(Adapter):
             log.warning("the bot could not be closed in order", exc_info=True)
 
     def _read(self, update: telegram.Update) -> Incoming | None:
-        """What an update says; None for what is nothing to us."""
+        """Convert an update; return None if it should be ignored."""
         from telegram import Message
 
         if (query := update.callback_query) is not None:
@@ -288,7 +293,9 @@ class TelegramAdapter(Adapter):
         )
 
     def _without_name(self, text: str) -> tuple[str, bool]:
-        """A text without our name, and whether it stood there. Names count in any case."""
+        """Return the text without our name, and whether it contained the name. Upper and lower case count as
+        the same.
+        """
         name = f"@{self._bot.username}".lower()
         words = text.split(" ")
         first = words[0]
@@ -346,7 +353,7 @@ def _is_markup(error: Exception) -> bool:
 
 @asynccontextmanager
 async def _faults() -> AsyncIterator[None]:
-    """Faults of the library as those of the interface."""
+    """Turn errors of the Telegram library into errors of the adapter interface."""
     from telegram import error as faults
 
     try:

@@ -1,7 +1,7 @@
-"""A webhook for any program: signed JSON in at `/gateways/webhook`, signed JSON out to `api_url`.
+"""A webhook for any program: receives signed JSON at `/gateways/webhook`, sends signed JSON to `api_url`.
 
-In and out have the same form: headers `X-Hermes-Timestamp` (seconds since the epoch) and `X-Hermes-Signature`
-(`sha256=` and the hexadecimal HMAC-SHA256 of timestamp, a dot, and the body, by the shared secret).
+Both directions use the same headers. `X-Hermes-Timestamp` holds seconds since the epoch. `X-Hermes-Signature`
+is `sha256=` and the hexadecimal HMAC-SHA256 of timestamp, a dot and the body, with the shared secret.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ LIMITS = PlatformLimits(
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """What the header says. Pure."""
+    """Return the value of the signature header. Pure."""
     made = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
     return "sha256=" + made.hexdigest()
 
 
 class WebhookAdapter(Adapter):
-    """Takes what is signed and fresh; answers go to `api_url`, each with its key."""
+    """Accepts requests that are signed and recent; sends answers to `api_url`, each with its key."""
 
     limits = LIMITS
     title = "The webhook"
@@ -129,7 +129,7 @@ class WebhookAdapter(Adapter):
 
 
 def _read(data: Any) -> Incoming:
-    """The message that a body holds. Raises `ValueError`, `KeyError`, `TypeError`."""
+    """Read the message in a request body. Raises `ValueError`, `KeyError` and `TypeError`."""
     if not isinstance(data, dict):
         raise TypeError("an object is wanted")
     sender = data["from"]

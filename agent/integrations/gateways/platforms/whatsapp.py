@@ -1,4 +1,4 @@
-"""WhatsApp by Meta's Cloud API: signed calls of ours come in, the Graph API takes what goes out."""
+"""WhatsApp through Meta's Cloud API: signed webhook requests come in, messages go out through the Graph API."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _MEDIA = ("image", "audio", "voice", "document", "video", "sticker")
 
 
 class WhatsAppAdapter(Adapter):
-    """One telephone number."""
+    """Receives and sends messages for one telephone number."""
 
     limits = LIMITS
     title = TITLE
@@ -164,7 +164,7 @@ class WhatsAppAdapter(Adapter):
         return await self._request(request)
 
     async def _request(self, request: httpx2.Request) -> dict[str, Any]:
-        """The answer of the Graph API, whose errors have numbers of their own."""
+        """Send a request to the Graph API and return its JSON; its own error codes become `GatewayError`."""
         beyond = GatewayError("WhatsApp answers too much.")
         response, data = await receive(self._http, request, ANSWER, TITLE, beyond)
         try:
@@ -187,7 +187,9 @@ class WhatsAppAdapter(Adapter):
         raise UndeliverableError(f"WhatsApp refuses with {code or response.status_code}: {said}")
 
     def _read(self, data: Any) -> Iterator[Incoming]:
-        """The messages of a call, without those of a form that is not known. Raises one of `_ODD`."""
+        """Yield the messages of a webhook request; messages of an unknown form are skipped. Raises one of
+        `_ODD`.
+        """
         if data["object"] != "whatsapp_business_account":
             return
         for entry in data["entry"]:
