@@ -1,9 +1,9 @@
 """Detection of orders and payloads hidden in trusted text: memory, context files, skills, descriptions.
 
-Rules are regular expressions over the text as a model reads it: compatibility forms are folded, invisible
-characters removed, and letters that look Latin turned into Latin. A finding names the lines of the original
-text, so that the passage can be quarantined and the rest be used. Sources of the categories: OWASP LLM01
-(prompt injection) and the agentskills.io security notes.
+Rules are regular expressions over the normalised text: compatibility forms are replaced, invisible characters
+removed, and letters that look Latin turned into Latin. A finding names the lines of the original text, so
+that only the passage is hidden and the rest is used. Sources of the categories: OWASP LLM01 (prompt
+injection) and the agentskills.io security notes.
 """
 
 from __future__ import annotations
@@ -274,12 +274,12 @@ _ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
 
 
 def scan_order(text: str) -> tuple[InjectionFinding, ...]:
-    """Return passages of a job's prompt that read like an attack or would do great harm unattended."""
+    """Return passages of a job's prompt that read like an attack or would do great harm without supervision."""
     return tuple(each for each in _scanned(text, (*_rules(), *_order_rules())) if not _is_own_service(each))
 
 
 def _is_own_service(finding: InjectionFinding) -> bool:
-    """Return whether a token only goes to the service it is named after: `$GITHUB_TOKEN` to
+    """Return whether a token is only sent to the service it belongs to, like `$GITHUB_TOKEN` to
     api.github.com.
     """
     if finding.rule not in ("send-secrets", "order-to-send"):
@@ -328,7 +328,7 @@ def _matches(text: str, rules: tuple[_Rule, ...]) -> Iterator[InjectionFinding]:
 
 
 def folded(text: str) -> tuple[str, Callable[[int], int]]:
-    """Return the normalised text, and a function from an offset in it to the line of the original."""
+    """Return the normalised text, and a function that maps an offset in it to a line number."""
     plain = _INVISIBLE.sub("", text)
     if not plain.isascii():
         # NFKC never joins or parts lines, so lines stay what they are.

@@ -1,7 +1,8 @@
 """The verdict on a shell command by its effects: the strictest verdict on its programs and files.
 
-Inside a closed boundary everything passes except what it cannot stop and undo cannot restore. Without one a
-short list of effects passes, and what is not understood asks.
+Inside a closed boundary everything is allowed, except effects that the boundary cannot stop and undo cannot
+restore. Without a boundary only a short list of effects is allowed. Whatever is not understood needs
+permission.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LONGEST_PART = 400
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rule for one class of effects."""
+    """The verdict for one class of effects."""
 
     passes_by: Literal["always", "boundary", "undo", "never"]
     """What lets it pass unasked: nothing is needed; a closed boundary; undo of `.git`; nothing does."""
@@ -109,8 +110,9 @@ class Assessor:
         self._own = None if own is None else own / "programs"
 
     def assess(self, command: str, cwd: Path) -> Assessment:
-        """Return the reasons for and against running `command` in `cwd`. Never raises; its work
-        is bounded.
+        """Return the verdict on running `command` in `cwd`, with its reasons.
+
+        Never raises. Its work is bounded.
         """
         with cached_paths():
             reading = read(command, str(cwd), self._places.home)
@@ -149,7 +151,7 @@ class _Judge:
         self._parts[told, kind, reason, network] = None
 
     def look(self, reading: Reading) -> None:
-        """Judge everything that was read."""
+        """Judge all commands, reads and writes of the parsed text."""
         for text, reason in forbidden(reading, self._scope.places):
             self.add(text, "hardline", reason)
         for command in reading.commands[:MOST_JUDGED]:
@@ -204,7 +206,7 @@ class _Judge:
             self.add(text, "allow", POLICIES[found.effect].reason if found.known else "", network=wants)
 
     def _reasons(self, command: Command, found: Deed, cwd: str) -> list[str]:
-        """Return why a command asks in one of the folders it may run in."""
+        """Return why a command needs permission when it runs in `cwd`."""
         reasons = [*self._by_effect(command, found, cwd), *self._of_files(command, found, cwd)]
         foreign = [host for host in found.hosts if not verdict.is_known(host)]
         if UNKNOWN in foreign and self._closed:
@@ -258,7 +260,7 @@ class _Judge:
         return []
 
     def _is_quiet(self, text: str) -> bool:
-        """Return whether a command line certainly sends nothing to anybody."""
+        """Return whether a command line certainly sends nothing over the network."""
         deeds = [deed(each, self._table) for each in read(text, "/", self._scope.places.home).commands]
         return bool(deeds) and all(
             each.known and each.effect not in ("network", "publishes") for each in deeds
@@ -345,7 +347,7 @@ def _is_new(path: str) -> bool:
 
 
 def _readable_files(command: Command, found: Deed) -> list[str]:
-    """Return files that any program may read."""
+    """Return the files of a command that any program may read."""
     if command.name == "git":
         shows = {
             "show",
@@ -381,7 +383,7 @@ _GIT_READS = words("fetch pull ls-remote apply am")
 
 
 def _read_by_git(arguments: Sequence[str]) -> Sequence[str]:
-    """Return words that look like paths and are only read: a remote's place, or a patch."""
+    """Return path-like arguments that git only reads: the address of a remote, or a patch."""
     verb = arguments[:2]
     if verb in (("remote", "add"), ("remote", "set-url")) or _GIT_READS.intersection(verb[:1]):
         return arguments
@@ -402,7 +404,7 @@ _ENDLESS = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
 
 
 def _fills_disk(reading: Reading) -> str | None:
-    """Return a reason if an endless source is written to a file."""
+    """Return a reason if the command writes an endless source to a file; otherwise None."""
     given = [*(word for c in reading.commands for word in c.arguments), *(path for path, _ in reading.reads)]
     endless = _ENDLESS & {word.rpartition("=")[2] for word in given} or any(
         c.name == "yes" or (c.name == "seq" and "inf" in c.arguments) for c in reading.commands
@@ -417,7 +419,7 @@ def _fills_disk(reading: Reading) -> str | None:
 
 
 def _files(arguments: Sequence[str]) -> list[str]:
-    """Return words that may be files a program reads: operands, and text after `=` or `@`."""
+    """Return arguments that may be files to read: operands, and text after `=` or `@`."""
     found: list[str] = []
     for word in arguments:
         if len(word) > 4_096 or "\n" in word:
@@ -434,7 +436,7 @@ def _files(arguments: Sequence[str]) -> list[str]:
 
 
 def _poisons(assigned: str) -> bool:
-    """Return whether a variable may change what programs do."""
+    """Return whether setting this variable may change the behaviour of programs."""
     name = assigned.removeprefix("export ")
     if name != assigned:
         return _PLAIN_VARIABLES.fullmatch(name) is None

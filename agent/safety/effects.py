@@ -1,4 +1,4 @@
-"""The effects of one program of a command: its class, files, and hosts."""
+"""The effects of one program in a command: its class, files, and hosts."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Deed:
 
 @dataclass(slots=True)
 class _Words:
-    """The arguments by kind. There are many of these objects, so they are not frozen."""
+    """The arguments of a command by kind. There are many of these objects, so they are not frozen."""
 
     operands: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
@@ -74,7 +74,7 @@ class _Words:
 
 
 def deed(command: Command, table: Table) -> Deed:
-    """Return what `command` does."""
+    """Return the effects of `command`."""
     program = find(command, table)
     if program is None:
         return Deed(
@@ -122,14 +122,17 @@ def deed(command: Command, table: Table) -> Deed:
 
 
 def _own_files(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the local files that curl only prints; empty if it may do anything else."""
+    """Return the local files that a curl command only prints; empty if it may have other effects."""
     named = [word for word in arguments if not _PLAIN_OPTION.fullmatch(word)]
     found = [match[1] for word in named if (match := _OWN_FILE.fullmatch(literal(word)))]
     return tuple(found) if len(found) == len(named) else ()
 
 
 def find(command: Command, table: Table) -> Program | None:
-    """Return the table's program for a command; a path to another folder does not match by name."""
+    """Return the entry of a command's program in the table; None if there is none.
+
+    A program given as a path to an unusual folder is not looked up by its name.
+    """
     folder, _, _ = command.word.rpartition("/")
     if folder and folder not in _SYSTEM_FOLDERS and not _PROJECT_FOLDER.fullmatch(folder):
         return None
@@ -167,7 +170,7 @@ def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
 
 
 def _option_value(word: str, program: Program) -> tuple[str, str] | None:
-    """Return the option in a word that takes a value, and a value joined to it."""
+    """Return the option in `word` that takes a value, and the value if it is part of the same word."""
     if word in program.valued or word in program.outputs:
         return word, ""
     if word.startswith("--") or len(word) < 3:
@@ -203,7 +206,7 @@ def _is_asked(quiet: str, said: str, options: Sequence[str]) -> bool:
 
 
 def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[EffectName, bool]:
-    """Return the effect raised by options, and whether one of them sends data."""
+    """Return the stricter effect that options give to a program, and whether one of them sends data."""
     sends = False
     said = told.operands[0] if told.operands else ""
     for key, other in program.options.items():
@@ -217,7 +220,7 @@ def _raise_effect(program: Program, effect: EffectName, told: _Words) -> tuple[E
 
 
 def _has_option(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
-    """Return whether one of the options is given, alone or among combined letters."""
+    """Return whether one of the wanted options is given, alone or among combined letters."""
     for option in told.options:
         if option in wanted or option.partition("=")[0] in wanted or (option[0] == "+" and "+" in wanted):
             return True
@@ -290,7 +293,7 @@ _PLAIN_HEADER = re.compile(
 
 
 def _tells(program: Program, told: _Words) -> bool:
-    """Return whether an address or header may send data that is not written there."""
+    """Return whether an address or a header may contain data that is not visible in the command."""
     if not program.hosts:
         return False
     if program.first and (

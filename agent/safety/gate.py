@@ -1,10 +1,10 @@
-"""The gate: every effect on the world passes here first, whatever its cause.
+"""The gate: every effect on the outside world passes here first, whatever its cause.
 
-A tool describes its intention as an `Action`; the gate decides, asks the user if necessary, and raises
-`DeniedError` unless the answer is yes. In doubt, or if nobody is there, the answer is no.
+A tool describes its intention as an `Action`. The gate decides, asks the user if necessary, and raises
+`DeniedError` unless the answer is yes. In doubt, or if no user is present, the answer is no.
 
-The order is, and the first no is final: the hardline, rules that deny, self-protection, rules that ask,
-grants of the session, rules that allow, the mode. An adviser, if there is one, can only make the result
+The checks run in this order, and the first denial is final: the hardline, rules that deny, self-protection,
+rules that ask, grants of the session, rules that allow, the mode. An adviser can only make the result
 stricter.
 """
 
@@ -40,7 +40,7 @@ Outcome = Literal["allowed", "denied", "expired", "cancelled", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """One decided action, for the audit log: who decided, and the outcome."""
+    """The decision about one action, for the audit log: who decided, and the outcome."""
 
     action: Action
     verdict: Verdict
@@ -58,13 +58,13 @@ Audit = Callable[[Ruling], Awaitable[None] | None]
 
 
 class Approver(Protocol):
-    """The connection to a person who can say yes or no."""
+    """The connection to a user who can say yes or no."""
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision: ...
 
 
 class Advising(Protocol):
-    """A second opinion on actions that would pass or be asked about."""
+    """A second opinion on actions that would be allowed or asked about."""
 
     async def advise(self, action: Action, verdict: Verdict) -> Advice | None: ...
 
@@ -72,18 +72,18 @@ class Advising(Protocol):
 class Gate:
     """Decides about actions of one session.
 
-    `mode` is the one from the settings; `permissions` are the user's rules, and `chosen` is a mode for this
-    session that overrides both.
+    `mode` comes from the settings, `permissions` are the user's rules. `chosen` is a mode for this session
+    that overrides both.
 
-    `protected` are files and folders that tools never change (Hermes' own settings and store), `secret` those
-    they never read either; by default the protected files named `.env` and `state.db`. Without `approver`
-    nobody is there: what needs a yes is denied. `grants` hold lasting permissions; by default for the session
-    only.
+    Tools never change the files and folders in `protected` (Hermes' own settings and store), and never read
+    those in `secret`. By default `secret` are the protected files named `.env` and `state.db`. Without
+    `approver` no user is present, so actions that need a yes are denied. `grants` hold lasting permissions,
+    by default only for the session.
 
     `coverage` is what the boundary protects, `undo` what checkpoints restore.
 
     `audit` receives every decision and is awaited; if it raises, the action does not happen. `adviser` is
-    asked about what would pass or be asked about, but not about what the user allowed.
+    consulted about actions that would be allowed or asked about, but not about those the user allowed.
     """
 
     def __init__(
@@ -195,16 +195,16 @@ class Gate:
         return other
 
     def for_agreed(self) -> Gate:
-        """Return a gate for actions the user just agreed to: what would be asked about passes.
+        """Return a gate for actions that the user just approved: those that would be asked about are allowed.
 
-        The adviser's objections are new to the user, so they are asked about anyway.
+        The objections of the adviser are new to the user, so those actions are asked about anyway.
         """
         if self._approver is None:
             return self
         return self.for_agent(_Agreed(self._approver), self._audit, self._agent)
 
     def follow(self, other: Gate) -> None:
-        """Follow the mode chosen for `other` from now on."""
+        """Use the mode chosen in `other` from now on."""
         self._decider.follow(other._decider)
 
     @property
@@ -222,16 +222,16 @@ class Gate:
         return self._decider.policy
 
     def opens(self, action: Fetch) -> bool:
-        """Return whether the user's rules open an address that requests otherwise never reach."""
+        """Return whether the user's rules allow an address that is otherwise never requested."""
         return self.policy.opens(action)
 
     def decide(self, action: Action) -> Verdict:
-        """Return the verdict on `action` now. Asks nobody; reads rule files and links."""
+        """Return the verdict on `action` without asking the user. Reads rule files and links."""
         return self._decide(action)[0]
 
     async def permit(self, action: Action) -> tuple[Path, ...]:
-        """Return if the action may happen, with the guarded places the user allowed; else raise
-        `DeniedError`.
+        """Raise `DeniedError` if the action must not happen; else return the guarded paths that the user
+        allowed.
 
         The error's `extra` is `{"status": "blocked", "reasons": […], "outcome": …}`.
         """
@@ -272,7 +272,7 @@ class Gate:
         return self._decider.decide(action, self._grant_for)
 
     async def _advise(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
-        """Return the verdict with the adviser's objections, and who gives it."""
+        """Return the verdict with the adviser's objections, and who made the final decision."""
         is_open = verdict.kind == "allow" or (verdict.kind == "ask" and self._approver is not None)
         if self._adviser is None or judge == "grant" or not is_open:
             return verdict, judge
@@ -291,7 +291,7 @@ class Gate:
         return None if grant is None else grant.reason
 
     def _tell(self) -> None:
-        """Report once each time that the permissions were read again."""
+        """Report that the permission files were read again, once for each time."""
         permissions = self._decider.permissions
         policy = None if permissions is None else permissions.last
         if self.changed is not None and policy is not None and policy is not self._told:
@@ -368,7 +368,7 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class _Agreed:
-    """An approver that says yes, because the user already has."""
+    """An approver that says yes unless the adviser objects, because the user has already approved."""
 
     person: Approver
 
@@ -377,7 +377,7 @@ class _Agreed:
 
 
 def _unlimited(_action: Action) -> str:
-    """Return no limit."""
+    """Return an empty text: there is no further limit."""
     return ""
 
 

@@ -35,7 +35,7 @@ _RUNNING = {
 
 
 def names_programs(folder: str) -> bool:
-    """Return whether git, reading in `folder`, would run programs named by the repository.
+    """Return whether git, when reading in `folder`, would run programs that the repository configures.
 
     Blocking, never waits; in doubt True, outside of a repository False. Computed once per decision.
     """
@@ -56,7 +56,7 @@ def _names_programs(folder: str) -> bool:
 
 
 def _leads_elsewhere(git: Path) -> bool:
-    """Return whether git would read settings outside of the repository."""
+    """Return whether git would read settings from outside of the repository."""
     try:
         line = os.fsdecode(read_bytes(git / "commondir", _MAX_BYTES)[0]).strip()
         return (git / line).resolve() != git.resolve()
@@ -76,12 +76,12 @@ def _repository(folder: Path) -> Path | None:
 
 
 def _modules(common: Path) -> Iterator[Path]:
-    """Yield the settings of submodules, which git also reads when it asks for their state."""
+    """Yield the settings files of submodules, which git also reads when it shows their state."""
     return islice((common / "modules").rglob("config"), _MAX_MODULES)
 
 
 def file_names_programs(file: Path) -> bool:
-    """Return whether git settings name programs run when only reading; in doubt True. Blocking."""
+    """Return whether git settings name programs that even reading would run; in doubt True. Blocking."""
     try:
         text = read_bytes(file.resolve(), _MAX_BYTES)[0].decode("utf-8", "replace").lstrip("\ufeff")
     except FileNotFoundError:
@@ -126,7 +126,7 @@ class CommitReach:
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """The places a repository sends to and its hooks, from its settings."""
+    """The remotes that a repository sends to, and its hooks, from its settings."""
 
     sends: tuple[str, ...] = ()
     hooks: tuple[str, ...] = ()
@@ -144,9 +144,10 @@ def commit_reach(
     inside: Callable[[str], bool],
     is_quiet: Callable[[str], bool],
 ) -> CommitReach:
-    """Return what a commit of `program` in `folder` affects; in doubt other machines. Blocking, never waits.
+    """Return the effects of a commit by `program` in `folder`; in doubt it sends data to other machines.
 
     `inside` tells whether a path is in the workspace, `is_quiet` whether a command line sends nothing.
+    Blocking, never waits.
     """
     try:
         if any(word.startswith(("--config", "-R", "--repo", "--cwd")) for word in arguments):
@@ -166,7 +167,7 @@ def _is_here(place: str, inside: Callable[[str], bool]) -> bool:
 
 
 def _above(folder: Path, *names: str) -> Path:
-    """Return the nearest of these entries in a folder or above it."""
+    """Return the nearest entry with one of these names, in a folder or its parents."""
     for place in (folder, *folder.parents):
         for name in names:
             if os.path.lexists(place / name):
@@ -229,7 +230,7 @@ def _subversion(folder: Path, _: Path, arguments: Sequence[str]) -> _Facts:
 
 
 def _scripts(root: str) -> Iterator[str]:
-    """Yield the scripts that a Subversion repository at an address, or above it, runs."""
+    """Yield the hook scripts of the Subversion repository at an address."""
     place = Path(unquote(root.partition("://")[2]))
     hooks = next((each / "hooks" for each in (place, *place.parents) if (each / "db").is_dir()), None)
     for script in sorted(hooks.iterdir()) if hooks is not None and hooks.is_dir() else ():
@@ -281,7 +282,7 @@ def _pairs(file: Path, question: str) -> dict[str, str]:
 
 
 def _rows(file: Path, question: str) -> list[tuple[str, ...]]:
-    """Return rows of a database as texts. Raises `sqlite3.Error`."""
+    """Return the rows that a database query gives, as texts. Raises `sqlite3.Error`."""
     if not file.is_file():
         raise _DoubtError
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=0.2)) as database:

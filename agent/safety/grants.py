@@ -1,8 +1,8 @@
 """Grants: lasting permissions that are listed and can be revoked.
 
-A grant covers exactly the action it was given for: the same text in the same folder run in the same way, the
-same file, the same address. Session grants are kept in memory; permanent ones in `~/.hermes/grants.json`,
-each bound to its workspace. Grants never override a denial or the hardline.
+A grant covers only the action it was given for: the same command in the same folder run in the same way, the
+same file, the same address. Session grants are kept in memory. Permanent ones are in `~/.hermes/grants.json`,
+each for one workspace. Grants never override a denial or the hardline.
 """
 
 from __future__ import annotations
@@ -76,19 +76,22 @@ class Grant:
 
     @property
     def reason(self) -> str:
-        """Return why it lets an action pass, as a clause for the user."""
+        """Return why the grant allows an action, as a clause for the user."""
         return "allowed for this session" if self.scope == "session" else "always allowed in this workspace"
 
     def holds(self, now: float) -> bool:
-        """Return whether it is in force at `now`, in seconds since the epoch.
+        """Return whether the grant is in force at `now`, in seconds since the epoch.
 
-        One with an end does not hold before it was given, because setting back a clock must not prolong it.
+        A grant with an end is not in force before it was given, so setting back the clock does not prolong
+        it.
         """
         return self.expires is None or self.given - _SET_BACK <= now < self.expires
 
 
 def subject(action: Action) -> Subject | None:
-    """Return what a lasting permission for `action` covers; None if only single permission is possible."""
+    """Return what a lasting permission for `action` would cover; None if only a single permission is
+    possible.
+    """
     match action:
         case RunCommand():
             ways = tuple(name for name in _WAYS if getattr(action, name))
@@ -107,7 +110,7 @@ def subject(action: Action) -> Subject | None:
 
 
 def rule_words(action: Action) -> str:
-    """Return the rule of a lasting permission in words; empty if there is none. Outside text."""
+    """Return a lasting permission in words; empty if none is possible. Outside text."""
     match action:
         case RunCommand():
             how = "".join(f", {words}" for name, words in _WAYS.items() if getattr(action, name))
@@ -127,9 +130,9 @@ def rule_words(action: Action) -> str:
 
 
 class Grants:
-    """The grants of one session, with the permanent ones of its workspace. Thread-safe to query.
+    """The grants of one session, with the permanent ones of its workspace. Queries are thread-safe.
 
-    Without `path` there are no permanent ones: a permanent permission only holds for the session.
+    Without `path` nothing is stored: a permanent permission then ends with the session.
     """
 
     def __init__(
@@ -165,7 +168,7 @@ class Grants:
     def prepare(
         self, action: Action, scope: Scope, *, by: str = "person", agent: str = "main"
     ) -> Grant | None:
-        """Return the grant for a yes, not yet in force; None if its kind is never remembered."""
+        """Return the grant for the user's yes, not yet in force; None if the action is never remembered."""
         covers = subject(action)
         if covers is None:
             return None
@@ -201,7 +204,7 @@ class Grants:
         return grant
 
     async def revoke(self, grant: Grant) -> bool:
-        """Revoke a grant; False if it was gone. Raises `GrantsError`."""
+        """Revoke a grant; False if it no longer exists. Raises `GrantsError`."""
         known = self._mine.get(grant.covers)
         if known is not None and known.id == grant.id:
             del self._mine[grant.covers]
@@ -221,7 +224,7 @@ class Grants:
                 del grants[id]
 
     def _permanent(self) -> Mapping[Subject, Grant]:
-        """Return the permanent grants of this workspace. An untrusted file grants nothing."""
+        """Return the permanent grants of this workspace; none if the file is untrusted."""
         if self._path is None:
             return {}
         stamp = _stamp(self._path)
@@ -265,7 +268,7 @@ def revoke(path: Path, id: str) -> bool:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Grant]]:
-    """Yield the permanent grants for a change under a lock; they are written afterwards."""
+    """Yield the permanent grants for a change under a lock, and write them afterwards."""
     try:
         private_folder(path.parent)
         with file_lock(path.with_name(f"{path.name}.lock")):

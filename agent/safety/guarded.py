@@ -1,8 +1,8 @@
-"""Places that run something later: changing them needs permission in every mode.
+"""Guarded places: files that run something later. Changing them needs permission in every mode.
 
-Writing a start-up file, a Git hook or a CI workflow lets a program run later without a question. So these
-places, and Hermes' own protections, are recognised by name, whether they exist yet or not. Names count in any
-form in which file systems may read them: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
+A start-up file, a Git hook or a CI workflow runs programs later without asking. So these files, and Hermes'
+own protections, are recognised by name, whether they exist yet or not. Every spelling counts that a file
+system may accept: `.GIT`, `.git.`, `.g‌it`, `GIT~1`.
 
 The tables are in `agent.safety.guarded_names`. Paths may be marked text of the shell reader (see
 `agent.safety.reader.tree`); links are followed on the disk.
@@ -80,11 +80,11 @@ def guarded_reason(
 def guarded_place(
     path: str, workspace: Path, home: Path, *, own: Path | None = None, whole: bool = False
 ) -> str | None:
-    """Return what a marked absolute path leads to if that needs permission in every mode; otherwise None.
+    """Return what the file at a marked absolute path is for, if it is guarded; otherwise None.
 
-    `whole` means that everything inside is affected too: for what is deleted, moved, or copied as a tree. The
-    answer is a noun phrase such as `a start-up file of the shell`. Pass the final path, not the target
-    folder: `cp -r autostart ~/.config` writes `~/.config/autostart`.
+    The answer is a noun phrase such as `a start-up file of the shell`. `whole` also includes everything below
+    the path: for deleting, moving, or copying a folder. Pass the path of the resulting file, not its folder:
+    `cp -r autostart ~/.config` writes `~/.config/autostart`.
     """
     return guard(workspace, home, own).leads_to(path, whole=whole)
 
@@ -92,17 +92,17 @@ def guarded_place(
 def known_name(path: str, *, whole: bool = False) -> str | None:
     """Return what a relative path names that is guarded in any folder; None if nothing.
 
-    `path` (`.vscode/tasks.json`, `lib/.envrc`) is judged without names above it and without reading the disk.
-    `whole` as in `guarded_place`.
+    Only the names in `path` count (`.vscode/tasks.json`, `lib/.envrc`). The disk is not read. `whole` is
+    explained in `guarded_place`.
     """
     names = parts(f"/{path}")
     return _by_name(names, tuple(map(_plain, names)), whole)
 
 
 def led_to(root: Path) -> dict[str, str]:
-    """Return the targets of guarded names of a folder that are links (`.envrc -> x`), with their kinds.
+    """Return the targets of guarded names in a folder that are links (`.envrc -> x`), with their kinds.
 
-    Checks the names of the folder, and those in `.git`, `.github` and the like in it.
+    Checks the names in the folder itself, and those in `.git`, `.github` and the like.
     """
     try:
         top = os.path.realpath(root)
@@ -121,7 +121,10 @@ def led_to(root: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
-    """Return guarded names in a folder that may be links, with their kinds; cached by the folder's time."""
+    """Return guarded names in a folder that may be links, with their kinds.
+
+    The result is cached until the folder's modification time changes.
+    """
     with os.scandir(folder) as entries:
         names = {each.name: each.is_symlink() for each in entries}
     if names.get(".git"):
@@ -133,12 +136,12 @@ def _telling_names(folder: str, _changed: int) -> tuple[tuple[str, str], ...]:
 
 @lru_cache(maxsize=32)
 def guard(workspace: Path, home: Path, own: Path | None = None) -> GuardedPlaces:
-    """Return the guarded places of one user and workspace, for a caller that asks about many paths."""
+    """Return the guarded places of one user and workspace, for a caller that checks many paths."""
     return GuardedPlaces(workspace, home, own or home / ".hermes")
 
 
 class _Answers:
-    """The cached answers of one decision."""
+    """Results that are cached during one decision."""
 
     def __init__(self) -> None:
         self.paths: dict[tuple[str, bool], str | None] = {}
@@ -147,7 +150,7 @@ class _Answers:
 
 
 class GuardedPlaces:
-    """The tables with the folders of one user filled in."""
+    """The tables of guarded names with the folders of one user filled in."""
 
     def __init__(self, workspace: Path, home: Path, own: Path) -> None:
         self._home = home
@@ -161,7 +164,7 @@ class GuardedPlaces:
         """Whether nothing is known of a name: all paths with such ends below one folder get one answer."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
-        """Return what a marked absolute path leads to; see `guarded_place`."""
+        """Return what a marked absolute path names if it is guarded; see `guarded_place`."""
         look = current()
         answers = look.once(self, _Answers)
         key = (path, whole)
@@ -184,7 +187,7 @@ class GuardedPlaces:
         return look.once((self, told, whole), lambda: self._find(path, look, whole))
 
     def _telling_part(self, path: str) -> str | None:
-        """Return a path up to the last significant name; None if that is all of it."""
+        """Return the path without trailing names that have no meaning here; None if there are none."""
         names = path.split("/")
         known = len(names)
         while known > 1 and self.says_nothing(names[known - 1]):
@@ -203,7 +206,9 @@ class GuardedPlaces:
         return place or (None if whole else _other_name(path, self._home, look))
 
     def _led_to(self, path: str, whole: bool, look: PathCache) -> str | None:
-        """Return what a guarded link of the workspace leads to."""
+        """Return the kind of the guarded link in the workspace that leads to this path; None if there is
+        none.
+        """
         found = look.once((self, "led to"), lambda: led_to(self._workspace))
         if not found or is_open(path):
             return None
@@ -248,7 +253,9 @@ class GuardedPlaces:
         )
 
     def _in_home(self, names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
-        """Judge hidden entries of the home folder, unless they hold data, caches or the workspace."""
+        """Return the kind of a hidden entry in the home folder, unless it holds data, caches or the
+        workspace.
+        """
         for home in self._homes:
             rest = _below(names, home)
             if rest is None or not rest:
@@ -263,7 +270,9 @@ class GuardedPlaces:
         return None
 
     def _is_free(self, names: tuple[str, ...], below: tuple[str, ...], entry: tuple[str, ...]) -> bool:
-        """Return whether a hidden entry of the home holds data or caches, or a workspace with the path."""
+        """Return whether a hidden entry of the home holds data or caches, or a workspace that contains the
+        path.
+        """
         if any(_starts(below, free, False) for free in HOME_FREE):
             return True
         if any(_below(own, entry) is not None for own in self._owns):
@@ -280,7 +289,7 @@ class GuardedPlaces:
 
 
 def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
-    """Return a place known by name in any folder."""
+    """Return the kind of a path that is guarded by its name in any folder."""
     if _KNOWN.isdisjoint(plain) and not _any_open(plain):
         return _by_ending(plain) if plain else None
     for at, name in enumerate(plain):
@@ -298,7 +307,7 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
 
 
 def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
-    """Return a place known by prefix or suffix; with `anywhere` the folder does not count."""
+    """Return the kind of a path that is guarded by its prefix or extension; `anywhere` ignores the folder."""
     last = plain[-1]
     if last.endswith(".code-workspace"):
         return "settings of an editor, which can run programs"
@@ -310,7 +319,10 @@ def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
 
 
 def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
-    """Return a place known by several names, such as `.github/workflows`; one may be unknown."""
+    """Return the kind of a path that is guarded by several names, as `.github/workflows` is.
+
+    One of the names may be unknown.
+    """
     if _NESTED_NAMES.isdisjoint(plain[:2]):
         return None
     for start, place in NESTED:
@@ -325,9 +337,9 @@ def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
 
 
 def _guess_name(name: str, above: Sequence[str]) -> str | None:
-    """Return a guarded name that a name with marks can stand for, beyond the marks alone.
+    """Return the kind of a guarded file that a name with wildcards may match; None if there is none.
 
-    `*.py` only names a file type, so it counts only in a folder with a guarded file.
+    A name of wildcards only does not count. A name like `*.py` counts only if the folder has a guarded file.
     """
     text = literal(name)
     if not text.strip("*?[…."):
@@ -341,7 +353,7 @@ def _guess_name(name: str, above: Sequence[str]) -> str | None:
 
 
 def _may_be(name: str, known: str) -> bool:
-    """Return whether a name is or can be the known one; a wholly unknown one counts as neither."""
+    """Return whether a name equals the known one or may match it; a fully unknown name does not count."""
     if name == known:
         return True
     if name == UNKNOWN or not is_open(name):
@@ -350,7 +362,7 @@ def _may_be(name: str, known: str) -> bool:
 
 
 def _is_simple(name: str) -> bool:
-    """Return whether file systems can only differ in the case of a name."""
+    """Return whether file systems can differ only about upper and lower case of a name."""
     return name.isascii() and "~" not in name and name[-1:] not in (".", " ") and ":" not in name
 
 
@@ -365,7 +377,7 @@ def _plain(name: str) -> str:
 
 
 def _on_disk(path: str, look: PathCache) -> str:
-    """Return the path on disk, with links followed up to the first mark."""
+    """Return the path with links followed, up to the first mark."""
     known, rest = path, ""
     if not path.isascii() and (mark := _MARK.search(path)) is not None:
         at = path.rfind("/", 0, mark.start())
@@ -378,9 +390,10 @@ def _on_disk(path: str, look: PathCache) -> str:
 
 
 def _bare_repository(names: tuple[str, ...]) -> str | None:
-    """Return a guarded file of a bare repository: `config`, `HEAD` or `hooks` next to its objects.
+    """Return the kind of a guarded file in a bare repository: `config`, `HEAD` or `hooks` next to its
+    objects.
 
-    Also `hooks` next to the parts of a Subversion repository.
+    `hooks` in a Subversion repository counts too.
     """
     for at, name in enumerate(names):
         if name.casefold() not in ("hooks", "config", "head"):
@@ -398,7 +411,7 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
 
 
 def _other_name(path: str, home: Path, look: PathCache) -> str | None:
-    """Return the start-up file of the home folder that is a hard link to this file."""
+    """Return the kind of a file that is a hard link to a start-up file in the home folder; otherwise None."""
     if is_open(path) or look.missing(path):
         return None
     try:
@@ -417,12 +430,12 @@ def _other_name(path: str, home: Path, look: PathCache) -> str | None:
 
 
 def _both(path: Path) -> tuple[tuple[str, ...], ...]:
-    """Return a folder as written and as on disk."""
+    """Return the names of a folder's path as written and with links followed."""
     return tuple(dict.fromkeys((parts(str(path)), parts(os.path.realpath(path)))))
 
 
 def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the names after `folder`; None if they lead elsewhere."""
+    """Return the names below `folder`; None if the path is not below it."""
     if len(names) < len(folder):
         return None
     start = tuple(names[: len(folder)])
@@ -432,12 +445,12 @@ def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | Non
 
 
 def _any_open(names: Sequence[str]) -> bool:
-    """Return whether any of the names may stand for others; marks are not ASCII characters."""
+    """Return whether any of the names has a mark, so that it may stand for others. Marks are not ASCII."""
     return not "".join(names).isascii() and any(map(is_open, names))
 
 
 def _starts(names: Sequence[str], start: Sequence[str], whole: bool) -> bool:
-    """Return whether `names` lie at or below `start`, or above it if everything inside counts."""
+    """Return whether a path is `start` or below it; with `whole` also if it is above it."""
     shared = min(len(names), len(start))
     if len(names) < len(start) and not whole:
         return False

@@ -1,8 +1,8 @@
 """The hardline: commands that no mode and no permission allows.
 
 The list is deliberately short: only what destroys the machine, the home folder or Hermes' protections. It is
-applied to what a command would do after quoting, variables, wrappers and inner shells are resolved, so text
-that only mentions such a command does not match.
+applied after quoting, variables, wrappers and inner shells are resolved. So text that only mentions such a
+command does not match.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from agent.safety.reader.state import Reading
 
 
 class Hardline:
-    """Checks commands against one set of places that must not be lost."""
+    """Checks commands against one set of paths that must not be lost."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -29,7 +29,7 @@ class Hardline:
 
 
 def forbidden(reading: Reading, places: Places) -> Iterator[tuple[str, str]]:
-    """Yield the parts of a command that the hardline forbids, each with its reason as a clause."""
+    """Yield each part of a command that the hardline forbids, with the reason as a clause."""
     if reading.bomb:
         yield reading.bomb, f"it is a fork bomb: {reading.bomb} starts itself without end"
     for command in reading.commands:

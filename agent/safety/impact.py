@@ -1,6 +1,6 @@
 """The impact of an action, shown to the user with the question: files, network, and limits.
 
-It only helps understanding. The gate has already judged, and the boundary holds regardless.
+It is only information. The gate has already judged, and the boundary applies in any case.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _network(action: RunCommand, verdict: Verdict, around: ActionEnvironment) ->
 
 
 def _changed(reading: Reading) -> Iterator[str]:
-    """Yield marked absolute paths that the command would write or delete, as far as visible in it."""
+    """Yield marked absolute paths that the command would visibly write or delete."""
     for each in reading.writes:
         yield from (joined(folder, each.path) for folder in each.cwds[:1])
     for command in reading.commands:

@@ -1,7 +1,7 @@
-"""Places on the disk whose loss cannot be undone, and the path patterns that reach them.
+"""Paths on the disk whose loss cannot be undone, and the path patterns that match them.
 
-All of this is about names: paths are absolute and are compared part by part, with shell globs (`*`, `?`,
-`[…]`) as patterns. Nothing here reads the disk.
+Only names are compared: paths are absolute and are compared component by component, with shell globs (`*`,
+`?`, `[…]`) as patterns. Nothing here reads the disk.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def parts(path: str) -> tuple[str, ...]:
 
 
 def is_tidy(path: str) -> bool:
-    """Return whether a path certainly needs no resolving."""
+    """Return whether an absolute path certainly has no `.`, `..`, doubled or closing slash."""
     return (
         path[:1] == "/" and path[-1:] != "/" and "/." not in path and "//" not in path and path[:5] != "/proc"
     )
@@ -95,7 +95,7 @@ _known_absolute = lru_cache(maxsize=16_384)(_absolute)
 
 
 def joined(cwd: str, path: str) -> str:
-    """Return a marked path as absolute: prefixed by `cwd` unless it starts with a slash."""
+    """Return a marked path as absolute. A relative path is prefixed by `cwd`."""
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 

@@ -1,7 +1,7 @@
 """Storage of canvas documents in private files, by hash, and the limits on what they may do. Blocking.
 
-A document is written by a model, perhaps after a page told it to: it may draw and run its own scripts, but
-reach no network, no other document and nothing that belongs to the person.
+A document is written by a model, perhaps on the orders of a web page. It may draw and run its own scripts. It
+cannot reach the network, another document or the user's data.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class CanvasDocuments:
         return kind.decode("ascii", "replace"), content
 
     def exported(self, session: str, digest: str, title: str) -> Path | None:
-        """Return the path of the document as an isolated page that a browser can open from disk; None if it
-        is gone.
+        """Write the document to disk as an isolated page and return its path, which a browser can open.
+
+        Returns None if the document does not exist.
         """
         found = self.read(session, digest)
         if found is None:
@@ -100,7 +101,10 @@ class CanvasDocuments:
 
 
 def render_page(kind: str, content: bytes, words: str) -> str:
-    """Return the page for a browser: HTML unchanged, anything else as a picture, which runs nothing. Pure."""
+    """Return a page for a browser, with `words` as its title. Pure.
+
+    HTML is returned unchanged. Anything else is embedded as a picture, in which no script runs.
+    """
     if kind == "html":
         return content.decode("utf-8", "replace")
     if kind == "svg":
@@ -114,7 +118,7 @@ def render_page(kind: str, content: bytes, words: str) -> str:
 def enclosed(document: str, title: str) -> str:
     """Return a page that holds the document in a frame without scripts. Pure.
 
-    In a file no header could keep scripts off the network, so none runs.
+    No script may run, because a page opened from a file has no headers that keep scripts off the network.
     """
     from lxml_html_clean import Cleaner
 
@@ -148,7 +152,9 @@ def _media(content: bytes) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CanvasChanged(Event):
-    """A canvas got a new version, returned to an earlier one, or is no longer shown (no versions)."""
+    """A canvas has a new version, returned to an earlier one, or is no longer shown (then it has no
+    versions).
+    """
 
     type: ClassVar[str] = "canvas"
     name: str
@@ -162,7 +168,9 @@ KEPT = 100
 
 
 class LiveCanvases(CanvasBoard):
-    """The canvases shown now. Documents are stored in the home; versions follow from the conversation."""
+    """The canvases that are shown now. Their documents are stored in the home, their versions in the
+    conversation.
+    """
 
     def __init__(
         self,
@@ -180,7 +188,7 @@ class LiveCanvases(CanvasBoard):
         return self._canvases
 
     def replace(self, canvases: Sequence[Canvas]) -> None:
-        """Show these canvases, because the conversation continues from another place."""
+        """Show these canvases, because the conversation continues from another message."""
         before, self._canvases = self._canvases, tuple(canvases)
         for each in changed_canvases(before, self._canvases):
             self._tell(each)

@@ -1,7 +1,8 @@
-"""Plans that make room in the context: which results to mask, and what recent part to send unchanged.
+"""Plans that make room in the context: results to mask, and the recent part to send unchanged.
 
-Pure and reversible: nothing is deleted, a compaction node on the path names what is no longer sent, and
-`agent.knowledge.context.message_history` applies it. Each plan is one declared break of the prompt prefix.
+Pure and reversible: nothing is deleted. A compaction node on the path names the content that is no longer
+sent, and `agent.knowledge.context.message_history` applies it. Each plan is one declared break of the prompt
+prefix.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class CompactionPlan:
     """The text that replaces the folded part for the model."""
 
     def sentence(self) -> str:
-        """One line for the user."""
+        """A description of the plan on one line, for the user."""
         if self.stage == "mask":
             count = len(self.data["nodes"])  # type: ignore[arg-type]
             return f"Made room: {count} old tool results are no longer sent ({self.saved:,} characters)."
@@ -102,7 +103,7 @@ def path_after_compaction(path: Sequence[Node], data: dict[str, object]) -> list
 
 
 def size_of(node: Node) -> int:
-    """The approximate number of characters that a node is sent with."""
+    """The approximate number of characters of a node in a request."""
     return len(node.content) + _argument_size(node) + COUNTED * len(attachments_of(node.data))
 
 
@@ -119,10 +120,10 @@ def sent_whole(path: Sequence[Node]) -> list[Node]:
 
 
 def tail_start(path: Sequence[Node], room: int) -> int:
-    """Return the first node of the longest end of the conversation that fits into `room` characters.
+    """Return the id of the first node from which the rest of the conversation fits into `room` characters.
 
-    A message of the model is never separated from the results of its calls. The result lies after the last
-    node if even the newest message does not fit.
+    A message of the model is never separated from the results of its calls. If even the newest message does
+    not fit, the returned id is higher than that of the last node.
     """
     start = path[-1].id + 1
     used = 0
@@ -137,7 +138,7 @@ def tail_start(path: Sequence[Node], room: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldRoom:
-    """The room of each part of a fold, in characters."""
+    """The room for each part of a fold (the text that replaces old messages), in characters."""
 
     tail: int
     """Room for the end that stays complete."""
@@ -150,9 +151,9 @@ class FoldRoom:
 def plan_fold(
     path: Sequence[Node], room: FoldRoom, unchanged: frozenset[str], earlier: ContextFold | None
 ) -> ContextFold:
-    """Return what a fold would keep, without its summary. Pure.
+    """Return a fold of `path` without its summary. Pure.
 
-    `unchanged` are the paths of files whose content is still what was read.
+    `unchanged` are the paths of files that still have the content that was read.
     """
     start = tail_start(path, room.tail)
     folded = [node for node in path if node.id < start]
@@ -170,7 +171,10 @@ def plan_fold(
 def _pins(
     folded: Sequence[Node], files: Sequence[ReadFile], room: int, unchanged: frozenset[str]
 ) -> tuple[int, ...]:
-    """Choose results whose files did not change: files that had to be read again first, then the newest."""
+    """Return the ids of results to keep because their files did not change, up to `room` characters.
+
+    Files that were read several times come first, then the newest results.
+    """
     nodes = {node.id: node for node in folded if shown_in(node)}
     pinned: list[int] = []
     once = room // 3
@@ -187,7 +191,9 @@ def _pins(
 
 
 def still_shown(path: Sequence[Node]) -> list[tuple[str, str, int, int]]:
-    """Return path, digest, first line and requested lines of each read whose result is still sent in full."""
+    """Return path, digest, first line and requested number of lines of each file read that is still sent in
+    full.
+    """
     start, hidden = elided_up_to(path), masked_nodes(path)
     folded = newest_fold(path)
     pinned = frozenset(folded[1].pinned) if folded is not None else frozenset[int]()
@@ -200,7 +206,7 @@ def still_shown(path: Sequence[Node]) -> list[tuple[str, str, int, int]]:
 
 
 def fold_plan(path: Sequence[Node], fold: ContextFold, saved: int) -> CompactionPlan:
-    """Return the fold as a plan for the compaction node."""
+    """Return the plan for a compaction node that holds this fold."""
     return CompactionPlan(STAGE, fold.data(), saved, fold_text(fold, path))
 
 
@@ -303,8 +309,9 @@ def summary_task(
 
 
 def record_of(nodes: Sequence[Node], earlier: str, room: int) -> str:
-    """Return the conversation as text of about `room` characters at most; results are cut first, then the
-    middle.
+    """Return the conversation as text of about `room` characters at most.
+
+    Results are shortened first, then the middle of the conversation is left out.
     """
     cut = CUT
     while True:
@@ -343,7 +350,7 @@ def _shortened(text: str, limit: int) -> str:
 
 
 def read_summary(answer: str, record: str, *, longest: int) -> CompactionSummary:
-    """Return the summary in a model's answer to a task with `record`.
+    """Parse the summary in a model's answer. `record` is the text that was to be summarised.
 
     Raises `UnusableSummaryError` for one that is empty, longer than `longest` characters, or names things
     that are not in the record.
@@ -418,7 +425,7 @@ def _occurs(name: str, record: str) -> bool:
 
 
 def merged_decisions(before: Sequence[str], new: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return all decisions word for word and without repeats; the oldest are dropped if there is no room."""
+    """Return all decisions verbatim and without repeats; the oldest are dropped if there is no room."""
     kept: list[str] = []
     for each in reversed(tuple(dict.fromkeys([*before, *new]))):
         room -= len(each) + 3
@@ -445,7 +452,7 @@ def answers_of(nodes: Iterable[Node]) -> list[str]:
 
 
 def outline_of(nodes: Sequence[Node], room: int) -> str:
-    """Return one line for each event, the newest that fit into `room` characters, as a substitute for a
+    """Return one line for each event, the newest that fit into `room` characters. It substitutes for a
     summary.
     """
     lines: list[str] = []

@@ -1,7 +1,6 @@
 """The files that describe the agent (SOUL.md) and the project to agents.
 
-Only plain files are read, never a device or a link that leads out of the project, and only up to a size
-limit.
+Only plain files up to a size limit are read. Devices and links that lead out of the project are not.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def imports_of(path: Path, root: Path, read: Callable[[Path, Path], str]) -> Imp
 
 
 def _mentioned(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line and path of each mention outside of code."""
+    """Yield line number and path of each import outside of code blocks."""
     plain = _CODE.sub(lambda match: " " * len(match.group()), text)
     for each in references(plain, plain=True):
         if each.plain:
@@ -81,7 +80,10 @@ def _mentioned(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _problem(real: Path, target: str, root: Path, depth: int, count: int) -> str | None:
-    """Return why a file is not imported: empty if the mention is only a word, None if it can be read."""
+    """Return why the file `real` is not imported; None if it can be read.
+
+    The reason is empty if `target` is probably not meant as a file, so that nothing is reported.
+    """
     try:
         inside = real.is_relative_to(root.resolve())
         if not real.is_file():
@@ -117,7 +119,7 @@ class CursorRule:
     _spec: pathspec.PathSpec = field(repr=False, compare=False)
 
     def fits(self, place: Path) -> bool:
-        """Return whether the rule applies to a file. Pure."""
+        """Return whether the rule applies to the file at `place`. Pure."""
         if not place.is_relative_to(self.base) or place == self.base:
             return False
         return self._spec.match_file(place.relative_to(self.base).as_posix())
@@ -158,7 +160,7 @@ def _rule(path: Path, base: Path, root: Path) -> CursorRule | None:
 
 
 def _head(lines: Sequence[str]) -> dict[str, str]:
-    """Return the keys of the front matter, in lower case, with list items joined by commas. Pure."""
+    """Return the values of the front matter by key in lower case; list items are joined by commas. Pure."""
     said: dict[str, str] = {}
     if not lines or lines[0].strip() != "---":
         return said
@@ -236,13 +238,13 @@ class ContextFile:
     """Notes for the user on how it is shown."""
 
     def says_the_same(self, other: ContextFile) -> bool:
-        """Return whether both files have the same text, including text that is kept back."""
+        """Return whether both files have the same text, including text that is hidden from the model."""
         mine, theirs = ([each.digest for each in file.passages] for file in (self, other))
         return self.text == other.text and mine == theirs
 
 
 def paragraphs(text: str) -> tuple[str, ...]:
-    """Return the pieces between empty lines, at least one; a block of code is one piece. Pure."""
+    """Return the paragraphs of a text, at least one; a block of code is one paragraph. Pure."""
     pieces: list[list[str]] = [[]]
     fence = ""
     for line in text.split("\n"):
@@ -257,9 +259,10 @@ def paragraphs(text: str) -> tuple[str, ...]:
 
 
 def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
-    """Return the identity of the agent, if the user wrote one. `limit` is in characters.
+    """Return the user's description of the agent; None if there is none. `limit` is in characters.
 
-    `allowed` are the hashes of passages that the user let in, here and in the functions that follow.
+    `allowed` are the hashes of suspicious passages that the user approved, here and in the functions that
+    follow.
     """
     return _read(path, limit, path.parent, allowed)
 
@@ -300,7 +303,7 @@ def files_of_folders(
 
 
 def rule_file(path: Path, root: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
-    """Return the file of a rule that applies to the paths reached."""
+    """Return the content of a rule's file; None if it is missing, empty or unreadable."""
     return _read(path, limit, root, allowed)
 
 
@@ -312,7 +315,9 @@ def repository_root(workspace: Path) -> Path:
 
 
 def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
-    """Return the folders from `root` down to `folder`, both included; empty if it lies elsewhere. Pure."""
+    """Return the folders from `root` down to `folder`, both included; empty if `folder` is not below `root`.
+    Pure.
+    """
     if not folder.is_relative_to(root):
         return ()
     below = folder.relative_to(root).parts
@@ -341,9 +346,9 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
 
 
 def text_of(path: Path, inside: Path) -> str:
-    r"""Return the text of a plain file below `inside`, in any encoding `read_file` knows; lines end in `\n`.
+    r"""Return the text of a plain file below `inside`, in any encoding that `read_file` knows.
 
-    Raises `OSError`, and `RuntimeError` for circular links.
+    Line breaks become `\n`. Raises `OSError`, and `RuntimeError` for circular links.
     """
     real = path.resolve(strict=True)
     if not real.is_relative_to(inside.resolve()):
@@ -383,7 +388,7 @@ def unread(soul: Path, workspace: Path) -> list[str]:
 
 
 def _pieces(text: str, limit: int, path: Path) -> list[tuple[str, int]]:
-    """Return the shown pieces of a text, in order, with the number of the first line of each."""
+    """Return the parts of a text that are shown within `limit`, in order, each with its first line number."""
     if len(text) <= limit:
         return [(text, 1)]
     head, tail = int(limit * HEAD), int(limit * TAIL)

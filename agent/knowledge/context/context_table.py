@@ -1,7 +1,7 @@
-"""The table of what fills the model's window, layer by layer.
+"""The table of the content of the model's window, layer by layer.
 
-It is derived from the stored path alone, so it can be made at any time, even during a turn. Only the provider
-can count tokens exactly: the numbers of the layers are estimates at the ratio learned from its last count.
+It is derived only from the stored path, so it can be made at any time, even during a turn. Only the provider
+can count tokens exactly. The numbers of the layers are estimates at the ratio learned from its last count.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ KEY = "project_files"
 
 
 def in_view(path: Sequence[Node]) -> frozenset[Path]:
-    """Return the folders whose files are in a result that is still sent in full."""
+    """Return the folders whose project files are in a result that is still sent in full."""
     return frozenset(Path(about["folder"]) for _node, abouts in folders_shown(path) for about in abouts)
 
 
 def folders_shown(path: Sequence[Node]) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """Yield results that hold folder files and are still sent in full, with the record of each file."""
+    """Yield each result that holds folder files and is still sent in full: its node id and a record of each
+    file.
+    """
     start, masked = elided_up_to(path), masked_nodes(path)
     for node in path:
         kept = node.data.get(KEY)
@@ -121,7 +123,7 @@ class ContextTable:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The form in which a conversation is sent to the model, and what is sent with it."""
+    """The wire format of requests to the model, and the tools and examples sent with the conversation."""
 
     wire: Wire
     tools: tuple[ToolSpec, ...] = ()
@@ -215,7 +217,7 @@ def _part_sizes(system: Node | None, size: int) -> list[_Sized]:
 
 
 def _part_layer(part: Mapping[str, Any]) -> ContextLayer:
-    """Return the layer of a recorded part, without its tokens."""
+    """Return the layer of a recorded part, with no token count yet."""
     return ContextLayer(
         str(part["name"]),
         0,
@@ -272,7 +274,7 @@ def _kind(turned: MessageHistory, kinds: Mapping[int, str]) -> str:
 
 
 def _made_room(name: str, path: Sequence[Node]) -> tuple[str, ...]:
-    """Return notes on what compactions removed from a layer of the conversation."""
+    """Return notes about the content that compactions removed from a layer of the conversation."""
     compactions = [node.data for node in path if node.kind == "compaction"]
     if name == "Tool results":
         masked = {number for data in compactions for number in data.get("nodes", ())}

@@ -78,8 +78,9 @@ class FolderFiles:
 
 
 def ways_to(root: Path, reached: Iterable[Path]) -> tuple[Path, ...]:
-    """Return the folders on the path from `root` to each place, outermost first. Pure; places may
-    be files.
+    """Return the folders from `root` to each path in `reached`, outermost first. Pure.
+
+    The paths may name files.
     """
     ways: dict[Path, None] = {}
     for place in reached:
@@ -125,7 +126,7 @@ MOST_FOLDERS = 2_000
 
 
 def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:
-    """Return the suspicious passages of SOUL.md and the project, each once, let in or not.
+    """Return the suspicious passages of SOUL.md and of the project, each once, approved or not.
 
     `limit` is in characters of one file. Searches the repository for project files.
     """

@@ -29,7 +29,7 @@ CHARACTERS_PER_TOKEN = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """Pieces of a part that are each shown in full or left out if there is no room for all."""
+    """Pieces of a part. If there is no room for all, some are left out, but none is shortened."""
 
     items: tuple[str, ...]
     between: str = "\n"
@@ -140,7 +140,7 @@ class Layer:
 
 
 def of_file(name: str, file: ContextFile, text: str) -> Part:
-    """Return a part whose text was read from a file."""
+    """Return a part of the prompt with `text`, which was read from a file."""
     return Part(name, text, str(file.path), file.truncated, notes=file.notes, passages=file.passages)
 
 
@@ -151,8 +151,8 @@ BEGINNING = 60
 def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None) -> tuple[Part, ...]:
     """Return the parts with as many entries as fit into each layer's budget and into `whole`. Pure.
 
-    `parts` name their layers and are in the order of the prompt. Texts without entries are never cut. The
-    returned parts have no entries: each entry is part of the text, or named in `left_out`.
+    `parts` name their layers and are in the order of the prompt. Texts without entries are never shortened.
+    In the returned parts each entry is included in the text, or named in `left_out`.
     """
     kept = [_Shrinking(part) for part in parts]
     for name in dict.fromkeys(part.layer for part in parts):
@@ -165,7 +165,7 @@ def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None)
 
 
 def _shrink(parts: Sequence[_Shrinking], budget: int) -> None:
-    """Leave entries out, starting with the last part, until the parts fit into `budget` tokens."""
+    """Leave out entries of the last parts first, until all parts fit into `budget` tokens."""
     over = sum(each.tokens for each in parts) - budget
     for group in reversed(_neighbours(parts)):
         while over > 0 and (left := [each for each in group if each.items]):
@@ -176,7 +176,7 @@ def _shrink(parts: Sequence[_Shrinking], budget: int) -> None:
 
 
 def _neighbours(parts: Sequence[_Shrinking]) -> list[list[_Shrinking]]:
-    """Group neighbouring parts that share the room of their layer evenly, in order."""
+    """Group adjacent parts of one layer that share its room evenly. Each other part is a group of its own."""
     groups: list[list[_Shrinking]] = []
     for each in parts:
         last = groups[-1][-1].part if groups else None
@@ -199,7 +199,7 @@ class _Shrinking:
 
     @property
     def shares(self) -> bool:
-        """Return whether it shares the room of its layer evenly with its neighbours."""
+        """Return whether this part shares the room of its layer evenly with adjacent parts."""
         return self.part.entries is not None and self.part.entries.evenly
 
     @property
@@ -233,7 +233,7 @@ class _Shrinking:
         return part.text + entries.between.join(pieces) + entries.end
 
     def _mark(self) -> str:
-        """Return the mark that replaces the entries left out."""
+        """Return the text that replaces the entries left out."""
         hint = f"; {self.part.entries.hint}" if self.part.entries and self.part.entries.hint else ""
         return f"[{len(self._left):,} more left out for want of room{hint}]"
 
@@ -243,9 +243,9 @@ _KEPT = ("call", "kind", "model", "origin", "outcome", "state", "tool", SHOWN, C
 
 
 def trimmed(path: Sequence[Node]) -> list[Node]:
-    """Return the path with nodes that are no longer sent reduced to what is still needed of them.
+    """Return the path with nodes that are no longer sent reduced to the data that is still needed.
 
-    The resulting conversation is the same. The newest system prompt, task list, question and answer stay
+    The messages for the model stay the same. The newest system prompt, task list, question and answer stay
     complete, whether they are sent or not.
     """
     start, masked = elided_up_to(path), masked_nodes(path)
@@ -266,7 +266,9 @@ def _lighten(node: Node, start: int, masked: frozenset[int]) -> Node:
 
 
 def _fold_sources(path: Sequence[Node]) -> frozenset[int]:
-    """Return the nodes whose text a fold reads: the user's messages, and results that are carried in full."""
+    """Return the nodes whose text the newest fold uses: the user's messages and the results it keeps in
+    full.
+    """
     if (folded := newest_fold(path)) is None:
         return frozenset()
     fold = folded[1]
@@ -275,7 +277,7 @@ def _fold_sources(path: Sequence[Node]) -> frozenset[int]:
 
 
 def _newest(path: Sequence[Node]) -> frozenset[int]:
-    """Return the newest node of each kind that is looked up by its kind."""
+    """Return the newest node of each kind of which only the newest is looked up."""
     backwards = path[::-1]
     wanted: tuple[Iterable[Node], ...] = (
         (node for node in backwards if node.kind == "system"),
@@ -292,9 +294,9 @@ LAYERS = PartKind("layers", "agent.knowledge.context.layers")
 
 
 def system_prompt(facts: Facts) -> tuple[Part, ...]:
-    """Return the prompt of a session, in order and within its budgets; `joined` makes one text of it.
+    """Return the parts of a session's prompt, in order and within their budgets.
 
-    Imports the layers.
+    `joined` makes one text of them. Imports the layers.
     """
     parts = [replace(part, layer=layer.name) for layer in layers() for part in layer.parts(facts)]
     return fitted(parts, facts.budgets, facts.whole)

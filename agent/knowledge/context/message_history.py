@@ -1,4 +1,4 @@
-"""Messages that a provider accepts, made from stored nodes, whatever was interrupted.
+"""Messages that a provider accepts, made from stored nodes, even if a turn was interrupted.
 
 Pure: the same path of nodes always gives the same messages, so a resumed session sends the same bytes again.
 """
@@ -38,7 +38,7 @@ _FENCE = re.compile(r"^(```|~~~)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class PersonsWords:
-    """One message of the user, in the form in which a fold carries it."""
+    """One message of the user, whole or shortened, as a fold contains it."""
 
     node: int
     text: str
@@ -55,8 +55,8 @@ def carried(
 ) -> list[PersonsWords]:
     """Return the user's messages among `nodes`, oldest first, in at most `room` characters if possible.
 
-    `shortened` are texts that already replace some messages. Pure. Even without any room a message keeps its
-    beginning and a mark.
+    `shortened` are texts that already replace some messages, by node id. Even without any room the beginning
+    of each message and a mark remain. Pure.
     """
     before = shortened or {}
     words = [
@@ -84,14 +84,12 @@ def carried(
 
 
 def mark(characters: int, node: int) -> str:
-    """Return the mark that replaces a text that is not carried."""
+    """Return the mark that replaces `characters` of the message in `node`."""
     return f"[{characters:,} {MARK}: id {node}]"
 
 
 def _blocks(text: str) -> list[str]:
-    """Split the text into paragraphs and code blocks with the text between them; joined they give
-    the text.
-    """
+    """Split a text into code blocks and the paragraphs between them. Joined they give the same text."""
     blocks: list[str] = []
     current: list[str] = []
     fence = ""
@@ -117,7 +115,7 @@ def _has_paste(text: str) -> bool:
 
 
 def _without_pastes(words: PersonsWords) -> str:
-    """Return the message with a mark for each pasted piece; adjacent pieces share one."""
+    """Return the message with a mark for each pasted block; adjacent blocks share one mark."""
     kept: list[str] = []
     gone = 0
     for block in _blocks(words.text):
@@ -136,7 +134,7 @@ def _without_pastes(words: PersonsWords) -> str:
 
 
 def _start(block: str) -> str:
-    """Return the beginning of a pasted piece, by which it is recognised."""
+    """Return the beginning of a pasted block, so that it can be recognised."""
     start = block[:EXCERPT]
     return f"{start[: start.rfind(' ') + 1] if ' ' in start[EXCERPT // 2 :] else start}… "
 
@@ -146,7 +144,7 @@ def _has_long_line(text: str) -> bool:
 
 
 def _without_long_lines(words: PersonsWords) -> str:
-    """Return the message with only the beginnings of its long lines, since instructions are short."""
+    """Return the message with its long lines shortened to their beginnings, since instructions are short."""
     lines = words.text.split("\n")
     shown = [line if len(line) <= EXCERPT or MARK in line else f"{line[:BEGINNING]}…" for line in lines]
     gone = len(words.text) - len("\n".join(shown))
@@ -168,7 +166,7 @@ WHY = 80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLines:
-    """Lines of a file in one result."""
+    """The lines of a file that one result contains."""
 
     path: str
     digest: str
@@ -195,7 +193,7 @@ class ReadFile:
 
 
 def lines_shown(seen: Mapping[Path, SeenFile], count: int) -> list[dict[str, Any]]:
-    """Return what a node stores about the lines in its result, of which there are `count`."""
+    """Return the record of the lines in a result of `count` lines, for its node."""
     return [
         {
             "path": str(path),
@@ -210,7 +208,7 @@ def lines_shown(seen: Mapping[Path, SeenFile], count: int) -> list[dict[str, Any
 
 
 def shown_in(node: Node) -> tuple[FileLines, ...]:
-    """Return the lines of files in a result."""
+    """Return the lines of files that a result contains."""
     kept = node.data.get(SHOWN)
     if node.kind != "tool" or not isinstance(kept, list):
         return ()
@@ -230,9 +228,9 @@ def shown_in(node: Node) -> tuple[FileLines, ...]:
 
 
 def read_files(path: Sequence[Node], known: Iterable[ReadFile] = ()) -> list[ReadFile]:
-    """Return the files that were read, the latest at the end. Pure.
+    """Return the files that were read, the latest last. Pure.
 
-    `known` are the files of an earlier compaction, which hold reasons that the nodes no longer contain.
+    `known` are the files of an earlier compaction, with reasons that the nodes no longer contain.
     """
     reasons = {each.path: each.why for each in known}
     found: dict[str, ReadFile] = {}
@@ -320,7 +318,7 @@ HEAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextFold:
-    """The content kept of the nodes before `start`."""
+    """The content kept of the nodes before `start`: the summary, the user's messages and the files read."""
 
     start: int
     """The first node that is still sent whole."""
@@ -384,7 +382,7 @@ def fold_of(node: Node) -> ContextFold | None:
 
 
 def newest_fold(path: Sequence[Node]) -> tuple[Node, ContextFold] | None:
-    """Return the compaction in force and its fold."""
+    """Return the newest compaction that holds a fold, and the fold; None if there is none."""
     for node in reversed(path):
         if node.kind == "compaction" and (fold := fold_of(node)) is not None:
             return node, fold
@@ -458,7 +456,7 @@ def _ledger(files: Sequence[ReadFile]) -> str:
 
 
 def _pinned(node: Node) -> str:
-    """Return the file lines in a result, without the rest of the result."""
+    """Return the lines of files in a result, without the rest of the result."""
     try:
         result = json.loads(node.content)
         return f"{result['path']} (id {node.id})\n{result['content']}"
@@ -476,7 +474,7 @@ CUT_MARK = "\n[This answer was interrupted here.]"
 
 @dataclass(frozen=True, slots=True)
 class MessageHistory:
-    """One message and the node it came from (0 for one that was filled in)."""
+    """One message, and the id of its node (0 for a message that was added)."""
 
     node: int
     message: Message
@@ -485,9 +483,9 @@ class MessageHistory:
 def conversation(path: Sequence[Node]) -> list[MessageHistory]:
     """Return the messages of a path from root to head, without the system prompt.
 
-    Every call is answered exactly once, directly after the message that made it and in its order. Results
-    without a call and empty messages are left out. Compactions on the path are applied; content that a
-    provider refused is left out.
+    Every call has exactly one result, directly after the message with the call and in the order of the calls.
+    Results without a call and empty messages are left out, and so is content that a provider refused.
+    Compactions on the path are applied.
     """
     masked, refused = masked_nodes(path), refused_nodes(path)
     start = elided_up_to(path)
@@ -627,7 +625,7 @@ def refused_nodes(path: Sequence[Node]) -> frozenset[int]:
 
 
 def elided_up_to(path: Sequence[Node]) -> int:
-    """Return the first node that is still sent in full; 0 if all are."""
+    """Return the id of the first node that no compaction has removed; 0 if none is removed."""
     cuts = [
         node.data.get("from", 0)
         for node in path

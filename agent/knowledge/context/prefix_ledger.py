@@ -1,10 +1,11 @@
 """The prompt prefix as a ledger: content that was sent is sent again unchanged.
 
-Providers cache prompts from the front, so one changed byte early in a request makes the rest expensive. Every
-frame is therefore made exactly once; a request is the same frames as before plus new ones at the end. A
-change of what was sent needs a declared break; an undeclared one is a bug, found here.
+Providers cache prompts from the front, so one changed byte early in a request makes the rest expensive. Each
+frame is therefore made exactly once. A request is the same frames as before plus new ones at the end. A
+change of earlier frames must be declared as a break; an undeclared one is a bug, and is detected here.
 
-Marks tell a provider up to where to keep its cache. They move with every request and are not compared.
+Cache marks tell a provider where its cached prefix should end. They move with every request and are not
+compared.
 """
 
 from __future__ import annotations
@@ -77,9 +78,11 @@ class PrefixLedger:
         """Return the frames of the next request after `head` (tools and system prompt), with marks if
         `marked`.
 
-        Frames of the kind `without` are left out; starting or stopping that is a break that `reason`
-        declares. The comparison is by equality with what was really sent, so it also finds undeclared
-        changes. Frames are usually the same objects, which makes it cheap.
+        Frames of the kind `without` are left out. To start or stop leaving them out is a break, declared by
+        `reason`.
+
+        Frames are compared with those of the last request, so undeclared changes are found. They are usually
+        the same objects, which makes it cheap.
         """
         frames = tuple(self._frames)
         if without:
@@ -101,12 +104,15 @@ class PrefixLedger:
 
 
 def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tuple[int, ...]:
-    """Return the positions at which the provider should end its cache, among the frames sent, ascending.
+    """Return the indexes of the frames at which the provider should end its cache, ascending.
 
-    One mark is the newest frame, so that the next request finds all of this one. Another is the end of the
-    request that the model last answered, so that it is found after another model or process has continued in
-    between. Requests with and without thoughts have separate caches, so the last one of this form counts, and
-    the last one of all. The last request of this process (`sent` frames) may have had no answer.
+    The newest frame is one, so that the next request finds all of this request in the cache. Another is the
+    last frame of the request that the model last answered. It is needed after another model or process
+    continued the conversation.
+
+    Requests with and without thoughts have separate caches, so the last request of this form counts as well
+    as the last one of all. `sent` is the number of frames in the last request of this process, which may have
+    had no answer.
     """
     newest = len(frames) - sum(frame.kind == without for frame in frames if without) - 1
     if newest < 0:

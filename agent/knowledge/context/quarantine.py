@@ -1,7 +1,7 @@
-"""Quarantine of passages in context files that read like orders to an agent, until the user lets them in.
+"""Quarantine of passages in context files that read like orders to an agent, until the user approves them.
 
-The rest of the file is used. A passage is a paragraph, a list item, a heading or a block of code. An allowed
-passage is known by the hash of its text: the same words are allowed everywhere, a changed word is not.
+The rest of the file is used. A passage is a paragraph, a list item, a heading or a block of code. An approved
+passage is identified by the hash of its text: the same text is allowed everywhere, a changed text is not.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CARE = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPassage:
-    """Lines of a file that were kept back. Lines count from 1, both ends included."""
+    """A passage of a file that is hidden from the model. Lines count from 1, both ends included."""
 
     digest: str
     """SHA-256 of the text, in hex; allowed passages are known by it."""
@@ -58,7 +58,7 @@ class KeptPassage:
 
     @property
     def place(self) -> str:
-        """The file and the lines, as people write them."""
+        """The file name and the line numbers, for people."""
         lines = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
         return f"{self.file}:{lines}"
 
@@ -89,7 +89,7 @@ def _passage(kept: Any) -> KeptPassage | None:
 
 
 def kept_back_notices(passages: Sequence[KeptPassage]) -> list[str]:
-    """Return sentences for the user: at most `MOST_NAMED`, and one about the rest."""
+    """Return notices for the user: one for each of at most `MOST_NAMED` passages, and one about the rest."""
     told = [
         f"{clean(each.place)} reads like an order to an agent ({', '.join(each.rules)}) and is kept back; "
         f"/context shows it and lets it in."
@@ -108,9 +108,9 @@ def digest_of(text: str) -> str:
 def quarantined(
     text: str, file: str, allowed: Collection[str] = (), first: int = 1
 ) -> tuple[str, tuple[KeptPassage, ...]]:
-    """Return the text with a mark in place of each passage kept back, and those passages. Pure.
+    """Return the text with a mark in place of each hidden passage, and the hidden passages. Pure.
 
-    `allowed` are hashes of passages that the user let in. `first` is the number of the first line.
+    `allowed` are hashes of passages that the user approved. `first` is the number of the first line.
     """
     findings = [each for each in scan(text) if each.rule not in _HARMLESS]
     if not findings:
@@ -149,9 +149,9 @@ def _mark(passage: KeptPassage) -> str:
 def _touched(
     lines: Sequence[str], findings: Sequence[InjectionFinding]
 ) -> Iterator[tuple[int, int, tuple[str, ...]]]:
-    """Yield first line, line after the last, and rules of each passage with findings.
+    """Yield start line, line after the end, and rules of each passage with findings.
 
-    A finding may join passages.
+    A finding that spans several passages makes them one.
     """
     passages = _passages(lines)
     merged: list[tuple[int, int, list[str]]] = []
@@ -171,7 +171,9 @@ def _touched(
 
 
 def _passages(lines: Sequence[str]) -> list[tuple[int, int]]:
-    """Return start and end line indexes of each passage; empty lines belong to none."""
+    """Return index of the first line and of the line after the last, for each passage. Empty lines are left
+    out.
+    """
     found: list[tuple[int, int]] = []
     start: int | None = None
     fence = ""
@@ -204,7 +206,7 @@ def allowed_passages(home: Home) -> frozenset[str]:
 
 
 def allowed_places(home: Home) -> Mapping[str, str]:
-    """Return where the allowed passages were when they were let in, by hash."""
+    """Return file and lines of each approved passage at the time of its approval, by hash."""
     places: dict[str, str] = {}
     for digest in sorted(allowed_passages(home)):
         places[digest] = ""
@@ -214,7 +216,7 @@ def allowed_places(home: Home) -> Mapping[str, str]:
 
 
 def let_in(home: Home, passage: KeptPassage) -> None:
-    """Allow a passage, wherever it occurs, from the next session on. Raises `ConfigError`."""
+    """Approve a passage in every file, from the next session on. Raises `ConfigError`."""
     folder = private_folder(home.passages)
     if _NAME.fullmatch(passage.digest) is None:
         raise ConfigError(f"{passage.digest!r} is no hash of a passage.")
@@ -225,7 +227,7 @@ def let_in(home: Home, passage: KeptPassage) -> None:
 
 
 def keep_back(home: Home, digest: str) -> bool:
-    """Stop allowing a passage; False if it was not allowed. Raises `ConfigError`."""
+    """Withdraw the approval of a passage; False if it was not approved. Raises `ConfigError`."""
     if digest not in allowed_passages(home):
         return False
     try:

@@ -137,14 +137,14 @@ def _kind(name: str) -> Kind:
 
 
 def _range(first: str, last: str | None) -> tuple[int, int]:
-    """Return the two line numbers in order; 0 means the first line."""
+    """Return the lower and the higher of two line numbers; 0 counts as the first line."""
     low = max(1, int(first[:9]))
     high = low if last is None else max(1, int(last[:9]))
     return min(low, high), max(low, high)
 
 
 def _trimmed(target: str) -> str:
-    """Return the target without the punctuation of the sentence; a closing bracket stays if opened inside."""
+    """Return the target without trailing punctuation; a closing bracket stays if the target also opens it."""
     while target:
         end = target[-1]
         if end in ",.;:!?…'\"`>" or (end in _CLOSING and target.count(_CLOSING[end]) < target.count(end)):

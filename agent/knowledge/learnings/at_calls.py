@@ -1,7 +1,7 @@
-"""Learnings at the calls of one agent: looked up before a call, shown with it, and gained from it.
+"""Learnings about the calls of one agent: looked up before each call and updated by its result.
 
-A call is held back at most once: repeated unchanged, it runs, and its result confirms or refutes the
-learning. If the store cannot be read, this raises, and the caller runs the call without learnings.
+A call is held back at most once. If it is repeated unchanged, it runs, and its result confirms or refutes the
+learning. If the store cannot be read, an error is raised, and the caller runs the call without learnings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SUCCESSES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A call that was held back, until its result is known."""
+    """A call that was held back, and whose result is not known yet."""
 
     learning: Learning
     key: str
@@ -107,7 +107,7 @@ class CallLearnings:
         """Keys of successful calls in this session."""
 
     def turn_began(self) -> None:
-        """Begin a new turn: this turn does not fix failures of an earlier one."""
+        """Begin a new turn, whose calls are not taken as fixes of failures in an earlier turn."""
         self._turn, self._open = [], []
         self._prepared.clear()
 
@@ -120,7 +120,7 @@ class CallLearnings:
         return "" if held is None else json.dumps(held, ensure_ascii=False)
 
     async def after(self, call: ToolCall, result: Mapping[str, Any]) -> str:
-        """Learn from an ended call; return the line to add to its result, usually empty."""
+        """Learn from a finished call; return a line to add to its result, usually empty."""
         prepared = self._prepared.pop(call.id, None)
         if prepared is None or not is_run(result):
             return ""
@@ -146,18 +146,18 @@ class CallLearnings:
         return {"error": held_back(first, speaking[1:2]), "status": "held_back", "learning": first.id}
 
     def _is_held(self, learning: Learning, form: CallForm) -> bool:
-        """Return whether this call was just held back for a learning."""
+        """Return whether this same call was already held back for the learning."""
         held = self._held.get(learning.id)
         return held is not None and held.key in (form.key, form.timed_key)
 
     def _is_met(self, learning: Learning) -> bool:
-        """Return whether the learning's advice was already followed, or proved unnecessary."""
+        """Return whether the steps of the learning were already done, or proved unnecessary."""
         if learning.id in self._needless:
             return True
         return self._steps_done(learning)
 
     async def _holds(self, learning: Learning) -> bool:
-        """Return whether the learning's dependencies are unchanged; mark it stale if not."""
+        """Return whether the learning's dependencies are unchanged; otherwise mark it as stale."""
         if not learning.depends or not await asyncio.to_thread(self._around.changed, learning.depends):
             return True
         await self._store.set_status(learning.id, "stale")
@@ -208,14 +208,18 @@ class CallLearnings:
         return " ".join(map(with_failure, told))
 
     async def _about(self, sign: Signature, failure: Failure, output: str) -> list[Learning]:
-        """Return learnings about a failure: by its signature, else by words of those that were written."""
+        """Return learnings about a failure: those with its signature, else written ones whose error it
+        contains.
+        """
         if found := await self._store.for_failure(sign.key):
             return found
         written = await self._store.of_program((sign.program, ""))
         return [each for each in written if speaks_of(each, failure, output)]
 
     async def _refute_fix(self, key: str) -> None:
-        """Refute a learning whose fix was just shown and then failed."""
+        """Count a refutation for each learning that was just shown and recommends the call with this key,
+        which failed.
+        """
         told = {number for each in self._open for number in each.told} | set(self._held)
         for number in told:
             held = self._held.get(number)
@@ -259,7 +263,9 @@ class CallLearnings:
         return settled
 
     def _came_of(self, held: _Held, made: MadeCall) -> bool | None:
-        """Return whether a successful call confirms a learning; None if undecided."""
+        """Return whether a successful call confirms a learning (True) or refutes it (False); None if
+        undecided.
+        """
         learning, keys = held.learning, (made.form.key, made.form.timed_key)
         if held.key in keys:
             if self._steps_done(learning):
@@ -284,7 +290,7 @@ class CallLearnings:
         return failed is not None and same_aim(failed, made.form)
 
     async def _mend(self) -> None:
-        """Store what fixed the failures of this turn, if the last call fixed them."""
+        """Store the fix of this turn's failures, if the last call fixed them."""
         calls = list(self._turn)
         places = {id(made): at for at, made in enumerate(calls)}
         waiting = [(each, at) for each in self._open if (at := places.get(id(each.made))) is not None]
@@ -352,6 +358,6 @@ class CallLearnings:
 
 
 def calls_of(made: MadeCall) -> tuple[str, ...]:
-    """Return the keys under which a failed call is found again."""
+    """Return the keys by which learnings about a failed call are looked up."""
     assert made.failure is not None
     return (made.form.timed_key if made.failure.kind == TIMED_OUT_KIND else made.form.key,)

@@ -1,4 +1,6 @@
-"""Calls and shell texts in the form in which learnings compare them; equal keys mean equivalent calls."""
+"""Normalised forms of calls and shell texts, by which learnings compare them. Equal keys mean equivalent
+calls.
+"""
 
 from __future__ import annotations
 
@@ -142,7 +144,7 @@ def _literal(text: str) -> str:
 
 
 def names(text: str) -> frozenset[str]:
-    """Return the set of words in a text."""
+    """Return the words in a text, separated by spaces, as a set."""
     return frozenset(text.split())
 
 
@@ -225,14 +227,14 @@ class CommandForm:
 
     @property
     def main(self) -> SingleCommand:
-        """The main command: the first that is more than preparation."""
+        """The first command that is more than a preparation."""
         named = [each for each in self.commands if each.program]
         chosen = next((each for each in named if each.program not in _SETUP), None)
         return chosen or (named[0] if named else SingleCommand("", "", ()))
 
 
 def kin(program: str) -> str:
-    """Return a program name without its version, also for spellings with a dot such as `py.test`."""
+    """Return a program name without its version. A spelling with a dot, such as `py.test`, is unified too."""
     return _VERSION.sub("", program).replace("py.test", "pytest") or program
 
 
@@ -249,12 +251,12 @@ def command_form(text: str, cwd: str, workspace: str) -> CommandForm:
 
 
 def is_first(sequence: Sequence[CommandWord], at: int) -> bool:
-    """Return whether a word is a program name and not an argument."""
+    """Return whether the word at this index is a program name and not an argument."""
     return at == 0 or (sequence[at - 1].is_operator and not _NOWHERE.fullmatch(sequence[at - 1].text))
 
 
 def _strip_cd(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str]:
-    """Return the text without a leading `cd`, and the resulting folder."""
+    """Return the words without a leading `cd`, and the folder it changes to."""
     while len(rest) > 3 and rest[0].value == "cd" and rest[2].text in ("&&", ";"):
         target = rest[1]
         if rest[1].is_operator or target.value[:1] in ("-", "~") or "$" in target.text or "`" in target.text:
@@ -265,7 +267,7 @@ def _strip_cd(rest: list[CommandWord], cwd: str) -> tuple[list[CommandWord], str
 
 
 def _without_nowhere(rest: list[CommandWord]) -> list[CommandWord]:
-    """Remove redirections that only merge or discard output."""
+    """Return the words without redirections that only merge or discard output."""
     kept: list[CommandWord] = []
     at = 0
     while at < len(rest):
@@ -304,7 +306,7 @@ def _picks(tail: Sequence[CommandWord]) -> bool:
 
 
 def _tidy(rest: list[CommandWord]) -> list[CommandWord]:
-    """Remove empty commands, and sort the variables set for one command by name."""
+    """Return the words without empty commands, with leading variable assignments sorted by name."""
     kept: list[CommandWord] = []
     for word in rest:
         if word.text == ";" and (not kept or kept[-1].text in (";", "&&", "||", "|", "(")):
@@ -319,7 +321,7 @@ def _tidy(rest: list[CommandWord]) -> list[CommandWord]:
 
 
 def _resolve_word(word: CommandWord, cwd: str, workspace: str, is_program: bool) -> CommandWord:
-    """Return the word with a path in the workspace made relative to where the command runs."""
+    """Return the word; a path in the workspace becomes relative to the folder of the command."""
     if word.is_operator:
         return word
     text, value = word.text, word.value
@@ -338,7 +340,7 @@ def _resolve_word(word: CommandWord, cwd: str, workspace: str, is_program: bool)
 
 
 def _from(cwd: str, workspace: str) -> str:
-    """Return a folder relative to the workspace if it lies inside."""
+    """Return a folder relative to the workspace; unchanged if it is outside."""
     if cwd == workspace:
         return ""
     return cwd[len(workspace) + 1 :] if cwd.startswith(f"{workspace}/") else cwd
@@ -402,7 +404,7 @@ class CallPlace:
 
 @dataclass(frozen=True, slots=True)
 class CallForm:
-    """The parts of one call that identify it."""
+    """The identifying parts of one call."""
 
     tool: str
     text: str

@@ -103,7 +103,7 @@ def _program_stamp(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LearningEnvironment:
-    """The environment of an agent, for its learnings."""
+    """The folders and programs on which an agent's learnings depend."""
 
     workspace: Path
     root: Path
@@ -130,7 +130,7 @@ class LearningEnvironment:
         return restamped(depends, self.root)
 
     def only_looks(self, form: CallForm) -> bool:
-        """Return whether a call changes nothing. Parses the command, which takes a moment."""
+        """Return whether a call only reads. Parses the command, which takes a moment."""
         if form.command is None:
             return False
         from agent.safety.effects import deed
@@ -147,7 +147,7 @@ class LearningEnvironment:
         )
 
     def call_of(self, learning: Learning) -> MadeCall | None:
-        """Return the call that a learning is about, as far as it is known."""
+        """Return the call that a learning is about; None if it is unknown."""
         pattern = learning.evidence.get("failed") or learning.pattern
         name = "command" if learning.tool == "terminal" else ""
         if not name or not learning.program:

@@ -123,7 +123,7 @@ class Failure:
 
 
 def failure_of(result: Mapping[str, Any], form: CommandForm | None) -> Failure | None:
-    """Return the failure in a call's result; None if it succeeded or something else failed.
+    """Return the failure in a call's result; None if the call succeeded or did not run.
 
     `form` is the command, for tools that run one.
     """
@@ -154,7 +154,7 @@ def is_unknown_command(failure: Failure) -> bool:
 
 
 def telling_line(output: str) -> str:
-    """Return the line of an output that states the error; empty without text."""
+    """Return the line of an output that states the error; empty if there is no text."""
     text = output if len(output) <= _HEAD + _TAIL else f"{output[:_HEAD]}\n{output[-_TAIL:]}"
     lines = [one_line(each) for each in text.splitlines()]
     lines = [each for each in lines if any(map(str.isalnum, each))]
@@ -168,7 +168,7 @@ def telling_line(output: str) -> str:
 
 
 def normalise(line: str) -> str:
-    """Return an error line without the parts that differ from one time to the next. Idempotent.
+    """Return an error line without the parts that differ from run to run. Idempotent.
 
     Paths, addresses, times, numbers and hexadecimal become marks; quotes and spaces are unified.
     """

@@ -86,7 +86,7 @@ class SessionLearnings(LearningKeeper):
         return await self.store.keep(learning, calls_of(made))
 
     async def _candidate(self, seen: SeenFailure) -> Learning | None:
-        """Return the observed but unapproved learning about a failure."""
+        """Return the unapproved learning that was recorded when this failure was observed."""
         found = await self.store.for_failure(seen.signature.key)
         return next((each for each in found if each.origin == "observed"), None)
 
@@ -118,7 +118,10 @@ class SessionLearnings(LearningKeeper):
 
 
 def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | None:
-    """Return the failure of this session that a note describes: the newest of the best matches, or None."""
+    """Return the failure of this session that a note describes; None if none matches.
+
+    Among equally good matches the newest is returned.
+    """
     best, found = 0, None
     said = f"{note.pattern} {note.error_type} {note.context}".lower()
     for seen in failures:

@@ -81,7 +81,7 @@ _RANKS: tuple[Origin, ...] = ("person", "agent", "observed")
 
 
 def same(one: Learning, other: Learning) -> bool:
-    """Return whether two learnings say the same: equal failure or call, project and fix, in any session."""
+    """Return whether two learnings are equivalent: the same project, failure or call, and fix."""
     if one.project != other.project:
         return False
     # What was only observed says nothing beyond its failure.
@@ -94,14 +94,15 @@ def same(one: Learning, other: Learning) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Return a text without code marks and final full stop, for comparison."""
+    """Return a text without code marks and final full stop, for comparisons."""
     return normalise(text.replace("`", "")).rstrip(" .!")
 
 
 def merge_learnings(one: Learning, other: Learning) -> Learning:
-    """Merge two equal learnings under the first id; their counts are added.
+    """Merge two equivalent learnings under the id of `one`; their counts are added.
 
-    The words of the higher-ranking origin stay, a user's before the agent's; among equals the newer ones.
+    The texts of the more trusted origin are kept, the user's before the agent's. With equal origins the newer
+    ones are.
     """
     first, second = sorted((one, other), key=lambda each: (_RANKS.index(each.origin), -each.updated_at))
     newest = max(one, other, key=lambda each: each.updated_at)
@@ -147,8 +148,8 @@ def after_use(
 ) -> Learning:
     """Return the learning with updated counts and status.
 
-    Refuted twice, it is no longer shown. A candidate that worked for the `promote_after`-th time becomes a
-    learning (0: never). A stale one is in force again once it has worked.
+    After two refutations it is no longer shown. A candidate that worked `promote_after` times becomes a
+    learning (0: never). A stale one becomes active again once it has worked.
     """
     total, good = learning.refuted + refuted, learning.confirmed + confirmed
     status = learning.status
@@ -161,7 +162,7 @@ def after_use(
 
 
 def short(name: str, text: str) -> str:
-    """Return a text of a learning on one line, cut to its limit."""
+    """Return a text of a learning on one line, cut to the limit for its field `name`."""
     line = " ".join(text.split())
     most = LONGEST[name]
     return shorten(line, most)
@@ -174,13 +175,13 @@ def mark(learning: Learning) -> str:
 
 
 def what_worked(learning: Learning) -> str:
-    """Return the fix, and when it applies."""
+    """Return the fix and the condition under which it applies."""
     context = f" ({learning.context})" if learning.context else ""
     return one_line(f"{learning.fix}{context}")
 
 
 def held_back(learning: Learning, others: Sequence[Learning] = ()) -> str:
-    """Return why a call was not run."""
+    """Return the message for a call that was not run because of a learning."""
     also = "".join(f" {mark(each)} Or: {what_worked(each)}." for each in others)
     return (
         f"{mark(learning)} Not run: this call failed before ({one_line(learning.error_type)}). "
@@ -215,7 +216,9 @@ class LearningRefusedError(HermesError):
 
 
 def check_note(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
-    """Return the note with its texts on one line, cut and without secrets. Refuses orders."""
+    """Return the note with its texts on one line, cut and without secrets. Raises an error for orders to an
+    agent.
+    """
     texts = {
         name: short(name, redact(getattr(note, name), secrets))
         for name in ("pattern", "error_type", "fix", "context")
@@ -261,10 +264,10 @@ def call_key(pattern: str, workspace: Path) -> str:
 
 
 def standing(learning: Learning) -> str:
-    """Return in one word how certain a learning is.
+    """Return one word for the certainty of a learning.
 
-    `candidate`, `stale` and `retired` are the status; an active one is `confirmed` or `refuted`, whichever
-    happened more often, and `learning` before either has happened.
+    `candidate`, `stale` and `retired` are the status. An active learning is `confirmed` or `refuted`,
+    whichever happened more often, or `learning` before the first outcome.
     """
     if learning.status != "learning" or not (learning.confirmed or learning.refuted):
         return learning.status

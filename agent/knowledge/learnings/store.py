@@ -1,4 +1,4 @@
-"""Storage of learnings: one project's rows, and the book through which the user changes them."""
+"""Storage of learnings: the rows of one project, and the operations with which the user changes them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LearningStore:
         return await self._database.write(work)
 
     def _thin_out(self, connection: Connection, project: str) -> None:
-        """Delete the oldest candidates of a project above the limit."""
+        """Delete the oldest candidates of a project beyond the limit."""
         rows = connection.execute(
             "SELECT id FROM learnings WHERE project = ? AND status = 'candidate' "
             "ORDER BY updated_at DESC, id DESC LIMIT -1 OFFSET ?",
@@ -104,7 +104,7 @@ class LearningStore:
             _remove(connection, learning)
 
     async def replace(self, learning: Learning, calls: Iterable[str] = ()) -> Learning:
-        """Store a learning in place of the row with its number and of equal ones."""
+        """Update a stored learning, and merge equivalent ones into it."""
         keys = tuple(calls)
 
         def work(connection: Connection) -> Learning:
@@ -129,7 +129,10 @@ class LearningStore:
         refuted: int = 0,
         depends: Mapping[str, str] | None = None,
     ) -> Learning | None:
-        """Add to the counts of a learning; None if it is gone. `depends` are new stamps, if any."""
+        """Add to the counts of a learning and return it; None if it does not exist.
+
+        `depends` are new stamps, if any.
+        """
 
         def change(known: Learning) -> Learning:
             counts = {"used": used, "confirmed": confirmed, "refuted": refuted}
@@ -141,7 +144,10 @@ class LearningStore:
         return await self._database.write(lambda c: _change(c, learning, change))
 
     async def set_status(self, learning: int, status: Status) -> Learning | None:
-        """Change the status of a learning; None if it is gone. A reactivated one loses its refutations."""
+        """Change the status of a learning and return it; None if it does not exist.
+
+        Reactivating a learning clears its refutations.
+        """
 
         def change(known: Learning) -> Learning:
             refuted = 0 if status == "learning" else known.refuted
@@ -157,8 +163,9 @@ class LearningStore:
     async def list_learnings(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
-        """Return the learnings that apply here, or all; the most certain and newest first. -1 means no
-        limit.
+        """Return the learnings that apply to this project, or all, the most certain and newest first.
+
+        A limit of -1 means no limit.
         """
         where, values = ["1"], list[Any]()
         projects = None if all_projects else (self.project, EVERYWHERE)
@@ -175,7 +182,9 @@ class LearningStore:
     async def search(
         self, query: str, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 10
     ) -> list[Learning]:
-        """Return the learnings with most words of `query`, best first; all of them for an empty query."""
+        """Return the learnings that contain words of `query`, those with most words first; all for an empty
+        query.
+        """
         found = await self.list_learnings(statuses, all_projects=all_projects)
         return matching(found, query)[:limit]
 
@@ -185,7 +194,11 @@ class LearningStore:
 
 
 def matching(learnings: Sequence[Learning], query: str) -> list[Learning]:
-    """Sort learnings by how many words of the query they contain; ties keep their order. Pure."""
+    """Return the learnings that contain words of the query, those with most words first; all for an empty
+    query.
+
+    Learnings with equally many words keep their order. Pure.
+    """
     wanted = query.lower().split()
     if not wanted:
         return list(learnings)
@@ -235,8 +248,9 @@ class LearningBook:
     async def look(
         self, query: str = "", statuses: Sequence[Status] = (), *, all_projects: bool = False
     ) -> list[Learning]:
-        """Return the learnings that apply here, or all: the most certain first; with a query the matching
-        ones.
+        """Return the learnings that apply to this project, or all, the most certain first.
+
+        With a query only matching ones are returned.
         """
         return matching(await self.store.list_learnings(statuses, all_projects=all_projects, limit=-1), query)
 
@@ -248,7 +262,7 @@ class LearningBook:
         return found
 
     async def add(self, note: LearningNote) -> LearningChange:
-        """Add a learning in the user's words; an equal existing one is replaced by it."""
+        """Add a learning in the user's words; it replaces an equivalent one."""
         note = self._check_lengths(note)
         if not note.pattern or not note.fix:
             raise LearningRefusedError("Say what fails, and what works instead; both are needed.")
@@ -280,7 +294,7 @@ class LearningBook:
         return await self._describe_change(known, replace(changed, updated_at=time.time()))
 
     async def confirm(self, number: int) -> LearningChange:
-        """Confirm a learning with current stamps: from now on it is shown and calls are held back for it."""
+        """Confirm a learning with current stamps. From now on it is shown, and calls are held back for it."""
         known = await self.get(number)
         changed = replace(
             known,
@@ -306,7 +320,7 @@ class LearningBook:
         return await self.database.write(work)
 
     async def take_back(self, change: LearningChange) -> None:
-        """Undo a change."""
+        """Undo one change."""
 
         def work(connection: Connection) -> None:
             if change.after is not None:
@@ -326,7 +340,9 @@ class LearningBook:
         return await self.database.write(work)
 
     def _check_lengths(self, note: LearningNote) -> LearningNote:
-        """Raise an error for texts that are too long; the user's words are never cut, unlike the agent's."""
+        """Raise an error for texts that are too long. Texts of the user are never cut, unlike those of the
+        agent.
+        """
         for name, most in LONGEST.items():
             if (size := len(" ".join(getattr(note, name).split()))) > most:
                 raise LearningRefusedError(
@@ -338,7 +354,7 @@ class LearningBook:
 def learning_book(
     database: Database, workspace: Path, settings: LearningSettings, secrets: Mapping[str, str]
 ) -> LearningBook:
-    """Open the book for a workspace. Looks for the root of the project on disk."""
+    """Open the book for a workspace. Searches the disk for the root of the project."""
     root = project_root(workspace)
     store = LearningStore(
         database, project_id(root), promote_after=settings.promote_after, most_candidates=settings.candidates
@@ -379,10 +395,10 @@ def _calls(connection: Connection, learning: int) -> tuple[str, ...]:
 
 
 def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_after: int = 0) -> Learning:
-    """Store a learning, or merge it into an equal one; return the stored one.
+    """Store a learning, or merge it into an equivalent one; return the stored one.
 
-    `calls` are the keys of the calls that failed so. A candidate that was seen to work for the
-    `promote_after`-th time becomes a learning (0: never).
+    `calls` are the keys of the failed calls. A candidate that worked `promote_after` times becomes a learning
+    (0: never).
     """
     new, keys = _storable(new), [call for call in calls if call]
     known = _find_known(connection, new, keys)
@@ -398,10 +414,10 @@ def _keep(connection: Connection, new: Learning, calls: Iterable[str], promote_a
 
 
 def _find_known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learning | None:
-    """Return the stored learning that says the same as `new`.
+    """Return the stored learning that is equivalent to `new`; None if there is none.
 
-    Two observed learnings about the same call are equal whatever worked, because what works then differs each
-    time, like a free port.
+    Two observed learnings about one failure of one call are equivalent whatever their fix is. The fix may
+    differ each time, as a free port does.
     """
     if alike := _alike(connection, new):
         return alike[0]
@@ -415,13 +431,13 @@ def _find_known(connection: Connection, new: Learning, calls: Sequence[str]) -> 
 
 
 def _alike(connection: Connection, learning: Learning) -> list[Learning]:
-    """Return the equal learnings of the project, oldest first."""
+    """Return the equivalent learnings of the project, oldest first."""
     others = _select(connection, "WHERE project = ? AND id != ? ORDER BY id", (learning.project, learning.id))
     return [each for each in others if same(each, learning)]
 
 
 def _insert(connection: Connection, learning: Learning) -> Learning:
-    """Insert a row, under its number if it has one."""
+    """Insert a row and return the learning with its number, which is new if it had none."""
     values = _row(_storable(learning))
     cursor = connection.execute(
         f"INSERT INTO learnings ({', '.join(_NAMES)}) VALUES (?, {_MARKS})",
@@ -449,7 +465,7 @@ def _change(connection: Connection, number: int, change: Callable[[Learning], Le
 
 
 def _update(connection: Connection, learning: Learning) -> None:
-    """Update a stored learning; its calls are looked up where it applies."""
+    """Update a stored learning, and move the links to its calls to the same project."""
     connection.execute(
         f"UPDATE learnings SET {_SETS} WHERE id = ?", (*_row(_storable(learning))[1:], learning.id)
     )
@@ -487,7 +503,7 @@ def _learning(row: Sequence[Any]) -> Learning:
 
 
 def _parse_json(text: Any, otherwise: Any) -> Any:
-    """Parse JSON of a row; return `otherwise` if it is damaged."""
+    """Parse JSON of a row; return `otherwise` if it is invalid."""
     try:
         found = json.loads(text)
     except (TypeError, ValueError):

@@ -1,6 +1,6 @@
 """Fixes of a failure, derived from the calls of one turn: another call, or a step done first.
 
-No model is asked. A failure that went away because files were edited does not count: then the work advanced,
+No model is asked. If files were edited before a failure disappeared, there is no fix: the project changed,
 and nothing was learned about calling a program. Pure.
 """
 
@@ -58,7 +58,7 @@ _WITHOUT_CANDIDATES = frozenset({"write_file", "patch", "execute_code", "process
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """One ended call of a turn."""
+    """One finished call of a turn."""
 
     form: CallForm
     failure: Failure | None
@@ -68,7 +68,7 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """A fix: the calls that worked."""
+    """The calls that fixed a failure."""
 
     kind: FixKind
     text: str
@@ -84,7 +84,7 @@ OnlyLooks = Callable[[CallForm], bool]
 
 
 def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fix | None:
-    """Return the fix of the failure `calls[at]` if the last call is one; otherwise None."""
+    """Return the fix of the failure `calls[at]` if the last call fixed it; otherwise None."""
     failed, last = calls[at], calls[-1]
     between = calls[at + 1 : -1]
     if failed.failure is None or last.failure is not None or len(between) >= REACH:
@@ -105,7 +105,7 @@ def what_worked(calls: Sequence[MadeCall], at: int, only_looks: OnlyLooks) -> Fi
 
 
 def first(steps: Sequence[MadeCall]) -> Fix | None:
-    """Return the fix of making these calls before the one that failed."""
+    """Return the fix that makes these calls before the failed one; None if there are none or too many."""
     if not 0 < len(steps) <= MOST_STEPS:
         return None
     text = " and then ".join(f"`{each.form.shown}`" for each in steps)
@@ -121,7 +121,7 @@ def fix_key(forms: Sequence[CallForm]) -> str:
 
 
 def same_aim(failed: MadeCall, other: CallForm) -> bool:
-    """Return whether a call of the same tool is the failed one in another form."""
+    """Return whether a call of the same tool tries to do the same as the failed one."""
     one, two = failed.form.command, other.command
     assert failed.failure is not None
     if one is None or two is None:
@@ -149,7 +149,10 @@ def _related(failed: SingleCommand, other: SingleCommand, failure: Failure, blam
 
 
 def _fits(failed: SingleCommand, other: SingleCommand, blamed: str) -> bool:
-    """Return whether each missing operand was at fault or has a similar one in its place."""
+    """Return whether `other` may replace the failed command.
+
+    Each operand that it lacks must be the cause of the failure or be replaced by a similar one.
+    """
     now = list(other.operands)
     missing: list[str] = []
     for operand in failed.operands:

@@ -1,9 +1,9 @@
 """The memory files on disk: locked, written atomically, and without losing the user's edits.
 
-Every method touches the disk and must run in a thread. A write holds the lock of its folder, reads the
-current content, applies the change, and writes first the origins (with the hash of the new version) and then
-the file. A crash in between leaves the old file, and our version is never mistaken for the user's. If the
-user saves the file between reading and writing, the write starts again.
+Every method touches the disk and must run in a thread. A write holds the lock of the folder, reads the
+current content and applies the change. Then it writes the origins, with the hash of the new version, and last
+the file. A crash in between leaves the old file, and a version of Hermes is never mistaken for the user's. If
+the user saves the file in the meantime, the write starts again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Entries = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class MemoryOperation:
-    """One change. `old_text` is a part of the affected entry or all of it; `add` needs none."""
+    """One change of a memory. `old_text` is all or part of the affected entry; `add` needs none."""
 
     action: Action
     content: str = ""
@@ -68,7 +68,7 @@ def render(entries: Entries) -> str:
 
 
 def size(entries: Entries) -> int:
-    """Return the characters that count against the limit: the entries and their separators."""
+    """Return the number of characters that count against the limit: those of entries and separators."""
     return len(DELIMITER.join(entries))
 
 
@@ -78,10 +78,10 @@ def usage(entries: Entries, limit: int) -> str:
 
 
 def apply_operations(entries: Entries, operations: Sequence[MemoryOperation], limit: int) -> Entries:
-    """Return the entries after all operations. Raises `MemoryWriteError`, and then none of them applies.
+    """Return the entries after all operations. Raises `MemoryWriteError` if one cannot be applied.
 
-    Adding an existing entry is accepted without a change. Only the final size counts, and a write that
-    shrinks an overfull file is accepted.
+    Adding an existing entry has no effect. Only the final size counts. A write that makes an overfull file
+    smaller is accepted.
     """
     if not operations:
         raise MemoryWriteError("There is nothing to write; give an action, or at least one operation.")
@@ -425,7 +425,10 @@ class MemoryFile:
         return copy
 
     def _settle(self) -> list[str]:
-        """Remove what a killed write left behind; keep and name files that Hermes did not write."""
+        """Remove files left behind by killed writes, and return sentences about those that were kept.
+
+        A file that Hermes did not write is kept under another name.
+        """
         notes: list[str] = []
         for left in leftovers(self.path):
             try:
@@ -440,7 +443,10 @@ class MemoryFile:
         return notes
 
     def _replace(self, content: bytes, origins: Origins, seen: bytes | None) -> Origins | None:
-        """Write origins and file; None if the file differs from what was `seen`."""
+        """Write the origins and the file, and return the origins.
+
+        Returns None without writing if the file is no longer `seen`.
+        """
         origins = origins.with_version(content)
         try:
             write_atomically(self.origins_path, dump(origins), PRIVATE_FILE, follow_links=False)

@@ -36,7 +36,7 @@ RULE = "═" * 46
 
 @dataclass(frozen=True, slots=True)
 class MemoryFolders:
-    """The folders in which memories are stored."""
+    """The folders of the memory files."""
 
     root: Path
     """The folder `memories` of the home."""
@@ -67,7 +67,7 @@ def project_id(root: Path) -> str:
 
 
 def block(scope: Scope, entries: tuple[str, ...], used: int, limit: int) -> str:
-    """Return a memory as the system prompt shows it; empty if there are no entries."""
+    """Return a memory as text for the system prompt; empty if there are no entries."""
     if not entries:
         return ""
     share = round(100 * used / limit)

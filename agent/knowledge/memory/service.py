@@ -1,4 +1,5 @@
-"""The memory service of a session: reads the fixed blocks of the prompt, writes, reports what happened.
+"""The memory service of a session: it reads memory for the system prompt, writes to it and reports the
+result.
 
 The rest of the program only knows `MemoryProvider`, so another store can replace the files.
 """
@@ -52,7 +53,7 @@ class MemoryProvider(Protocol):
     """A store of memory for one workspace."""
 
     def leaving(self) -> Action | None:
-        """Return the action of sending a note to a service, for the gate; None for local files."""
+        """Return the action of sending a note to a remote service, for the gate; None for local files."""
         ...
 
     async def read(self, scope: Scope) -> MemoryContents:
@@ -68,7 +69,7 @@ class MemoryProvider(Protocol):
         ...
 
     async def blocks(self) -> tuple[MemoryBlock, ...]:
-        """Return the blocks for the system prompt of a new session, in order; empty scopes are left out."""
+        """Return the memory blocks for the system prompt of a new session, in order, without empty scopes."""
         ...
 
 
@@ -112,7 +113,7 @@ class MemoryFiles:
         return await asyncio.to_thread(self.read_blocks)
 
     def read_blocks(self) -> tuple[MemoryBlock, ...]:
-        """Return `blocks`, for callers that already run in a thread."""
+        """Return the same as `blocks`, for callers that already run in a thread."""
         found: list[MemoryBlock] = []
         for scope in SCOPES:
             file = self.file(scope)
@@ -142,8 +143,8 @@ def refuse_injection(content: str) -> None:
 def vet_entries(memory: MemoryContents) -> tuple[Entries, str]:
     """Return the entries that a model may see, and a notice for the user.
 
-    An entry that reads like an attack stays in the file, for the user to look at and delete; a mark replaces
-    it.
+    An entry that reads like an attack is replaced by a mark. It stays in the file, so the user can read and
+    delete it.
     """
     shown: list[str] = []
     blocked = 0
@@ -173,9 +174,7 @@ FULL = 0.8
 
 @dataclass(slots=True)
 class SessionMemory:
-    """Notes of the main agent, one object per session; `node` returns the message at which a
-    write happens.
-    """
+    """The memory of the main agent, one object per session; `node` returns the current message."""
 
     provider: MemoryProvider
     session: str
@@ -188,7 +187,7 @@ class SessionMemory:
     refused: int = 0
 
     def of_call(self, call: str) -> MemoryOfCall:
-        """Return these notes as one call writes to them."""
+        """Return an object through which one call reads and writes this memory."""
         return MemoryOfCall(self, call)
 
     async def write(
@@ -216,7 +215,7 @@ class SessionMemory:
         return _view(scope, written)
 
     def turn_began(self) -> None:
-        """Begin a new turn: count refusals from zero."""
+        """Begin a new turn and reset the count of refusals."""
         self.refused = 0
 
     async def _announce(self, call: str, scope: Scope) -> None:
@@ -248,7 +247,7 @@ class SessionMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryOfCall(MemoryKeeper):
-    """The notes of a session as one call uses them."""
+    """The memory of a session as one call uses it."""
 
     notes: SessionMemory
     call: str

@@ -1,4 +1,4 @@
-"""Makers of text vectors, by a provider or by a local package."""
+"""Vectors of texts, made by a provider or by a local package."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingError(HermesError):
-    """Vectors could not be made. One sentence with the cause and the fix."""
+    """An error while making vectors. The message is one sentence with the cause and the fix."""
 
 
 class Embedder(Protocol):
@@ -42,11 +42,13 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
-        """Return a vector for each text. Raises `EmbeddingError`."""
+        """Return one vector for each text. Raises `EmbeddingError`."""
         ...
 
     async def packed(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """Return the vectors as stored: 16-bit numbers, little end first. Raises `EmbeddingError`."""
+        """Return the vectors in stored form: 16-bit numbers, least significant byte first. Raises
+        `EmbeddingError`.
+        """
         ...
 
     async def aclose(self) -> None:
@@ -55,7 +57,7 @@ class Embedder(Protocol):
 
 
 def as_kept(vectors: Vectors) -> Sequence[bytes]:
-    """Return the bytes of each row in their stored form. Pure."""
+    """Return the stored form of each vector. Pure."""
     return [row.astype("<f2").tobytes() for row in vectors]
 
 
@@ -179,7 +181,7 @@ _SECONDS = 20.0
 
 
 def folder() -> Path | None:
-    """Return where the package is installed; None if it is missing or incomplete."""
+    """Return the folder of the installed package; None if it is missing or incomplete."""
     spec = importlib.util.find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         if (Path(place) / WEIGHTS).is_file() and (Path(place) / TOKENIZER).is_file():
@@ -244,7 +246,8 @@ _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, StaticEmbedder]
 def shared_embedder(place: Path) -> StaticEmbedder:
     """Return the embedder shared by all sessions of an event loop, because its process needs 50 MB.
 
-    A session that closes it ends the process between two requests; the next request starts it again.
+    When a session closes it, the process ends between two requests. The next request starts the process
+    again.
     """
     try:
         known = _shared.setdefault(asyncio.get_running_loop(), {})

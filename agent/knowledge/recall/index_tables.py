@@ -1,12 +1,12 @@
 """The tables of `recall.db`: positions of messages, and their words. Plain functions on a connection.
 
-Messages that follow each other on a path have consecutive positions, so the neighbours of a message need no
-text in the index. A position is the number of a line and a place in it:
+Messages that follow each other on a path have consecutive positions, so the neighbours of a message can be
+found without text. A position consists of a line number and a place in that line:
 
-- a line is a stretch of one path of at most 64 places; when one is full, and at a fork, a new one begins,
+- a line is a section of one path with at most 64 places; a new line begins when one is full, and at a fork,
 - a new line begins with copies of the last two messages before it, so that all have their neighbours.
 
-The file holds no text, only words, and nothing that cannot be read from the session store again.
+The file holds only words, no running text. All of it can be rebuilt from the session store.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ _NAMES = ("words", "places", "lines", "state")
 
 
 class Mark(NamedTuple):
-    """The progress of the index. A writer gives the mark it continues from; another process may be ahead."""
+    """The progress of the index.
+
+    A writer passes the mark from which it continues, and so notices if another process has written since.
+    """
 
     node: int
     changes: int
@@ -62,7 +65,7 @@ class Mark(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One message at one place."""
+    """One message at one position."""
 
     position: int
     node: int
@@ -76,7 +79,7 @@ class Row(NamedTuple):
 
 @dataclass(slots=True)
 class PathLine:
-    """A stretch of a path that is still growing."""
+    """A line of the index to which messages can still be added."""
 
     line: int
     session: str
@@ -90,12 +93,12 @@ class PathLine:
 
 
 def line_of(position: int) -> int:
-    """Return the line that a position belongs to."""
+    """Return the number of the line that a position belongs to."""
     return position >> PLACES
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, or make them again if they have another version. Within a transaction."""
+    """Create the tables, or recreate them if their version differs. Within a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION or not _is_whole(connection):
         clear(connection)
@@ -133,12 +136,14 @@ def mark(connection: sqlite3.Connection) -> Mark:
 
 
 def marked(connection: sqlite3.Connection) -> tuple[int, float]:
-    """Return the last indexed node and the time of that; zeros for an empty index."""
+    """Return the id of the last indexed node and the time it was written; zeros for an empty index."""
     return connection.execute("SELECT mark, marked FROM state").fetchone()
 
 
 def added_since(connection: sqlite3.Connection, before: Mark) -> tuple[int, int]:
-    """Return the lowest and highest position added since `before`; the first is larger if none was added."""
+    """Return the lowest and the highest position added since `before`; the lowest is larger if there is
+    none.
+    """
     low, high = connection.execute(
         "SELECT min(position), max(position) FROM places WHERE node > ?", (before.node,)
     ).fetchone()
@@ -148,7 +153,7 @@ def added_since(connection: sqlite3.Connection, before: Mark) -> tuple[int, int]
 
 
 def lines_ending(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, PathLine]:
-    """Return the lines that end at these nodes, by node."""
+    """Return the lines whose last message is one of these nodes, by node."""
     rows = connection.execute(
         "SELECT line, session, tip, next, first, last FROM lines "
         "WHERE tip IN (SELECT value FROM json_each(?))",
@@ -164,7 +169,7 @@ def add(
     rows: Sequence[Row],
     lines: Sequence[PathLine],
 ) -> bool:
-    """Add rows and move the mark to `after`; return False without effect if `before` is outdated."""
+    """Add rows and move the mark to `after`; return False without a change if `before` is outdated."""
     if mark(connection) != before:
         return False
     connection.executemany(
@@ -195,7 +200,7 @@ def sessions(connection: sqlite3.Connection) -> set[str]:
 def places_of(
     connection: sqlite3.Connection, names: Sequence[str], limit: int
 ) -> list[tuple[int, int, float]]:
-    """Return some places of these sessions: position, node, and time of writing."""
+    """Return up to `limit` places of these sessions: position, node and time of writing."""
     lines = connection.execute(
         "SELECT line FROM lines WHERE session IN (SELECT value FROM json_each(?)) ORDER BY line",
         (json.dumps(list(names)),),
@@ -212,7 +217,7 @@ def places_of(
 
 
 def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
-    """Remove rows, given their position and indexed text."""
+    """Delete rows, each given as position and indexed text."""
     count = 0
     for position, text in rows:
         connection.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (position, text))
@@ -232,7 +237,10 @@ def drop_lines(connection: sqlite3.Connection, names: Sequence[str]) -> None:
 
 
 def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> bool:
-    """Merge some pages, so that removed words leave the file; False when nothing is left to merge."""
+    """Merge some pages of the index, so that removed words leave the file.
+
+    Returns False when nothing is left to merge.
+    """
     before = connection.total_changes
     connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-pages if first else pages,))
     return connection.total_changes - before >= 2

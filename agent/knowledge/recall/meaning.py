@@ -46,7 +46,7 @@ _NAMES = ("vectors", "state")
 
 
 class VectorMark(NamedTuple):
-    """The last node with a vector, the time of that, and the vector space."""
+    """The last node that has a vector, the time it was written, and the name of the vector space."""
 
     node: int
     created: float
@@ -63,7 +63,7 @@ class VectorRow(NamedTuple):
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """Make the tables, or make them again if they have another version. Within a transaction."""
+    """Create the tables, or recreate them if their version differs. Within a transaction."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if version != VERSION or not found.issuperset(_NAMES):
@@ -90,14 +90,14 @@ def begin(connection: sqlite3.Connection, space: str) -> VectorMark:
 
 
 def mark(connection: sqlite3.Connection) -> VectorMark:
-    """Return the progress."""
+    """Return the progress of making vectors."""
     return VectorMark(*connection.execute("SELECT mark, marked, space FROM state").fetchone())
 
 
 def add(
     connection: sqlite3.Connection, before: VectorMark, after: tuple[int, float], rows: Iterable[VectorRow]
 ) -> bool:
-    """Add rows and move the mark; return False without effect if another process was faster."""
+    """Add rows and move the mark; return False without a change if another process has added them already."""
     if mark(connection) != before:
         return False
     connection.executemany(
@@ -120,7 +120,9 @@ def remove(connection: sqlite3.Connection, names: Collection[str]) -> None:
 
 
 def likeness(connection: sqlite3.Connection, question: Vectors, nodes: Iterable[int]) -> Mapping[int, float]:
-    """Return the cosine of each of these nodes that has a vector. `question` is one row."""
+    """Return the cosine similarity to `question`, which is one row, of each of these nodes that has a
+    vector.
+    """
     rows = connection.execute(
         "SELECT node, vector FROM vectors WHERE node IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),
@@ -137,7 +139,7 @@ def nearest(
     since: float | None = None,
     until: float | None = None,
 ) -> list[tuple[int, float]]:
-    """Return the `count` nodes nearest in meaning with their cosines, nearest first.
+    """Return the `count` nodes nearest in meaning with their cosine similarities, nearest first.
 
     Only the sessions in `names` count, and only messages written between `since` and `until`.
     """
@@ -220,13 +222,13 @@ class Meaning:
     # Building
 
     async def is_up_to_date(self) -> bool:
-        """Return whether this process knows that each message has a vector."""
+        """Return whether this process knows that every message has a vector."""
         return bool(self._reached) and (
             await self._store.database.read(stored_messages.newest) == self._reached
         )
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
-        """Make vectors for new messages for at most `seconds`; return whether all is done. Raises
+        """Make vectors for new messages for at most `seconds`; return whether none are left. Raises
         `HermesError`.
         """
         if await self.is_up_to_date():
@@ -264,14 +266,14 @@ class Meaning:
         return True
 
     async def forget(self, sessions: Sequence[str]) -> None:
-        """Remove sessions. Raises `StoreError`."""
+        """Delete the vectors of sessions. Raises `StoreError`."""
         if not await asyncio.to_thread(self.path.exists):
             return
         async with self._stepping:
             await self._file.run_repairing(lambda database: database.write(lambda c: remove(c, sessions)))
 
     async def _check(self, database: Database) -> None:
-        """Make sure that the vectors belong to this store, and to no deleted session."""
+        """Delete vectors that belong to another store or to deleted sessions."""
         node, created, _space = await database.read(mark)
         source = self._store.database
         newest = await source.read(stored_messages.newest)
@@ -307,7 +309,7 @@ class Meaning:
             return None
 
     async def likeness(self, question: Vectors, nodes: Sequence[int]) -> Mapping[int, float]:
-        """Return how similar these nodes are to the question; those without a vector are left out."""
+        """Return the similarity of these nodes to the question; those without a vector are left out."""
         return await self._read(lambda c: likeness(c, question, nodes), {})
 
     async def nearest(
@@ -334,7 +336,7 @@ class Meaning:
     async def of_texts(
         self, question: Vectors, texts: Sequence[str], patience: float
     ) -> Sequence[float | None]:
-        """Return how similar each passage is to a question; None if it cannot be computed now."""
+        """Return the similarity of each text to a question; None for one that cannot be computed now."""
         import numpy
 
         keys = [hashlib.sha256(text.encode("utf-8", "replace")).digest() for text in texts]

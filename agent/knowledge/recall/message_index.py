@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class DerivedFile:
-    """The only connection of this process to one derived file, opened on first use."""
+    """This process's only connection to a file that can be rebuilt, opened on first use."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class DerivedFile:
     ) -> None:
         """Set up the file without opening it.
 
-        `prepare` makes the tables, in a transaction; `check` removes what the store no longer has.
+        `prepare` creates the tables, in a transaction; `check` removes the rows that the store no longer has.
 
-        `application` is the id at offset 68 of the file; `cache` KiB of it are kept in memory.
+        `application` is the id at offset 68 of the file. `cache` is the size of its memory cache in KiB.
         """
         self.path = path
         self._application = application
@@ -58,7 +58,7 @@ class DerivedFile:
         self._opening = asyncio.Lock()
 
     async def run_repairing(self, work: Callable[[Database], Awaitable[T]]) -> T:
-        """Return the result of `work`, repeated once on a new file if this one is damaged or deleted.
+        """Return the result of `work`. If the file is damaged or deleted, run it again on a new file.
 
         Raises `StoreError`.
         """
@@ -80,7 +80,7 @@ class DerivedFile:
             self._database = None
 
     def _is_there(self) -> bool:
-        """Return whether the open file is still the one at its path."""
+        """Return whether the path still leads to the open file."""
         try:
             return self.path.stat().st_ino == self._inode
         except OSError:
@@ -114,7 +114,7 @@ class DerivedFile:
 
 
 def _prepare_file(path: Path, expected: int) -> None:
-    """Check that the file is ours or new, and readable only by its owner. Raises `StoreError`."""
+    """Check that the file is an index of Hermes or new, and readable only by its owner. Raises `StoreError`."""
     try:
         try:
             os.close(create_file(path))
@@ -156,7 +156,7 @@ _COMMON, _WARMED = 0.02, 200
 
 @dataclass(frozen=True, slots=True)
 class FoundMessages:
-    """The nodes that answer a question, best first, and the weight of each of its words."""
+    """The nodes found for a question, best first, and the weight of each of its words."""
 
     hits: Sequence[tuple[int, Scored]]
     rarities: Mapping[str, float]
@@ -165,7 +165,7 @@ class FoundMessages:
 
 
 class MessageIndex:
-    """Words of all messages by position. One object per process and store."""
+    """The index of the words of all messages. One object per process and store."""
 
     def __init__(self, path: Path, store: Store) -> None:
         self.path = path
@@ -185,7 +185,7 @@ class MessageIndex:
     # Building
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
-        """Index new messages for at most `seconds`; return whether all is indexed. Raises `StoreError`."""
+        """Index new messages for at most `seconds`; return whether none are left. Raises `StoreError`."""
         if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
             return True
         give_up = time.monotonic() + seconds
@@ -227,12 +227,12 @@ class MessageIndex:
         self._remembered.places(connection, word)
 
     async def progress(self) -> tuple[int, int]:
-        """Return the last indexed node and the newest node."""
+        """Return the ids of the last indexed node and of the newest node."""
         mark = await self._file.run_repairing(lambda database: database.read(tables.mark))
         return mark.node, await self._store.database.read(stored_messages.newest)
 
     async def _step(self) -> bool:
-        """Index some messages; False when none are left."""
+        """Index some messages; return False when none are left."""
         async with self._stepping:
             return await self._file.run_repairing(self._add_some)
 
@@ -257,7 +257,10 @@ class MessageIndex:
     # Removing
 
     async def remove(self, sessions: Sequence[str]) -> None:
-        """Remove sessions while the store still has their messages; otherwise everything is indexed again."""
+        """Remove sessions from the index while the store still has their messages.
+
+        If a message is already gone, the whole index is rebuilt.
+        """
         if not self.path.exists():
             return
         async with self._stepping:
@@ -288,9 +291,9 @@ class MessageIndex:
         narrowed: bool = False,
         now: float | None = None,
     ) -> FoundMessages:
-        """Return the best messages for these words, best first: each node with its score and match kind.
+        """Return the best messages for these words, best first, with their scores.
 
-        Only `sessions` count; `narrowed` says that more will be filtered afterwards.
+        Only `sessions` count. `narrowed` says that the caller will filter the result further.
         """
         moment = time.time() if now is None else now
 
@@ -315,7 +318,7 @@ class MessageIndex:
     # The file
 
     async def _check(self, database: Database) -> None:
-        """Make sure that the index belongs to this store, and holds no deleted session."""
+        """Rebuild the index if it belongs to another store or contains deleted sessions."""
         node, created = await database.read(tables.marked)
         source = self._store.database
         newest = await source.read(stored_messages.newest)
@@ -330,7 +333,7 @@ class MessageIndex:
 
 
 def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
-    """Return each message once, at its best place, best first."""
+    """Return each message once, at its best position, best first."""
     best: dict[int, tuple[float, Scored]] = {}
     for each in found:
         row = known.get(each.position)

@@ -51,13 +51,13 @@ class Upkeep:
         self._stirred = asyncio.Event()
 
     def stir(self) -> None:
-        """Index possible new messages when there is time."""
+        """Index new messages, if there are any, when there is time."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_up())
         self._stirred.set()
 
     async def close(self) -> None:
-        """Stop; the rest is indexed another time."""
+        """Stop indexing; the rest is indexed another time."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -78,7 +78,7 @@ class Upkeep:
                 await asyncio.sleep(_LONG_PAUSE)
 
     async def _add_meaning(self, meaning: Meaning) -> None:
-        """Make vectors, a slice at least, until all are made or new messages arrive."""
+        """Make at least some vectors; stop when none are left or new messages arrive."""
         while not await meaning.catch_up(seconds=_SLICE, rest=_REST):
             if self._stirred.is_set():
                 return
@@ -121,7 +121,7 @@ _MOMENT = 0.03
 
 
 class _Found(NamedTuple):
-    """A hit: a node, or a passage of another source."""
+    """A hit: a node, or a passage from another source."""
 
     score: float
     scored: scoring.Scored | None = None
@@ -148,7 +148,7 @@ class _Answers(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """A question, and where to search."""
+    """The words of a question and the filters of the search."""
 
     text: str
     words: Sequence[str]
@@ -176,11 +176,11 @@ class Recall:
 
     @property
     def source_names(self) -> tuple[str, ...]:
-        """Return the sources of hits."""
+        """Return the names of the sources that are searched."""
         return (MESSAGES, *(source.name for source in self._sources))
 
     def stir(self) -> None:
-        """Index possible new messages when there is time. On the event loop."""
+        """Index new messages, if there are any, when there is time. Must run on the event loop."""
         self._upkeep.stir()
 
     async def close(self) -> None:
@@ -193,7 +193,7 @@ class Recall:
             await self.meaning.close()
 
     async def forget(self, sessions: Sequence[str]) -> None:
-        """Remove the words of sessions that are being deleted."""
+        """Remove sessions that are being deleted from the index."""
         try:
             await self.index.remove(sessions)
             if self.meaning is not None:
@@ -215,10 +215,10 @@ class Recall:
         sources: Sequence[str] | None = None,
         by_session: bool = False,
     ) -> SearchHits:
-        """Return the hits for `text`, best first, or newest first.
+        """Return the hits for `text`, best first or newest first.
 
         Only `sources` are searched. With `by_session` only the best message of each session counts.
-        `patience` (seconds) bounds the search of old messages for parts of words. Any text is a valid
+        `patience` limits the seconds spent on searching old messages for parts of words. Any text is a valid
         question. Raises `StoreError`.
         """
         late = False
@@ -257,7 +257,10 @@ class Recall:
     async def _exact(
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
     ) -> tuple[list[int], bool]:
-        """Return the messages that contain the whole query, if the query is meant literally."""
+        """Return the messages that contain the whole query, and whether more may exist.
+
+        The result is empty if the query is not meant literally.
+        """
         is_meant = order == "newest" or len(query.terms) <= FEW or is_exact(query)
         if MESSAGES not in sources or not is_meant:
             return [], True
@@ -271,7 +274,9 @@ class Recall:
         )
 
     async def _answers(self, asked: _Question, room: int, *, is_found: bool, by_session: bool) -> _Answers:
-        """Return the result of the ranking; if there are exact matches, only hits that contain words."""
+        """Return the hits of the ranking. If there are exact matches, hits without words of the query are
+        left out.
+        """
         if not asked.words:
             return _Answers()
         messages = FoundMessages((), {})
@@ -291,9 +296,9 @@ class Recall:
     async def _by_meaning(
         self, meaning: Meaning, asked: _Question, found: list[_Found], possible: float, *, only_words: bool
     ) -> _Answers:
-        """Add hits by meaning to those found.
+        """Add hits by meaning to those in `found`.
 
-        `only_words`: add none, because the query was found literally.
+        With `only_words` none are added, because the query was found literally.
         """
         vector = await meaning.question(asked.text, asked.patience)
         by_words = [each for each in found if each.scored is not None]
@@ -337,7 +342,7 @@ class Recall:
         return _Answers(answers, is_complete, sure)
 
     async def _nearest(self, meaning: Meaning, vector: Vectors, asked: _Question) -> list[_Found]:
-        """Return the messages nearest in meaning, each with its cosine as the score."""
+        """Return the messages nearest in meaning, with cosine similarity as the score."""
         filters = asked.filters
         within = None
         if stored_messages.narrows_sessions(filters):
@@ -348,7 +353,7 @@ class Recall:
         return await self._let_through([_Found(cosine, None, node) for node, cosine in near], filters, count)
 
     async def _whole_passages(self, asked: _Question) -> list[_Found]:
-        """Return the best passages that contain every word."""
+        """Return the best passages that contain all words of the query."""
         found = await self._passages(asked._replace(mode="words"), {}) if asked.words else []
         whole = [each for each in found if each.scored is not None and each.scored.own >= len(asked.words)]
         return sorted(whole, key=lambda each: -each.score)[:_FIRST]
@@ -373,7 +378,9 @@ class Recall:
             return FoundMessages((), {})
 
     async def _read(self, source: RecallSource, *, hurried: bool) -> Sequence[Passage]:
-        """Return the passages of a source; while the user is typing, those read recently."""
+        """Return the passages of a source. If `hurried`, because the user is typing, recently read ones are
+        reused.
+        """
         before = self._held.get(source.name)
         if hurried and before is not None and time.monotonic() - before[0] < _TYPING:
             return before[1]
@@ -382,7 +389,7 @@ class Recall:
         return passages
 
     async def _let_through(self, found: Sequence[_Found], filters: Filters, room: int) -> list[_Found]:
-        """Return the first hits that pass the filters: those requested, and those checked with them."""
+        """Return the hits that pass the filters, at least `room` if there are as many."""
         database = self._store.database
         paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
         passed: list[_Found] = []
@@ -399,9 +406,9 @@ class Recall:
         return passed
 
     async def _passages(self, asked: _Question, rarities: Mapping[str, float]) -> list[_Found]:
-        """Return hits from other sources; none if filters apply that only messages can pass.
+        """Return hits from other sources; none if there are filters that only messages can pass.
 
-        With meaning also those that contain no word, without a score.
+        When searching by meaning, passages without any of the words are added without a score.
         """
         if replace(asked.filters, since=None, until=None):
             return []
@@ -424,9 +431,10 @@ class Recall:
         return found
 
     async def _one_each(self, found: Sequence[_Found], sure: float) -> list[_Found]:
-        """Return the best hit of each session, exact ones first, then by all that a session contains.
+        """Return the best hit of each session: exact ones first, then in the order of the sessions' total
+        scores.
 
-        `sure` is the confidence that words found what was meant.
+        `sure` is the confidence that the word search found the right message.
         """
         exact = [each.node for each in found if each.node and not each.session]
         sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
@@ -478,7 +486,7 @@ class Recall:
 
 
 def is_exact(query: Query) -> bool:
-    """Return whether a text has quoted words or symbols beyond ordinary punctuation. Pure."""
+    """Return whether a query has quoted words or symbols beyond ordinary punctuation. Pure."""
     return any(" " in term or _SYMBOLS.search(_SENTENCE.sub("", term)) for term in query.raw)
 
 
@@ -491,7 +499,7 @@ def _every(found: _Found) -> int:
 
 
 def _is_named(found: _Found, words: Sequence[str]) -> bool:
-    """Return whether the query is the title of a passage."""
+    """Return whether the words of the query are the title of the passage."""
     return found.passage is not None and set(words_of(found.passage.title)).issuperset(words)
 
 
@@ -532,7 +540,7 @@ _FOUND = 0.4
 
 
 class Contender(NamedTuple):
-    """A possible answer."""
+    """A hit that takes part in the ranking."""
 
     words: float
     """The score by words, 0 if none matched."""
@@ -543,8 +551,9 @@ class Contender(NamedTuple):
 
 
 def confidence(best: float, possible: float) -> float:
-    """Return the confidence, 0 to 1, that words found the answer, from best score and score of a
-    full match.
+    """Return the confidence, from 0 to 1, that words found the answer.
+
+    `best` is the best score, `possible` the score of a full match.
     """
     if possible <= 0:
         return 0.0
@@ -552,9 +561,9 @@ def confidence(best: float, possible: float) -> float:
 
 
 def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]]:
-    """Return the fused order of contenders: index and score, scores never increasing.
+    """Return the combined order of contenders as pairs of index and score. Scores never increase.
 
-    `sure` is the `confidence`. Candidates are given in the order by words alone, then those found only by
+    `sure` is the `confidence`. Contenders are given in their order by words, followed by those found only by
     meaning.
     """
     best = max((each.words for each in contenders), default=0.0) or 1.0
@@ -578,10 +587,11 @@ def fuse(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]
 
 
 def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) -> list[T]:
-    """Return ranked sessions, in which the first ones by words fall by at most one place.
+    """Return the sessions in the order of `ranked`, but move the first ones of `by_words` down by one place
+    at most.
 
-    That applies if words found something; `sure` is the `confidence`. A session has many messages, so chance
-    similarity of some moves it further than one message.
+    That applies if words found something; `sure` is the `confidence`. A session has many messages, so the
+    similarity of some by chance moves it further than one message.
     """
     if sure < _FOUND:
         return list(ranked)
@@ -589,7 +599,10 @@ def ordered_sessions(ranked: Sequence[T], by_words: Sequence[T], sure: float) ->
 
 
 def space_out(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
-    """Reorder so that items whose `every` is n take at most each n-th place while others remain."""
+    """Reorder the items so that those whose `every` is n take only each n-th place.
+
+    When all other items are used up, the rest follows.
+    """
     order: list[T] = []
     waiting: list[T] = []
     for each in found:
@@ -603,7 +616,7 @@ def space_out(found: Sequence[T], every: Callable[[T], int]) -> list[T]:
 
 
 def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
-    """Return the last place allowed for each of the first contenders that words found."""
+    """Return the last allowed place of each of the first contenders that were found by words."""
     return {
         at: at if each.is_whole else 2 * at + 1
         for at, each in enumerate(contenders[:_KEPT])
@@ -612,7 +625,7 @@ def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
 
 
 def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
-    """Yield the order, changed so that each of `latest` comes at that place or earlier."""
+    """Yield the items in order, but each item in `latest` at its place or earlier."""
     waiting = list(order)
     for place in range(len(order)):
         tight = _tight(latest.values(), place)
@@ -623,7 +636,9 @@ def _move_up(order: Sequence[T], latest: dict[T, int]) -> Iterator[T]:
 
 
 def _tight(latest: Collection[int], place: int) -> int | None:
-    """Return the first place up to which only bound items fit; None if there is none."""
+    """Return the first limit up to which only limited items fit, counted from `place`; None if there is
+    none.
+    """
     for count, last in enumerate(sorted(latest), 1):
         if count > last - place:
             return last

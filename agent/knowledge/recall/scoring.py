@@ -1,14 +1,14 @@
 """Scores of places for a question: words there, words nearby, the line around, and the date. Pure.
 
 Each word adds its rarity, damped if it occurs several times in and around a message (the saturation of BM25).
-Neighbours on the same path count in part, so that an answer is found by the words of its question; so does
-the line of the index around them. A place that covers more of the question counts more.
+Neighbours on the same path count in part, so that an answer is found by the words of its question. The rest
+of their line in the index counts a little. A place that covers more of the question counts more.
 
-That is computed for few places only. First the lines with most of the question are chosen, then the places in
-them, both with rough integers for all at once; the remaining ones are rated.
+Exact scores are computed for few places. First the lines with most of the question are chosen, then places in
+these lines, both with rough integers for all at once.
 
 The constants were chosen on every second conversation of LoCoMo; `benchmarks/recall_locomo.py` shows the
-others separately.
+results on the others separately.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _DENSE = 32
 
 
 def joined(masks: Iterable[int]) -> int:
-    """Return the masks of some lines as one number, the first line lowest."""
+    """Return the masks of several lines as one number, with the first line in the lowest bits."""
     return int.from_bytes(array("Q", masks).tobytes(), "little")
 
 
 def move_places(places: int, by: int, lines: int) -> int:
-    """Return all places moved within their lines; places that leave a line are dropped."""
+    """Return the places, each moved by `by` within its line; those that would leave their line are dropped."""
     if by > 0:
         return (places & _move_mask(lines, by)) << by
     return (places & _move_mask(lines, by)) >> -by
@@ -53,19 +53,19 @@ def move_places(places: int, by: int, lines: int) -> int:
 
 @cache
 def _move_mask(lines: int, by: int) -> int:
-    """Return the mask of places that stay in their line when moved."""
+    """Return the mask of the places that remain in their line when moved by `by`."""
     mask = _ALL_BITS >> by if by > 0 else _ALL_BITS & ~((1 << -by) - 1)
     return joined([mask] * lines)
 
 
 class Sums:
-    """Sums of small integers, one for each bit, all computed at once."""
+    """One sum of small integers for each bit position, all computed at once."""
 
     def __init__(self) -> None:
         self._planes: list[int] = []
 
     def add(self, bits: int, value: int) -> None:
-        """Add `value` at the set bits."""
+        """Add `value` to the sum of each bit that is set in `bits`."""
         at = 0
         while value:
             if value & 1:
@@ -98,7 +98,7 @@ class Sums:
 
 
 def highest(bits: int, most: int) -> int:
-    """Return the `most` highest set bits."""
+    """Return the `most` highest bits that are set."""
     spare = bits.bit_count() - most
     if spare <= 0:
         return bits
@@ -113,7 +113,7 @@ def highest(bits: int, most: int) -> int:
 
 
 def numbers(bits: int) -> Iterator[int]:
-    """Yield the set bits, ascending."""
+    """Yield the positions of the set bits, ascending."""
     size = (bits.bit_length() + 63) // 64
     for at, word in enumerate(array("Q", bits.to_bytes(size * 8, "little"))):
         while word:
@@ -123,7 +123,7 @@ def numbers(bits: int) -> Iterator[int]:
 
 
 def of_numbers(values: Iterable[int]) -> int:
-    """Return the number with these bits set."""
+    """Return the number in which these bits are set."""
     listed = values if isinstance(values, (list, set, frozenset, tuple)) else list(values)
     if not listed:
         return 0
@@ -141,14 +141,14 @@ def of_numbers(values: Iterable[int]) -> int:
 
 
 def masks_of(positions: Iterable[int]) -> array[int]:
-    """Return the mask of each line by number, up to the last non-empty one."""
+    """Return the mask of each line, in the order of line numbers, up to the last non-empty one."""
     bits = of_numbers(positions)
     size = (bits.bit_length() + WIDTH - 1) // WIDTH
     return array("Q", bits.to_bytes(size * (WIDTH // 8), "little"))
 
 
 def of_any(masks: Sequence[int]) -> int:
-    """Return the lines with a non-empty mask, as bits."""
+    """Return a number in which bit n is set if the mask of line n is not empty."""
     return int("".join(["1" if mask else "0" for mask in reversed(masks)]) or "0", 2)
 
 
@@ -168,9 +168,9 @@ _FUNCTION_WORDS = frozenset(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Return the search words of a text, folded, in lower case, without repeats. Pure.
+    """Return the search words of a text, normalised, in lower case and without repeats. Pure.
 
-    Function words are left out unless there is nothing else.
+    Function words such as "the" are left out, unless the text has no other words.
     """
     folded = fold(storable(text[:MAX_CHARS])).lower()
     words = list(dict.fromkeys(_WORD.findall(folded)))
@@ -193,7 +193,7 @@ _DATE_NAMES = frozenset((*_MONTHS, *_DAYS))
 
 
 def date_words(created: float) -> str:
-    """Return the local day of a time in the words of a question: `2023 may 8 monday`."""
+    """Return the local date of a time as the words used in a question: `2023 may 8 monday`."""
     try:
         day = time.localtime(created)
     except (OverflowError, OSError, ValueError):
@@ -205,7 +205,9 @@ _ON = "ondate"
 
 
 def indexed_text(text: str, created: float) -> str:
-    """Return the indexed text of a message, with the words of its day in a form that no text has."""
+    """Return the text to index for a message. Words for its date are added in a form that no message
+    contains.
+    """
     return " ".join((text, *map(date_term, date_words(created).split())))
 
 
@@ -215,7 +217,7 @@ def date_term(word: str) -> str:
 
 
 def names_a_day(word: str) -> bool:
-    """Return whether a word may be one of those in `date_words`. Pure."""
+    """Return whether `date_words` may contain this word. Pure."""
     return word in _DATE_NAMES or (word.isascii() and word.isdigit() and len(word) in (1, 2, 4))
 
 
@@ -231,7 +233,7 @@ _REMEMBERED = 24 << 20
 
 @dataclass(slots=True)
 class WordPlaces:
-    """The places of one word."""
+    """The positions of one word."""
 
     masks: array[int]
     """The mask of each line, by its number."""
@@ -242,7 +244,7 @@ class WordPlaces:
 
     @classmethod
     def of(cls, positions: Sequence[int], room: int = 0) -> WordPlaces:
-        """Return the places at these positions, with room for lines up to `room`."""
+        """Return these positions, with masks for at least `room` lines."""
         masks = masks_of(positions)
         if masks and room >= len(masks):
             masks.frombytes(bytes(8 * (room + 1 - len(masks))))
@@ -253,7 +255,7 @@ class WordPlaces:
         return cls(masks, lines, len(positions))
 
     def within(self, chosen: Sequence[int]) -> list[int]:
-        """Return the masks of some lines."""
+        """Return the masks of the chosen lines."""
         masks, end = self.masks, len(self.masks)
         if not end:
             return [0] * len(chosen)
@@ -262,7 +264,7 @@ class WordPlaces:
         return [masks[line] if line < end else 0 for line in chosen]
 
     def take_in(self, positions: Sequence[int]) -> None:
-        """Add places; existing ones change nothing."""
+        """Add positions; those that are already included have no effect."""
         for position in positions:
             line, bit = position >> PLACES, 1 << (position & (WIDTH - 1))
             if line >= len(self.masks):
@@ -278,7 +280,7 @@ _NOWHERE = WordPlaces.of(())
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The places of messages that contain one word, and of those on a day with that name."""
+    """The positions of messages that contain a word, and of those written on a day with that name."""
 
     word: str
     own: WordPlaces
@@ -295,7 +297,7 @@ class _Kept:
 
 
 class Remembered:
-    """Places of frequent words, cached between questions. Used on one thread, for one connection."""
+    """Cached positions of frequent words. Used on one thread, for one connection."""
 
     def __init__(self) -> None:
         self._mark: Mark | None = None
@@ -305,7 +307,7 @@ class Remembered:
         """The lowest and the highest position of each addition to the index."""
 
     def as_of(self, connection: sqlite3.Connection, mark: Mark) -> None:
-        """Make sure that the cache matches the current index."""
+        """Update the cache to the index's current state."""
         before = self._mark
         if before is None or before.removals != mark.removals or before.node > mark.node:
             self._kept.clear()
@@ -316,7 +318,7 @@ class Remembered:
         self._mark = mark
 
     def places(self, connection: sqlite3.Connection, word: str) -> WordPlaces:
-        """Return the places of a word."""
+        """Return the positions of a word."""
         kept = self._kept.pop(word, None)
         if kept is None:
             room = 0 if self._mark is None else self._mark.lines
@@ -345,7 +347,7 @@ def _size(places: WordPlaces) -> int:
 def read(
     connection: sqlite3.Connection, words: Iterable[str], rows: int, remembered: Remembered | None = None
 ) -> list[Postings]:
-    """Return the postings of the words that occur, the rarest first."""
+    """Return the positions of each word that occurs, the rarest word first."""
     known = Remembered() if remembered is None else remembered
     found: list[Postings] = []
     for word in dict.fromkeys(words):
@@ -421,7 +423,7 @@ _FURTHER, _COUNTED = 0.3, 4
 
 
 class Scored(NamedTuple):
-    """A place, and the words that matched there."""
+    """A position, its score, and how many words matched there."""
 
     position: int
     score: float
@@ -434,7 +436,7 @@ class Scored(NamedTuple):
 
 
 class _Rated(NamedTuple):
-    """One word in the chosen lines."""
+    """The positions of one word in the chosen lines, with its weight."""
 
     own: list[int]
     """Its mask in each line."""
@@ -485,7 +487,7 @@ def score_places(
 
 
 def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int | None) -> list[int]:
-    """Return the lines with most of a question; of equal ones the newest."""
+    """Return the lines that contain most of a question; of equal ones the newest."""
     sums = Sums()
     held = 0
     weights = _whole([gain + _STRETCH * tells for _, gain, tells in told])
@@ -497,7 +499,7 @@ def _lines(told: Sequence[tuple[Postings, float, float]], most: int, within: int
 
 
 def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
-    """Return the places in the chosen lines that are worth a closer look."""
+    """Return the places in the chosen lines that should be scored exactly."""
     sums = Sums()
     reached = 0
     gains = _whole([each.gain for each in rated])
@@ -521,13 +523,13 @@ def _places(rated: Sequence[_Rated], lines: int, most: int, alone: bool) -> int:
 
 
 def _whole(values: Sequence[float], largest: float = 0.0) -> list[int]:
-    """Return integers in the proportion of the values."""
+    """Return integers that are proportional to the values."""
     unit = max(largest or max(values, default=0.0), 1e-9) / _STEPS
     return [max(round(value / unit), 1) for value in values]
 
 
 def _around(rated: Sequence[_Rated], at: int) -> float:
-    """Return what a line adds to each of its places."""
+    """Return the score that the rest of a line adds to each of its places."""
     found = 0.0
     for each in rated:
         if count := each.own[at].bit_count():
@@ -565,7 +567,10 @@ _HERE = 1 << _REACH
 
 @cache
 def _shares() -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the share of its gain that a word adds, by date or not, and by neighbouring places with it."""
+    """Return the factor for a word's weight by the pattern of neighbouring places with the word.
+
+    The second tuple is for places whose date matches as well.
+    """
     counts = [
         sum(weight for offset, weight in NEIGHBOURS if pattern >> (_REACH - offset) & 1)
         for pattern in range(_PATTERN + 1)
@@ -577,13 +582,13 @@ def _shares() -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def possible(words: Sequence[str], rarities: Mapping[str, float], rows: int) -> float:
-    """Return the score of a message of usual length with each of the words and no neighbours. Pure."""
+    """Return the score of a message of usual length that contains all words and has no neighbours. Pure."""
     rarest = rarity(0, rows)
     return sum(rarities.get(word, rarest) ** _EVENNESS for word in words)
 
 
 def weighted_score(score: float, kind: str, size: int, age: float) -> float:
-    """Return the score adjusted by the message's kind, characters and age in seconds."""
+    """Return the score adjusted by the message's kind, its length in characters and its age in seconds."""
     fresh = 1 - _FRESH + _FRESH * 0.5 ** (max(age, 0.0) / _MONTH)
     return score * _KIND.get(kind, 1.0) * _length(size) * fresh
 
@@ -601,7 +606,7 @@ def of_session(scores: Sequence[float]) -> float:
 
 
 def sources(scored: Scored, words: int) -> tuple[str, ...]:
-    """Return how a hit was found, for the user. Pure."""
+    """Return labels for the ways in which a hit was found, for the user. Pure."""
     ways = []
     if scored.own:
         ways.append("words" if scored.own >= words else "some words")
@@ -617,7 +622,7 @@ Known = Mapping[int, tuple[int, str, float, int]]
 
 
 class IndexedMessage(NamedTuple):
-    """A node as the index needs it."""
+    """A node with the data that the index needs."""
 
     node: int
     session: str
@@ -632,14 +637,16 @@ class IndexedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rows to add, and the resulting lines."""
+    """Rows to add, and the lines after adding them."""
 
     rows: tuple[Row, ...]
     lines: tuple[PathLine, ...]
 
 
 def waited_for(messages: Sequence[IndexedMessage], ends: Mapping[int, PathLine]) -> list[int]:
-    """Return earlier nodes after which a new line may begin, so that their texts are needed."""
+    """Return earlier nodes after which a new line may begin; the last messages up to them must be read
+    again.
+    """
     open_at = {node for node, line in ends.items() if line.next + len(messages) < LONGEST_LINE}
     found: dict[int, None] = {}
     for message in messages:
@@ -662,7 +669,7 @@ def plan_positions(
 ) -> Plan:
     """Assign positions to messages in the order of their ids.
 
-    `ends` are lines by the node they end at, `last` the highest number of a line, `earlier` the last two
+    `ends` are lines by their last node, `last` is the highest line number. `earlier` holds the last two
     messages up to each node of `waited_for`.
     """
     tips = {node: replace(line) for node, line in ends.items()}

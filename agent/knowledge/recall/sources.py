@@ -27,7 +27,7 @@ from agent.knowledge.skills.skill import Skill
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A written note that can be found separately."""
+    """One note that can be found by the search."""
 
     title: str
     """Its location, for the user."""
@@ -46,7 +46,7 @@ class Passage:
 
 
 class RecallSource(Protocol):
-    """A source of a few hundred passages at most, read again for each question."""
+    """A source of at most a few hundred passages, read again for each question."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ _MOST = 100
 
 
 class Shelf:
-    """The indexed words of a source's passages, cached until the passages change."""
+    """An index of the words in a source's passages, cached until the passages change."""
 
     def __init__(self) -> None:
         self._passages: tuple[Passage, ...] = ()
@@ -73,9 +73,9 @@ class Shelf:
     async def best(
         self, words: Sequence[str], passages: Sequence[Passage], rarities: Mapping[str, float]
     ) -> list[tuple[Passage, scoring.Scored]]:
-        """Return the passages with words of a question, best first, rated like messages.
+        """Return the passages with words of a question, best first, each with its score.
 
-        `rarities` are the weights of words among the messages; a word that no message contains weighs most.
+        `rarities` are the weights of words among the messages. A word that no message contains weighs most.
         """
         given = tuple(passages)
         if not given or not words:
@@ -135,7 +135,7 @@ _MOST_LEARNINGS = 300
 
 
 class RecalledLearnings:
-    """Earlier failures and fixes of this project, or general ones. None of another project."""
+    """Failures and fixes of this project and general ones; those of other projects are left out."""
 
     name = "learnings"
 
@@ -216,8 +216,9 @@ class RecalledSkills:
     name = "skills"
 
     def __init__(self, opened: Callable[[], SkillCatalog]) -> None:
-        """Set up the source; `opened` touches the disk, so it is called at the first search, on another
-        thread.
+        """Set up the source; `opened` returns the catalog.
+
+        It touches the disk, so it is called at the first search, on another thread.
         """
         self._opened = opened
         self._catalog: SkillCatalog | None = None

@@ -1,7 +1,7 @@
 """The process that makes vectors from word pieces; `agent.knowledge.recall.embedding` starts it.
 
-Reading the weights holds the interpreter for a tenth of a second, which must not delay typing. The answer to
-a request is a byte for the kind of result: vectors, or the reason for a failure.
+Reading the weights holds the interpreter lock for a tenth of a second, which must not delay typing. The
+answer to a request begins with a byte for the kind of result: vectors, or the reason for a failure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NICENESS = 10
 
 
 def main() -> None:
-    """Answer requests until the other side closes."""
+    """Answer requests until the parent process closes the pipe."""
     os.nice(_NICENESS)
     answer_orders(_answer)
 
@@ -69,7 +69,7 @@ def _means(weights: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
 
 
 def unit(vectors: Vectors) -> Vectors:
-    """Return the vectors scaled to length 1; zero vectors stay 0. Pure."""
+    """Return the vectors scaled to length 1; zero vectors stay unchanged. Pure."""
     import numpy
 
     lengths = numpy.linalg.norm(vectors, axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Messages of the session store as the index reads them. Plain functions on a connection."""
+"""Messages of the session store, with the data that the index needs. Plain functions on a connection."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = (
 
 
 def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
-    """Return the next nodes in writing order; empty if there are none."""
+    """Return the next nodes after `node`, in writing order; empty if there are none."""
     gone = {name for (name,) in connection.execute("SELECT session FROM discarded")}
     found: list[IndexedMessage] = []
     spoken: dict[int | None, int | None] = {}
@@ -50,7 +50,7 @@ def after(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
 def newest_texts(
     connection: sqlite3.Connection, before: int, count: int, chars: int
 ) -> list[tuple[int, str]]:
-    """Return id and beginning of the newest messages before `before`, newest first."""
+    """Return id and beginning of the `count` newest messages older than `before`, newest first."""
     return connection.execute(
         "SELECT id, substr(coalesce(body, content), 1, ?) FROM nodes "
         "WHERE id < ? AND body IS NOT '' ORDER BY id DESC LIMIT ?",
@@ -59,7 +59,7 @@ def newest_texts(
 
 
 def _searchable_node(connection: sqlite3.Connection, node: int | None) -> int | None:
-    """Return the node, or the nearest earlier one that can be searched."""
+    """Return the node itself if it can be searched, else the nearest earlier one on its path."""
     for _ in range(_STEPS_UP):
         row = connection.execute("SELECT parent, body IS '' FROM nodes WHERE id = ?", (node,)).fetchone()
         if row is None:
@@ -85,7 +85,9 @@ def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
 def indexed_texts(
     connection: sqlite3.Connection, places: Sequence[tuple[int, int, float]]
 ) -> list[tuple[int, str]] | None:
-    """Return what was indexed at these places (position, node, time); None if a node is gone."""
+    """Return node id and text of what was indexed at these places (position, node, time); None if a node is
+    gone.
+    """
     nodes = json.dumps([node for _, node, _ in places])
     texts = {
         row[0]: row[6]
@@ -99,19 +101,19 @@ def indexed_texts(
 
 
 def newest(connection: sqlite3.Connection) -> int:
-    """Return the highest id ever given to a node."""
+    """Return the highest node id ever used."""
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
     return row[0] if row else 0
 
 
 def moment_of(connection: sqlite3.Connection, node: int) -> float | None:
-    """Return when a node was written; None if it is gone."""
+    """Return the time when a node was written; None if it does not exist."""
     row = connection.execute("SELECT created FROM nodes WHERE id = ?", (node,)).fetchone()
     return row[0] if row else None
 
 
 def without(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
-    """Return those of these sessions that no longer exist."""
+    """Return the sessions among `names` that no longer exist."""
     there = {name for (name,) in connection.execute("SELECT id FROM sessions")}
     return [name for name in names if name not in there]
 
@@ -131,7 +133,7 @@ def narrows_sessions(filters: Filters) -> bool:
 
 
 def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str]:
-    """Return the sessions to which filters narrow a search."""
+    """Return the sessions that pass the filters."""
     conditions, values = conditions_of(_of_sessions(filters))
     where = " AND ".join(condition.replace("nodes.session", "sessions.id") for condition in conditions)
     return [name for (name,) in connection.execute(f"SELECT id FROM sessions WHERE {where}", values)]

@@ -1,6 +1,6 @@
-"""The skills of one workspace: which are active, which are not and why.
+"""The skills of one workspace: the active ones, and the others with the reason.
 
-The rest of the program asks `SkillCatalog`. It reads the disk each time, skipping what did not change, so it
+The rest of the program asks `SkillCatalog`. It reads the disk each time but skips unchanged files, so it
 needs no notifications.
 """
 
@@ -55,7 +55,7 @@ class SkillRoot:
 
 @dataclass(frozen=True, slots=True)
 class BrokenSkill:
-    """A folder that should be a skill but cannot be read as one, and the reason."""
+    """A folder with a SKILL.md that cannot be read, and the reason."""
 
     folder: Path
     scope: Scope
@@ -73,7 +73,7 @@ class SkillOff:
 
 @dataclass(frozen=True, slots=True)
 class SkillSet:
-    """All skills found."""
+    """All skills found: active, inactive and broken ones."""
 
     skills: tuple[Skill, ...] = ()
     """The active skills, by name."""
@@ -115,8 +115,8 @@ def roots(
 ) -> tuple[SkillRoot, ...]:
     """Return the folders searched for skills, nearest first.
 
-    `home` is that of Hermes, `user` that of the user; `project` is the root of a project whose skills are
-    trusted, else None; `further` are folders from the settings, `plugins` those of single skills.
+    `home` is the home of Hermes, `user` the home of the user. `project` is the root of a project whose skills
+    are trusted, else None. `further` are folders from the settings, `plugins` folders of single skills.
     """
     found: list[SkillRoot] = []
     if project is not None:
@@ -173,7 +173,7 @@ class SkillIndex:
 
 
 def _status(folder: str) -> os.stat_result | None:
-    """Return the status of a folder's SKILL.md; None if it cannot be read."""
+    """Return the file status of a folder's SKILL.md; None if it cannot be read."""
     name = skill_name(folder)
     try:
         return Path(folder, name).stat() if name else None
@@ -182,7 +182,7 @@ def _status(folder: str) -> os.stat_result | None:
 
 
 def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
-    """Yield folders with a SKILL.md below a root, with their real paths and categories.
+    """Yield each folder with a SKILL.md below a root: its path, its real path and its category.
 
     Links that lead out of the root are skipped.
     """
@@ -205,7 +205,7 @@ def _folders(root: str, deepest: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
-    """Return the subfolders by name, each with its real path."""
+    """Return the subfolders, sorted by name: each with its path and its real path."""
     found: list[tuple[str, str]] = []
     try:
         with os.scandir(folder) as entries:
@@ -224,7 +224,7 @@ def _subfolders(folder: str, real: str, root: str) -> list[tuple[str, str]]:
 
 
 def _leads(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a folder or a link to one; a link to itself is not."""
+    """Return whether an entry is a folder or a link to one; a link to itself is neither."""
     try:
         return entry.is_dir()
     except OSError:
@@ -241,7 +241,7 @@ ProjectState = Literal["none", "trusted", "untrusted", "too_much"]
 
 @dataclass(frozen=True, slots=True)
 class ProjectSkills:
-    """The skills of a project, read once."""
+    """The skills of a project, and a hash of their files."""
 
     root: Path
     """The root of the project, resolved."""
@@ -258,7 +258,7 @@ class ProjectSkills:
 
 
 class _TooMuchError(Exception):
-    """There is more than should be read before each session."""
+    """The skills have more files or bytes than should be read before each session."""
 
 
 def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
@@ -285,7 +285,7 @@ def read_project_skills(home: Home, workspace: Path) -> ProjectSkills | None:
 
 
 def state_of(home: Home, project: ProjectSkills | None) -> ProjectState:
-    """Return whether these skills may be used."""
+    """Return whether the skills of a project are trusted."""
     if project is None:
         return "none"
     if not project.digest:
@@ -301,7 +301,7 @@ def trust_skills(home: Home, project: ProjectSkills) -> None:
 
 
 def _contents(root: Path, folders: tuple[Path, ...]) -> Iterator[tuple[Path, bytes]]:
-    """Yield every file below the folders with its identifying bytes, in order. Raises `_TooMuchError`.
+    """Yield every file below the folders with the bytes that identify it, in order. Raises `_TooMuchError`.
 
     Links to folders, unreadable files and links out of the project are not used, so only their existence
     counts.
@@ -350,7 +350,7 @@ def digest_of(folder: Path) -> str:
 
 
 class SkillOriginals:
-    """Digests of bundled skills at the time they were copied. Every method touches the disk."""
+    """Digests of bundled skills, recorded when they were copied. Every method touches the disk."""
 
     def __init__(self, home: Home) -> None:
         self._skills = home.skills
@@ -364,8 +364,9 @@ class SkillOriginals:
         write_atomically(self._path, json.dumps(kept, indent=1).encode(), PRIVATE_FILE)
 
     def prefer_bundled(self, found: SkillSet) -> SkillSet:
-        """Return the skills with unchanged copies replaced by the bundled ones, and notes on
-        changed copies.
+        """Return the skills with unchanged copies replaced by the bundled originals.
+
+        Changed copies get a note.
         """
         known = self._read()
         if not known:
@@ -418,7 +419,7 @@ NOT_TRUSTED = "This project brings skills, which are not used; see `hermes confi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillCatalog:
-    """The folders searched for skills, and what disables some of them."""
+    """The folders searched for skills, and the reasons for which some skills are disabled."""
 
     home: Home
     workspace: Path

@@ -1,4 +1,4 @@
-"""The skills of one agent: used by its tools and messages, and changed."""
+"""The skills of one agent: their use by its tools and messages, and their changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _TEXT = "SKILL.md"
 
 @dataclass(frozen=True, slots=True)
 class SkillWrite:
-    """Files to change. Paths are absolute; None means that the file does not or will not exist."""
+    """File contents before and after a change, by absolute path; None means that the file does not exist."""
 
     folder: Path
     before: Mapping[Path, bytes | None]
@@ -122,7 +122,7 @@ def carried_out(write: SkillWrite) -> None:
 
 
 def folders_of(write: SkillWrite) -> tuple[Path, ...]:
-    """Return the folders removed with the files, outermost first."""
+    """Return the folders that become empty and are removed with the files, outermost first."""
     gone = {path for path, content in write.after.items() if content is None}
     folders = {parent for path in gone for parent in path.parents if parent.is_relative_to(write.folder)}
     return tuple(sorted(folder for folder in folders if _all_gone(folder, gone)))
@@ -201,7 +201,9 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
 def _copy_of(
     change: SkillChange, found: SkillSet, home: Home
 ) -> tuple[Skill, Path, dict[Path, bytes | None], frozenset[Path]]:
-    """Return a bundled skill, the folder for its copy, and the files of the copy."""
+    """Return a bundled skill, the folder for its copy, the copy's contents by path, and its executable
+    files.
+    """
     every = (*found.skills, *(each.skill for each in found.off), *found.shadowed)
     named = [each for each in every if each.name == change.name]
     skill = next((each for each in named if each.scope == "bundled"), None)
@@ -235,7 +237,7 @@ def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
 
 
 def _refuse_installed(skill: Skill, home: Home) -> None:
-    """Refuse changes to an installed skill: only its updates and the user may change it."""
+    """Raise an error if a skill was installed from outside: only updates and the user may change it."""
     from agent.knowledge.skills.hub.bundle import HubError
     from agent.knowledge.skills.hub.lock import LockFile
 
@@ -340,8 +342,9 @@ def _problems_before(write: SkillWrite) -> set[str]:
 
 
 def _scanned(write: SkillWrite) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what reads like an attack in the new text, and other notable findings. Old findings are
-    ignored.
+    """Return new critical findings of the scanner, and other new ones, as sentences.
+
+    Findings that the text had before the change are left out.
     """
     severe: dict[str, None] = {}
     others: dict[str, None] = {}
@@ -393,7 +396,7 @@ ARGUMENTS = "$ARGUMENTS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSkills:
-    """The skills an agent can use, and the restrictions of those in use."""
+    """The skills that an agent can use, and the restrictions of those in use."""
 
     catalog: SkillCatalog
     environ: Mapping[str, str]
@@ -408,11 +411,13 @@ class SessionSkills:
     emit: Callable[[Event], None]
 
     def of_call(self, call: str) -> SkillsOfCall:
-        """Return these skills as one call uses them."""
+        """Return an object through which one call uses these skills."""
         return SkillsOfCall(self, call)
 
     async def expand_command(self, text: str) -> str:
-        """Return the instructions for a message that begins with `/name`; empty if that is not a skill."""
+        """Return the instructions of the skill in a message that begins with `/name`; empty if it is not a
+        skill.
+        """
         match = _CALLED.match(text.strip())
         if match is None:
             return ""
@@ -424,7 +429,7 @@ class SessionSkills:
         return await asyncio.to_thread(self._instructions, skill, (match[2] or "").strip())
 
     def enter(self, skill: Skill) -> tuple[str, ...] | None:
-        """Apply the restrictions of a skill from now on; return the callable tools, None if all."""
+        """Apply the restrictions of a skill from now on; return the tools that it allows, None for all."""
         found = capabilities(skill, self.tools, self.catalog.workspace, self.catalog.user)
         if found is not None and skill.name not in self.in_force.names and found.unknown:
             named = ", ".join(found.unknown[:8])
@@ -503,7 +508,7 @@ class SkillsOfCall(SkillKeeper):
             log.warning("what %s was copied from cannot be written down", write.folder, exc_info=True)
 
     def _change_result(self, change: SkillChange, write: SkillWrite) -> str:
-        """Return the result of a change for the model."""
+        """Return the answer to the model about a finished change."""
         if write.removes:
             return "Deleted. The list in the prompt follows from the next session on."
         off = next(
@@ -515,7 +520,7 @@ class SkillsOfCall(SkillKeeper):
         return f"Saved. The list in the prompt {what} from the next session on; skill_view shows it now."
 
     async def _announce(self, write: SkillWrite) -> None:
-        """Announce the files about to change, by paths without links."""
+        """Report each file that is about to change, by its path without links."""
         folders = await asyncio.to_thread(folders_of, write)
         root = await asyncio.to_thread(self.skills.catalog.home.skills.resolve)
         for path in write.paths():

@@ -1,7 +1,7 @@
-"""The scanner of skills: what in a folder reads like an attack, and a verdict.
+"""The scanner of skills: passages that read like an attack, and a verdict.
 
-A scanner advises; the gate decides what a skill may do. Texts are read as they look (see
-`agent.knowledge.injection`), and long base64 in them is decoded and read too.
+The scanner only advises; the gate decides what a skill may do. Texts are scanned in normalised form (see
+`agent.knowledge.injection`), and long base64 in them is decoded and scanned too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _PROGRAM_MARKS = (b"\x7fELF", b"MZ", b"\xca\xfe\xba\xbe", b"\xfe\xed\xfa", b"\xc
 
 @dataclass(frozen=True, slots=True)
 class SkillFinding:
-    """One finding for the user to look at. `line` counts from 1; 0 means the whole file."""
+    """A suspicious line in a skill, for the user to check. `line` counts from 1; 0 means the whole file."""
 
     rule: str
     category: str
@@ -79,7 +79,7 @@ class SkillScan:
 
     @property
     def verdict(self) -> Verdict:
-        """Return `dangerous` with a critical finding, `caution` with a high one, else `safe`."""
+        """Return `dangerous` for any critical finding, `caution` for any high one, else `safe`."""
         severities = {finding.severity for finding in self.findings}
         return "dangerous" if "critical" in severities else "caution" if "high" in severities else "safe"
 
@@ -206,7 +206,7 @@ def _texts(text: str, name: str) -> Iterator[SkillFinding]:
 
 
 def _one_text(text: str, name: str, at: int) -> Iterator[SkillFinding]:
-    """Yield findings in one text; `at` is the reported line, 0 for each finding's own."""
+    """Yield the findings in one text; all are reported at line `at`, or at their own lines if it is 0."""
     for each in scan(text):
         yield SkillFinding(
             each.rule,

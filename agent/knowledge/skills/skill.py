@@ -1,4 +1,4 @@
-"""One skill: a folder with a SKILL.md, its frontmatter, and how far it is trusted."""
+"""One skill: a folder with a SKILL.md, the fields of its frontmatter, and the trust in its source."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _split_document(text: str, warnings: list[str]) -> tuple[str, str]:
 
 
 def _lenient(head: str, warnings: list[str]) -> dict[str, Any]:
-    """Return the mapping in the frontmatter; lines that YAML refuses are quoted and tried again."""
+    """Return the fields of the frontmatter. Lines that are not valid YAML are quoted and parsed again."""
     try:
         data = _load(head)
     except YamlSyntaxError as fault:
@@ -141,7 +141,7 @@ _STRICT = replace(_FORM, anchors=False, tags=False, flow=False)
 
 
 def _load(head: str, form: YamlForm = _FORM) -> Any:
-    """Parse the frontmatter. Raises `YamlSyntaxError` for what is not YAML, else `SkillFormatError`."""
+    """Parse the frontmatter. Raises `YamlSyntaxError` for invalid YAML, else `SkillFormatError`."""
     try:
         return load_yaml(head.translate(_OTHER_BREAKS), form)
     except YamlSyntaxError:
@@ -200,7 +200,7 @@ def validate(text: str, folder: str | None) -> tuple[str, ...]:
 
 
 def _strict(head: str) -> dict[str, Any]:
-    """Parse the mapping like the reference does: block style, without aliases, tags or duplicate keys."""
+    """Parse the fields as strictly as the reference: block style, without aliases, tags or duplicate keys."""
     try:
         data = _load(head, _STRICT)
         _refuse_unclear(compose_yaml(head.translate(_OTHER_BREAKS), _STRICT))
@@ -212,7 +212,7 @@ def _strict(head: str) -> dict[str, Any]:
 
 
 def _refuse_unclear(node: Node | None) -> None:
-    """Raise for duplicate keys, and for sibling mappings with different indentation."""
+    """Raise an error for duplicate keys, and for sibling mappings with different indentation."""
     if isinstance(node, MappingNode):
         keys = [key.value for key, _ in node.value if isinstance(key, ScalarNode)]
         doubled = sorted({key for key in keys if keys.count(key) > 1})
@@ -267,7 +267,7 @@ def _name_problems(name: Any, folder: str | None) -> Iterator[str]:
 
 
 def loadable_name(name: str) -> bool:
-    """Return whether a name can be loaded: less strict than the format, but a single safe path component."""
+    """Return whether a name can be loaded. It must be a safe path component; the format is stricter."""
     folded = unicodedata.normalize("NFKC", name)
     if not 0 < len(folded) <= NAME_LENGTH:
         return False
@@ -315,7 +315,7 @@ class Skill:
 
     @property
     def allowed_tools(self) -> tuple[str, ...] | None:
-        """Return what `allowed-tools` lists, as written; None if nothing."""
+        """Return the entries of `allowed-tools`, as written; None if there are none."""
         value = self.fields.get("allowed-tools")
         if isinstance(value, str):
             names = tuple(each for each in re.split(r"[\s,]+(?![^(]*\))", value.strip()) if each)
@@ -350,9 +350,7 @@ class Skill:
         return tuple(clean(str(each)) for each in _as_list(self._about("tags")))
 
     def _about(self, *keys: str) -> Any:
-        """Return a field at the top or under `metadata` (also `metadata.hermes`), where the
-        format wants it.
-        """
+        """Return a field from the top level, or from `metadata` or `metadata.hermes`."""
         metadata = self.fields.get("metadata")
         inner = metadata.get("hermes") if isinstance(metadata, Mapping) else None
         for place in (self.fields, metadata, inner):
@@ -364,7 +362,7 @@ class Skill:
 
 
 def _as_list(value: Any) -> list[Any]:
-    """Return a list, or a text of names separated by commas or spaces, as a list."""
+    """Return a list unchanged; split a text of names separated by commas or spaces."""
     if isinstance(value, str):
         return [each for each in re.split(r"[\s,\[\]]+", value) if each]
     return list(value) if isinstance(value, list) else []
@@ -443,7 +441,9 @@ def read_text(path: Path, inside: Path, limit: int = LARGEST) -> str:
 
 
 def linked_files(folder: Path) -> dict[str, tuple[str, ...]]:
-    """Return the files of a skill by folder, as relative paths; links that lead out are left out."""
+    """Return the files of a skill by folder, as relative paths. Links that lead out of the skill are left
+    out.
+    """
     found: dict[str, tuple[str, ...]] = {}
     root = folder.resolve()
     count = 0
@@ -476,8 +476,9 @@ POLICY: dict[Trust, dict[Verdict, Decision]] = {
 
 
 def trust_of(source: str) -> Trust:
-    """Return the trust in a source: `official`, `agent`, `owner/repository[/path]`, an address or
-    a folder.
+    """Return the trust in a source.
+
+    It may be `official`, `agent`, `owner/repository[/path]`, an address or a folder.
     """
     name = source.strip()
     lower = name.lower()
@@ -502,7 +503,7 @@ def trust_of(source: str) -> Trust:
 def decide(trust: Trust, verdict: Verdict, *, force: bool = False) -> Decision:
     """Return whether a skill may be installed.
 
-    `force` overrides a caution, and a danger only for skills made by the agent.
+    `force` overrides the verdict `caution`; it overrides `dangerous` only for skills made by the agent.
     """
     decision = POLICY[trust][verdict]
     if not force or decision == "yes":

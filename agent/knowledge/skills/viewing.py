@@ -1,4 +1,4 @@
-"""Skills as the model is shown them: the list, one skill, one of its files."""
+"""Skills as JSON for the model: the list, one skill, one of its files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def list_skills(found: SkillSet, category: str) -> dict[str, Any]:
 
 
 def one(found: SkillSet, name: str) -> Skill:
-    """Return the skill with that name. Raises `ToolError` with the existing names."""
+    """Return the skill with that name. The `ToolError` for an unknown name lists the existing ones."""
     wanted = name.strip().removeprefix("/")
     skill = found.get(wanted)
     if skill is not None:
@@ -65,9 +65,9 @@ def one(found: SkillSet, name: str) -> Skill:
 
 
 def instructions(skill: Skill, environ: Mapping[str, str], passed: tuple[str, ...]) -> dict[str, Any]:
-    """Return a skill with everything the model needs to follow it. Touches the disk.
+    """Return a skill with everything that the model needs to follow it. Touches the disk.
 
-    `environ` are the existing variables, `passed` those that commands receive.
+    `environ` are the variables that are set, `passed` the names of those that commands receive.
     """
     files = linked_files(skill.folder)
     result: dict[str, Any] = {
@@ -139,7 +139,7 @@ def inside(folder: Path, file: str) -> Path:
 
 
 def with_folder(text: str, folder: Path) -> str:
-    """Replace placeholders for the skill's folder by its path."""
+    """Replace the placeholders for the skill's folder by its path."""
     for name in FOLDER_NAMES:
         text = text.replace(name, os.fspath(folder))
     return text
@@ -204,7 +204,7 @@ class Capabilities:
         )
 
     def limit(self, action: Action) -> str:
-        """Return why an action of an allowed tool goes too far, as a clause; empty if it does not."""
+        """Return why an action of an allowed tool is forbidden, as a clause; empty if it is not."""
         for kinds, rule, tools in _RULED:
             narrowed = [each for each in sorted(tools & self.patterns.keys()) if each == action.tool]
             if isinstance(action, kinds) and narrowed and self.rules is not None:
@@ -216,7 +216,7 @@ class Capabilities:
 
 
 def capabilities(skill: Skill, known: Collection[str], workspace: Path, home: Path) -> Capabilities | None:
-    """Return what a skill allows; None if it does not say. `known` are all tools."""
+    """Return the capabilities of a skill; None if it declares none. `known` are the names of all tools."""
     entries = skill.allowed_tools
     if entries is None or "*" in entries:
         return None
@@ -254,14 +254,14 @@ def _split_entry(entry: str) -> tuple[str, str | None]:
 
 
 def _tools_named(name: str, known: Collection[str]) -> tuple[str, ...]:
-    """Return the tools meant by a name; tools of servers need not exist yet."""
+    """Return the tools that a name stands for. Tools of servers need not exist yet."""
     if name in known or name.startswith("mcp__"):
         return (name,)
     return OTHER_NAMES.get(name.lower(), ())
 
 
 def _rules(tools: Iterable[str], pattern: str, setting: Setting) -> Iterable[PermissionRule]:
-    """Return the pattern as rules that allow; none if it is not understood, so that nothing is allowed."""
+    """Return one rule that allows the pattern for each tool. If the pattern is invalid, none is returned."""
     names = {rule for _, rule, about in _RULED if about & set(tools)}
     for name in sorted(names):
         for text in _translated(name, pattern):
@@ -273,7 +273,7 @@ def _rules(tools: Iterable[str], pattern: str, setting: Setting) -> Iterable[Per
 
 
 def _translated(name: str, pattern: str) -> tuple[str, ...]:
-    """Translate a pattern of another program into patterns of rules."""
+    """Translate a pattern of another agent program into patterns of permission rules."""
     if name == "terminal" and pattern.endswith(":*"):
         return pattern.removesuffix(":*"), f"{pattern.removesuffix(':*')} *"
     if name == "terminal" and pattern.endswith(" *"):
@@ -285,7 +285,7 @@ def _translated(name: str, pattern: str) -> tuple[str, ...]:
 
 
 class CapabilitiesInForce:
-    """The capabilities of all skills in an agent's turn; each can forbid."""
+    """The capabilities of all skills in use during a turn. An action must be allowed by each of them."""
 
     def __init__(self, free: Collection[str]) -> None:
         """`free` are tools without effects, which no skill forbids."""
@@ -294,7 +294,7 @@ class CapabilitiesInForce:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the skills that allow only some tools."""
+        """Return the names of the skills that allow only some tools."""
         return tuple(self._found)
 
     def enter(self, found: Capabilities | None) -> None:
@@ -332,7 +332,7 @@ SKILL_TOOLS = frozenset({"skill_view", "skill_manage"})
 
 @dataclass(slots=True)
 class SaveOffer:
-    """Listens to the events of a session, and offers once to save a skill."""
+    """Follows the events of a session, and offers once to save a skill."""
 
     emit: Callable[[Event], None]
     calls: int = 0

@@ -1,4 +1,4 @@
-"""Verification that an audit log is unchanged."""
+"""Verification that no line of an audit log was changed."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def verify(folder: Path) -> AuditReport:
 
 
 class _Check:
-    """Follows the chain. After a fault it continues from the line's own data."""
+    """Checks the chain of hashes. After an error it continues from the data of the faulty line."""
 
     def __init__(self, head: ChainMark | None) -> None:
         self._head = head
@@ -136,7 +136,7 @@ class _Check:
             self._wrong("it is not the line that was written in this place")
 
     def _link(self, seq: int, previous: str) -> None:
-        """Check that a line follows the previous one."""
+        """Report a problem if a line does not follow the previous one."""
         last = self._last or ChainMark()
         if seq == last.seq + 1 and previous == last.hash:
             return
@@ -165,7 +165,7 @@ class _Check:
 
 
 def _lines(path: Path, size: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield the lines of the first `size` bytes without line breaks, and whether each has one."""
+    """Yield the lines in the first `size` bytes without line breaks, and whether each had a line break."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         left = size

@@ -1,13 +1,13 @@
-"""The audit log: one line for each decision of the gate, each bound to the previous one.
+"""The audit log: one line for each decision of the gate, linked to the previous line by its hash.
 
-`~/.hermes/audit/audit-000001.jsonl` and so on, 0600, append-only. Every line is canonical JSON with a number
-(`seq`), the SHA-256 of the previous line (`previous`) and of this one (`hash`), so that
-`agent.safety.audit.check` finds a changed, removed, inserted or moved line. `head` next to the files names
-the last line certainly on disk, so that missing lines at the end are noticed.
+The files `~/.hermes/audit/audit-000001.jsonl` and so on have mode 0600 and are only appended to. Every line
+is canonical JSON with a number (`seq`), the SHA-256 of the previous line (`previous`) and of this one
+(`hash`). So `agent.safety.audit.check` finds a changed, removed, inserted or moved line. The file `head`
+names the last line that is certainly on disk, so that missing lines at the end are noticed.
 
 Several processes may append at once: each append holds a lock that the system releases when the process dies.
-A line torn by a crash is closed and followed by a line that says so; the chain continues from the last
-complete one.
+A line left incomplete by a crash is closed and followed by a line that says so. The chain continues from the
+last complete one.
 
 The chain reveals accidents and careless edits. Anyone who may write these files and knows their format can
 rewrite all of them.
@@ -58,7 +58,7 @@ Record = dict[str, Any]
 
 
 class AuditError(HermesError):
-    """The audit log cannot be written or read; the action to be recorded does not happen."""
+    """The audit log cannot be written or read. The action to be recorded does not happen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class ChainMark:
 
 @dataclass(slots=True)
 class _End:
-    """The known end of the newest file since the last append."""
+    """The end of the newest file as this process knows it from its last append."""
 
     path: Path
     inode: int
@@ -134,7 +134,9 @@ class AuditLog:
         return mark
 
     def _own_end(self, path: Path) -> _End | None:
-        """Return the end left by this process, if nobody has written since."""
+        """Return the end of the file after this process's last append; None if another process has written
+        since.
+        """
         end = self._end
         if end is None or end.path != path:
             return None
@@ -224,7 +226,9 @@ def read_head(folder: Path) -> ChainMark | None:
 
 
 def _note(folder: Path, mark: ChainMark) -> None:
-    """Write the last line's mark to `head`, in one short write of fixed length, so it is never partial."""
+    """Write number and hash of the last line to `head`, in one short write of fixed length, so it is never
+    partial.
+    """
     descriptor = _open_plain(folder / "head", os.O_WRONLY | os.O_CREAT)
     try:
         os.pwrite(descriptor, f"{mark.seq:020} {mark.hash}\n".encode(), 0)
@@ -233,7 +237,7 @@ def _note(folder: Path, mark: ChainMark) -> None:
 
 
 def _open_plain(path: Path, flags: int) -> int:
-    """Open a plain file without waiting, as opening a pipe would. Raises `OSError`."""
+    """Open a plain file. Opening a pipe fails instead of waiting. Raises `OSError`."""
     flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, PRIVATE_FILE)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -249,7 +253,7 @@ def _line(record: Record, after: ChainMark) -> tuple[bytes, ChainMark]:
 
 
 def _write(descriptor: int, line: bytes, size: int) -> None:
-    """Append a line or nothing: a write cut short by a full disk is removed."""
+    """Append a line completely or not at all: a write cut short by a full disk is removed."""
     try:
         rest = memoryview(line)
         while rest:
@@ -260,7 +264,7 @@ def _write(descriptor: int, line: bytes, size: int) -> None:
 
 
 def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
-    """Return the mark of the last complete line, and what follows it. Reads from the end."""
+    """Return number and hash of the last complete line, and the bytes after it. Reads from the end."""
     descriptor = _open_plain(path, os.O_RDONLY)
     try:
         at = os.fstat(descriptor).st_size
@@ -280,7 +284,7 @@ def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
 
 
 def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
-    """End an incomplete line, and record its length in the next one; return the end of the chain."""
+    """Close an incomplete line and record its length in a new line; return the end of the chain."""
     record = parse_record(torn)
     if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
         whole = canonical(record) == torn and digest(record) == record["hash"]
@@ -314,7 +318,7 @@ MAX_TEXT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class AuditRecorder:
-    """Records the decisions about one agent of one session; pass it to its gate as `audit`."""
+    """Records the decisions of the gate about one agent of one session; it is the gate's `audit`."""
 
     log: AuditLog
     session: str
@@ -329,9 +333,9 @@ class AuditRecorder:
     """The user's name for it, if it has one."""
 
     async def __call__(self, ruling: Ruling) -> None:
-        """Write the line; it is on disk before anything but reading happens.
+        """Record a decision. Unless the action only reads, the line is on disk before this returns.
 
-        Raises `DeniedError` if that fails: an action that cannot be recorded is not done.
+        Raises `DeniedError` if that fails, because an action that cannot be recorded must not happen.
         """
         try:
             await asyncio.to_thread(self._write, ruling)
@@ -375,7 +379,7 @@ class AuditRecorder:
         }
 
     def _text(self, text: str) -> str:
-        """Return the text without secrets, and short enough to be read again."""
+        """Return the text without secrets, cut to a length that can be read back."""
         masked = redact(text, self.secrets)
         if len(masked) <= MAX_TEXT:
             return masked
@@ -414,7 +418,7 @@ def asker(entry: AuditEntry) -> str:
 
 
 def agent_label(agent: str, name: str) -> str:
-    """Return an agent's name, if it has one, and id. Pure."""
+    """Return an agent's name, if it has one, followed by its id. Pure."""
     return f"{name} ({agent})" if name else agent
 
 
@@ -476,7 +480,7 @@ def _unreadable(path: Path, error: OSError) -> AuditError:
 
 
 class AuditTail:
-    """Follows the log through its files. Blocking; use it in a thread."""
+    """Reads new entries of the log across its files. Blocking; use it in a thread."""
 
     def __init__(self, folder: Path, kept: int) -> None:
         self._folder = folder

@@ -6,7 +6,9 @@ from enum import IntEnum
 
 
 class Certainty(IntEnum):
-    """The degrees of certainty. An effect that a rule may cover is asked about, even if the rule denies."""
+    """The degrees of certainty. An effect that a rule only may cover is asked about, even if the rule
+    denies.
+    """
 
     NO = 0
     MAYBE = 1

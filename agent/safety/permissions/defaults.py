@@ -61,8 +61,9 @@ class Defaults:
         self._guarded = guarded
 
     def verdict(self, mode: Mode, action: Action) -> Verdict:
-        """Return the mode's verdict. `deny` asks about every effect; the decider turns asking
-        into denying.
+        """Return the mode's verdict.
+
+        `deny` asks about every effect; the decider turns asking into denying.
         """
         if isinstance(action, ReadPath) and self._is_open(action.path) and not is_secret(str(action.path)):
             return Verdict("allow", ("reading inside the workspace",))
@@ -97,7 +98,7 @@ class Defaults:
         return verdict if verdict.reasons or verdict.kind == "allow" else Verdict("ask", self._why(action))
 
     def _by_effect(self, action: Action) -> Verdict:
-        """Return the verdict of `normal` for anything but commands."""
+        """Return the verdict of mode `normal` on any action but a command."""
         if action.effect is not None:
             return Verdict(action.effect.default, (action.effect.why,))
         match action:
@@ -129,7 +130,7 @@ class Defaults:
         return Verdict("ask", ("types into a running program", *reasons), typed.parts)
 
     def _why(self, action: Action) -> tuple[str, ...]:
-        """Return why the action needs permission, in words for the user."""
+        """Return reasons why the action needs permission, for the user."""
         outside = "" if self._inside(action) else ", outside the workspace"
         if action.effect is not None:
             return (action.effect.why,)
@@ -160,7 +161,7 @@ class Defaults:
                 return (f"is an action of {action.tool} the gate does not know",)
 
     def _is_open(self, path: Path) -> bool:
-        """Return whether reading there needs no permission."""
+        """Return whether reading this path needs no permission."""
         folders = (self._setting.workspace, self._scratch)
         return any(folder is not None and path.is_relative_to(folder) for folder in folders)
 
@@ -170,7 +171,7 @@ class Defaults:
 
 
 def _is_listed(address: str) -> bool:
-    """Return whether an address is an encrypted connection to a listed host."""
+    """Return whether an address uses an encrypted connection to a listed host."""
     try:
         parts = urlsplit(address)
         return (
@@ -201,9 +202,10 @@ _GIT_BRINGS = words(
 
 
 def brings_files(reading: Reading) -> bool:
-    """Return whether a command makes git put other file versions into the work tree.
+    """Return whether a command makes git write other versions of files into the work tree.
 
-    Git stops half-way if it cannot write one of them, so guarded ones are allowed and checked afterwards.
+    Git would stop half-way if it could not write one of them. So it may write guarded ones, which are checked
+    afterwards.
     """
     return any(
         command.name == "git" and not _GIT_BRINGS.isdisjoint(command.arguments)
@@ -212,7 +214,7 @@ def brings_files(reading: Reading) -> bool:
 
 
 def deletes_folders(reading: Reading) -> Callable[[Path], bool]:
-    """Return a test whether a command deletes a folder with its content, by name or glob."""
+    """Return a test whether the command deletes a given folder with its content, by name or glob."""
     found = [(each.cwds, deed(each, programs())) for each in reading.commands if each.name in DELETERS]
     named = [absolute(joined(cwd, path)) for cwds, does in found for path in does.deletes for cwd in cwds]
     places = [tuple(map(pattern, path.split("/")[1:])) for path in named if UNKNOWN not in path]
@@ -253,7 +255,7 @@ class Protection:
         return tuple(paths)
 
     def _command(self, action: RunCommand | SendInput) -> Iterator[tuple[str, str]]:
-        """Yield why a command needs permission for each guarded place it changes, and its marked path."""
+        """Yield a reason and the marked path for each guarded place that a command changes."""
         setting = self._setting
         text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
         cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
@@ -297,7 +299,7 @@ def _writes(commands: tuple[Command, ...]) -> Iterator[Written]:
 
 
 def _landings(command: Command) -> Iterator[str]:
-    """Yield the paths of copies if the target is a folder."""
+    """Yield the paths that copies would have if the target is a folder."""
     line = ProgramCall(command.name, command.arguments, "/", _NOWHERE)
     operands = line.operands("tS")
     target = line.value("t", "target-directory")
@@ -314,7 +316,7 @@ def _landings(command: Command) -> Iterator[str]:
 
 
 def _known_settings(command: Command) -> tuple[str, ...]:
-    """Return program settings that a command is known to make, such as `git lfs install --local`."""
+    """Return settings that a known command makes without naming them, such as `git lfs install --local`."""
     if not command.name.startswith("git"):
         return ()
     words = (*command.name.split("-", 1), *command.arguments)
@@ -334,7 +336,7 @@ def _in_place(command: Command) -> bool:
 
 
 def _sets(command: Command) -> bool:
-    """Return whether `git config` changes something."""
+    """Return whether a `git config` command changes a setting."""
     arguments = [word for word in command.arguments if word]
     if "config" not in arguments:
         return False

@@ -12,8 +12,8 @@
         match: [.env, app/.env]
         no_match: [.env.md]
 
-Rules may also be a list of such entries. In a file with any mistake the rules that ask and deny count, those
-that allow do not.
+Rules may also be a list of such entries. If a file has any mistake, its rules that ask and deny count, but
+not those that allow.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFi
 
 
 class _Reader:
-    """Reads the nodes of one file. Can be used once."""
+    """Reads the YAML nodes of one file. Can be used once."""
 
     def __init__(self, origin: Origin, setting: Setting) -> None:
         self._origin: Origin = origin
@@ -268,7 +268,7 @@ class _Reader:
         return tuple(self._rules)
 
     def _entries(self, node: Node, known: tuple[str, ...], where: str) -> Iterator[tuple[ScalarNode, Node]]:
-        """Yield the known entries of a mapping; any other is a problem."""
+        """Yield the entries of a mapping with known keys; report all others as problems."""
         from tools.kit.yaml_text import MappingNode, ScalarNode
 
         if _is_empty(node):
@@ -335,9 +335,9 @@ class Edit:
 
 
 def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> Edit:
-    """Return the edit that gives the rule `text` a verdict.
+    """Prepare an edit that sets the verdict of the rule `text`.
 
-    Raises `ConfigError` when the rule is invalid, or the file is broken or cannot be changed safely.
+    Raises `ConfigError` if the rule is invalid, or the file is broken or cannot be changed safely.
     """
     before = _content(home)
     content = before or b""

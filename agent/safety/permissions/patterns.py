@@ -30,10 +30,10 @@ _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 
 
 class AddressPattern:
-    """A URL glob: `*` stays within one part of a path, `**` does not.
+    """A URL glob: `*` matches within one segment of the path, `**` across segments.
 
-    A pattern may be a host alone; a rule that allows then means http and https on their usual ports. Raises
-    `ValueError` with a clause on the mistake.
+    A pattern may be a host alone. A rule that allows then means http and https on their usual ports. Raises
+    `ValueError` with a clause about the mistake.
     """
 
     def __init__(self, text: str) -> None:
@@ -51,7 +51,7 @@ class AddressPattern:
 
     @property
     def is_exact_place(self) -> bool:
-        """Return whether it names one address, or `localhost`, with scheme and port, and no pattern there."""
+        """Return whether it names one address, or `localhost`, with scheme and port, without wildcards."""
         if self._scheme not in ("http", "https") or not self._port.isdigit():
             return False
         try:
@@ -60,8 +60,9 @@ class AddressPattern:
             return False
 
     def covers(self, url: str) -> bool:
-        """Return whether it matches strictly, for rules that allow: known scheme, usual port, nothing
-        hidden.
+        """Return whether it matches strictly, for rules that allow.
+
+        The scheme must be known, the port the usual one, and nothing may be hidden in the address.
         """
         parts = _parts(url)
         if parts is None or parts.username is not None or parts.password is not None:
@@ -74,9 +75,10 @@ class AddressPattern:
         return expected in ("*", str(port)) and self._is_path(parts)
 
     def touches(self, url: str) -> bool:
-        """Return whether it matches loosely, for rules that ask or deny: any scheme and port not excluded.
+        """Return whether it matches loosely, for rules that ask or deny: with any scheme and port not
+        excluded.
 
-        An address that cannot be parsed is covered by every pattern.
+        An address that cannot be parsed is matched by every pattern.
         """
         parts = _parts(url)
         if parts is None:
@@ -170,13 +172,13 @@ class PathPattern:
         return self._tight(_text(path), False)
 
     def may_touch(self, paths: str) -> bool:
-        """Return whether the `finder` can match any path in a text that contains them all."""
+        """Return whether the `finder` may match any of the paths that are contained in the text `paths`."""
         return any(needed in paths for needed, _ in self._specs())
 
     def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
-        """Return a loose match function for normalised paths, for rules that ask or deny.
+        """Return a function that matches normalised paths loosely, for rules that ask or deny.
 
-        With `inside`, content of a folder counts as well. Links in the pattern are followed once.
+        With `inside`, a folder also matches if its content would. Links in the pattern are resolved once.
         """
         linked = _linked(self._glob)
         specs = self._specs()
@@ -198,7 +200,7 @@ class PathPattern:
         return [(_needed(glob), _spec(glob)) for glob in dict.fromkeys((self._glob, _linked(self._glob)))]
 
     def touches(self, path: Path, *, inside: bool = False) -> Certainty:
-        """Return the `finder`'s result for a single path."""
+        """Return the result of the `finder` for a single path."""
         return self.finder(inside=inside)(_text(path))
 
 
@@ -232,7 +234,7 @@ def _spec(glob: str) -> Matcher:
 
 @lru_cache(maxsize=1_024)
 def _needed(glob: str) -> str:
-    """Return text that is in every path the glob covers, if easily found; empty otherwise."""
+    """Return a text that every path matched by the glob contains; empty if none is easily found."""
     if _FOLDS_CASE or "[" in glob or "\\" in glob:
         return ""
     runs = [run for each in re.split(r"[*?!/]+", glob) if (run := each.strip())]
@@ -244,7 +246,7 @@ def _folded(text: str) -> str:
 
 
 def _tidied(text: str) -> str:
-    """Return an absolute glob without `.`, `..` and doubled slashes before its first star."""
+    """Return an absolute glob without `.`, `..` and doubled slashes before its first wildcard."""
     prefix, rest = _split(text)
     closing = "/" if text.endswith("/") and not rest else ""
     return os.path.normpath(prefix or "/").rstrip("/") + (f"/{rest}" if rest else closing)
@@ -252,7 +254,7 @@ def _tidied(text: str) -> str:
 
 @lru_cache(maxsize=1_024)
 def _split(glob: str) -> tuple[str, str]:
-    """Return the folders before the first part with a star, and the rest."""
+    """Return the folders before the first component with a wildcard, and the rest."""
     names = glob.split("/")
     at = next((place for place, name in enumerate(names) if re.search(r"(?<!\\)[*?\[]", name)), len(names))
     return "/".join(names[:at]), "/".join(names[at:])
@@ -260,12 +262,12 @@ def _split(glob: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1_024)
 def _literal_prefix(glob: str) -> str:
-    """Return the path before the first star, as on disk."""
+    """Return the path before the first wildcard, without escapes."""
     return re.sub(r"\\(.)", r"\1", _split(glob)[0])
 
 
 def _linked(glob: str) -> str:
-    """Return the glob with the links in its plain beginning followed."""
+    """Return the glob with links resolved in the part before its first wildcard."""
     prefix, rest = _split(glob)
     if not prefix.startswith("/"):
         return glob
@@ -312,13 +314,13 @@ class CommandPattern:
         return "/" in self._program
 
     def is_missing(self, used: Words) -> bool:
-        """Return whether a required word or option occurs in none of the commands."""
+        """Return whether a word or option that the pattern requires occurs in none of the commands."""
         if any(word not in used.words for word in self._needed):
             return True
         return any(not used.letters.issuperset(option[1:]) for option in self._letters)
 
     def loosely(self, command: Command) -> Certainty:
-        """Return whether `command` matches, or may match, the pattern."""
+        """Return whether `command` matches the pattern certainly, possibly or not at all."""
         if self._any:
             return YES
         if not command.name.startswith("git"):
@@ -326,7 +328,7 @@ class CommandPattern:
         return max((self._fits_words(each) for each in _spellings(command)), default=NO)
 
     def exactly(self, command: Command) -> bool:
-        """Return whether `command` certainly matches the pattern, and nothing else."""
+        """Return whether all of `command` certainly matches the pattern."""
         if self._any:
             return True
         if _is_open(command.word) or not self._is_program(command):
@@ -390,9 +392,9 @@ _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
 
 @lru_cache(maxsize=8)
 def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
-    """Return the indexes of a reading's commands by possible names, and those with unknown names.
+    """Return the indexes of a text's commands by possible program name, and those with unknown names.
 
-    The last name of a path counts; `.`, `..` or a closing slash do not reveal it.
+    A path counts by its last component. One that ends in `.`, `..` or a slash has an unknown name.
     """
     named: dict[str, list[int]] = {}
     unnamed: list[int] = []
@@ -411,7 +413,7 @@ def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
 
 
 def _known_as(name: str, word: str) -> list[str | None]:
-    """Return the possible names of a command; None stands for unknown ones."""
+    """Return the possible names of a command; None stands for an unknown name."""
     found: list[str | None] = []
     base = word.rpartition("/")[2]
     if base in ("", ".", "..") or _is_open(name) or _is_open(word):
@@ -425,7 +427,7 @@ def _known_as(name: str, word: str) -> list[str | None]:
 
 
 class Words(NamedTuple):
-    """The certain arguments of all commands with one name."""
+    """The known arguments of all commands with one name."""
 
     words: frozenset[str]
     letters: frozenset[str]
@@ -436,7 +438,7 @@ class Words(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _words_of(reading: Reading, program: str) -> Words:
-    """Return the arguments of all commands with one name."""
+    """Return the known arguments of all commands with one name."""
     words: set[str] = set()
     others: list[int] = []
     for place in _by_program(reading)[0].get(program, ()):
@@ -455,7 +457,7 @@ def _words_of(reading: Reading, program: str) -> Words:
 
 
 def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
-    """Return the commands of a reading that a pattern may match."""
+    """Return the parsed commands that a pattern may match."""
     if not pattern.program:
         return reading.commands
     named, unnamed = _by_program(reading)
@@ -467,7 +469,7 @@ def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
 
 
 def _spellings(command: Command) -> Iterator[Command]:
-    """Yield the command, and equivalent forms of it for Git."""
+    """Yield the command, and for Git also its equivalent forms."""
     yield command
     if command.name.startswith("git-"):
         arguments = (command.name.removeprefix("git-"), *command.arguments)
@@ -479,7 +481,7 @@ def _spellings(command: Command) -> Iterator[Command]:
 
 
 def _same(pattern: str, word: str) -> Certainty:
-    """Return whether a marked word matches, or may match, one word of a pattern."""
+    """Return whether a marked word matches one word of a pattern certainly, possibly or not at all."""
     if not _is_open(word):
         return YES if _glob(pattern, word) else NO
     if word == UNKNOWN or any(mark in pattern for mark in "*?["):
@@ -509,7 +511,7 @@ def _has_option(option: str, arguments: Sequence[str]) -> Certainty:
 
 
 def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
-    """Return whether the operands come first among the arguments, ignoring options and their values."""
+    """Return whether the arguments begin with these operands, ignoring options and their values."""
     end = len(operands)
     # How sure it is that so many operands are matched: after a plain word, and right behind an option.
     plain = _closed([YES] + [NO] * end, operands)
@@ -539,7 +541,7 @@ def _begins_with(operands: Sequence[str], arguments: Sequence[str]) -> Certainty
 
 
 def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]:
-    """Extend the states, because a separate `*` may match nothing."""
+    """Extend the match states, because a `*` that is a word of its own may match no argument."""
     for at, operand in enumerate(operands):
         if operand == "*":
             states[at + 1] = max(states[at + 1], states[at])

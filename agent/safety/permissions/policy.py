@@ -1,4 +1,4 @@
-"""The permissions in force: read from the files, reread on changes, never loosened by a mistake."""
+"""The permissions in force: read again when the files change, and never loosened by a mistake in a file."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Signature = tuple[Stamp, ...]
 
 @dataclass(frozen=True, slots=True)
 class PermissionPolicy:
-    """The content of the permission files, for one user interface."""
+    """The content of the permission files, as it applies to one user interface."""
 
     rules: RuleSet
     mode: Mode | None = None
@@ -66,7 +66,7 @@ class PermissionPolicy:
     """`trusted`, `untrusted` or `none`, as for settings."""
 
     def opens(self, action: Fetch) -> bool:
-        """Return whether the user's file opens a place that requests otherwise never reach."""
+        """Return whether the user's file allows an address that is otherwise never requested."""
         return any(
             rule.verdict == "allow" and rule.origin == USER and rule.subject.opens(action)
             for rule in self.rules.rules
@@ -82,10 +82,10 @@ class PermissionPolicy:
 
 
 class Permissions:
-    """Permissions of one workspace and surface, kept up to date. Thread-safe.
+    """The permissions of one workspace and user interface, kept up to date. Thread-safe.
 
-    Each use checks the files for changes without reading them. While one of them has a mistake, its rules
-    that ask and deny count together with its previous ones, and nothing it allows counts.
+    Each use checks whether the files changed, without reading them. If one has a mistake, its new rules that
+    ask and deny are added to its previous ones, and nothing it allows counts.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Permissions:
         return self._policy
 
     def current(self) -> PermissionPolicy:
-        """Return the current policy. Never raises for anything a file holds."""
+        """Return the current policy. Never raises, whatever a file contains."""
         policy = self._policy
         if policy is not None and not self.stale:
             return policy
@@ -173,7 +173,7 @@ class Permissions:
         return file.mode
 
     def _surfaces(self) -> tuple[str, ...]:
-        """Return the surface and its kinds, narrowest first: `gateway.slack`, `gateway`."""
+        """Return the user interface and its kinds, narrowest first: `gateway.slack`, `gateway`."""
         parts = self._surface.split(".")
         return tuple(".".join(parts[:end]) for end in range(len(parts), 0, -1))
 
@@ -218,7 +218,9 @@ def _unreadable(origin: Origin, reason: str) -> PermissionFile:
 
 
 def _stamp(path: Path) -> Stamp:
-    """Return values that change with a file: newest time first, in nanoseconds. None if it is missing."""
+    """Return values that change with a file, first the newest of its times in nanoseconds; None if it is
+    missing.
+    """
     try:
         status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
     except OSError:
@@ -238,9 +240,9 @@ _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
 
 
 class Decider:
-    """Decides for one session. Asks nobody. Thread-safe.
+    """Decides about actions of one session without asking the user. Thread-safe.
 
-    `mode` is the one from the settings; `chosen` is one for this session and overrides settings and files.
+    `mode` comes from the settings; `chosen` is a mode for this session that overrides settings and files.
     `own` is the home of Hermes. `coverage` is what the boundary protects, `undo` what checkpoints restore.
     """
 
@@ -292,7 +294,7 @@ class Decider:
         self._chosen = canonical(name)
 
     def follow(self, leader: Decider) -> None:
-        """Follow the mode chosen in `leader` from now on."""
+        """Use the mode chosen in `leader` from now on."""
         self._leader = leader
 
     def guards(self, action: Action) -> str | None:
@@ -304,11 +306,13 @@ class Decider:
         return steps_over(action) or self._protection.reason(action)
 
     def places(self, action: Action) -> tuple[Path, ...]:
-        """Return the guarded places covered by permission for the action; a folder covers its content."""
+        """Return the guarded paths that permission for the action covers; a folder covers its content."""
         return (Path("/"),) if steps_over(action) else self._protection.guarded_paths(action)
 
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
-        """Return the verdict and who gives it. `granted` tells why an earlier permission applies."""
+        """Return the verdict and who made it. `granted` returns why an earlier permission applies to an
+        action.
+        """
         with cached_paths():
             if isinstance(action, ChangeFiles):
                 return self._restoring(action)
@@ -318,7 +322,7 @@ class Decider:
             return self._decide(action, granted)
 
     def _restoring(self, action: ChangeFiles) -> tuple[Verdict, Judge]:
-        """Return the strictest verdict on the files; grants for single files do not add up."""
+        """Return the strictest verdict on the files to restore; grants for single files do not add up."""
         found = [(*self._decide(each, _nothing_granted), each.path) for each in action.writes()]
         if not found:
             return Verdict("allow", ("nothing would change",)), "mode"
@@ -374,7 +378,7 @@ class Decider:
         return default, "mode"
 
     def _is_plain(self, command: Command) -> bool:
-        """Return whether one part of a command alone needs no permission."""
+        """Return whether one command, judged alone, needs no permission."""
         words = (command.word, *command.arguments)
         if any(mark in word for word in words for mark in (*GLOBS, UNKNOWN)):
             return False
@@ -382,7 +386,7 @@ class Decider:
         return all(self._assessor.assess(text, Path(cwd)).verdict.kind == "allow" for cwd in command.cwds)
 
     def _forbidden_reasons(self, action: Action) -> tuple[str, ...]:
-        """Return why no mode lets the action pass; empty if one may."""
+        """Return why the action is forbidden in every mode; empty if it is not."""
         places = self._places
         match action:
             case RunCommand():
@@ -411,7 +415,7 @@ def _some(paths: Sequence[Path]) -> str:
 
 
 def _ask_verdict(mode: Mode, found: RuleFindings, guarded: str | None, default: Verdict) -> Verdict:
-    """Return the verdict for what must not pass silently: all reasons, the rules' own first."""
+    """Return a verdict that asks, with all reasons, those of the rules first."""
     asked = found.asked if mode != "yolo" else ()
     doubts = default.reasons if default.kind == "ask" else ()
     reasons = (*((guarded,) if guarded else ()), *found.doubtful, *asked, *doubts)
@@ -422,7 +426,7 @@ def _ask_verdict(mode: Mode, found: RuleFindings, guarded: str | None, default: 
 
 
 def _merged(one: Sequence[VerdictPart], other: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
-    """Merge parts of a command by what they run; the stricter opinion counts."""
+    """Merge two verdicts on the parts of a command; the stricter one counts for each part."""
     found: dict[str, VerdictPart] = {part.text: part for part in other}
     for part in one:
         known = found.get(part.text)

@@ -74,7 +74,7 @@ class RuleSet:
         self._mild = tuple(rule for rule in self.rules if rule.verdict == "allow")
 
     def findings(self, action: Action) -> RuleFindings:
-        """Return the findings of the rules that ask and deny."""
+        """Return the rules that ask about or deny the action."""
         denied: list[str] = []
         asked: list[str] = []
         doubtful: list[str] = []
@@ -94,9 +94,9 @@ class RuleSet:
         return RuleFindings(tuple(denied), tuple(asked), tuple(parts), tuple(doubtful))
 
     def allowed(self, action: Action, plain: Callable[[Command], bool] | None = None) -> tuple[str, ...]:
-        """Return why the rules allow the action; empty if they do not, or only in part.
+        """Return why the rules allow the action; empty if they do not, or allow only a part of it.
 
-        `plain` tells whether a part of a command that no rule allows needs no permission anyway.
+        `plain` tells whether a part of a command needs no permission, so that no rule must allow it.
         """
         if self._mild and isinstance(action, RunCommand):
             return self._allowed_command(action, plain)
@@ -105,7 +105,7 @@ class RuleSet:
     def _allowed_command(
         self, action: RunCommand, plain: Callable[[Command], bool] | None
     ) -> tuple[str, ...]:
-        """Return why every part of a command is allowed; empty if one is not."""
+        """Return why the rules allow every part of a command; empty if one part is not allowed."""
         whole = tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
         if whole:
             return whole
@@ -149,7 +149,7 @@ class RuleSet:
 
 
 def _poisons(name: str) -> bool:
-    """Return whether a variable may change programs; environment variables are in capitals."""
+    """Return whether setting a variable may change programs. Environment variables are in capitals."""
     return name != name.lower() or name.endswith("_proxy")
 
 

@@ -1,7 +1,7 @@
 """The subject of a rule: `tool` or `tool(pattern)`, compiled for one workspace.
 
-Rules go by effect: `write_file(src/**)` covers writing there whichever tool writes, `fetch(…)` any request. A
-tool's name narrows a rule to that tool, `browser.*` covers a family of tools, `*` everything.
+A rule applies to an effect: `write_file(src/**)` covers writing there by any tool, `fetch(…)` any request. A
+tool's name restricts a rule to that tool. `browser.*` covers a family of tools, `*` everything.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ Spell = Callable[[str], tuple[str, ...]]
 
 
 def speller() -> Spell:
-    """Return a function for spellings of paths, cached for a single decision, as links may change."""
+    """Return a function that returns the spellings of a path.
+
+    It caches them for a single decision only, because links may change.
+    """
     look = current()
     known: dict[str, tuple[str, ...]] = look.once("spelled", dict)
 
@@ -70,7 +73,10 @@ def spellings(path: Path) -> tuple[Path, ...]:
 
 
 def _texts(path: str, look: PathCache) -> tuple[str, ...]:
-    """Return both spellings of a text; the last part may be a link that is meant as such."""
+    """Return the spellings of a path: as written, and with links followed.
+
+    In a further spelling the last component is not followed, because the link itself may be meant.
+    """
     text = path if absolute(path) == path and "\0" not in path else os.path.normpath(path)
     real = look.real(text)
     if real == text:  # then no folder on the way is a link either
@@ -85,7 +91,7 @@ Touched = tuple[dict[str, tuple[str, ...]], str]
 
 
 def find_touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
-    """Return the paths a command reads or may read, or changes or may change; once per decision."""
+    """Return the paths that a command reads or changes, certainly or possibly. Computed once per decision."""
     look = current()
 
     def find_paths() -> Touched:
@@ -108,7 +114,7 @@ def _add(paths: dict[str, tuple[str, ...]], path: str, spelled: tuple[str, ...])
 
 
 def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
-    """Return all spellings of a path as written, relative to each known folder."""
+    """Return all spellings of a path as written, relative to each known current folder."""
     if path[:1] == "/":  # in any folder, also an unknown one
         return spell(absolute(path))
     if len(cwds) == 1:
@@ -118,7 +124,7 @@ def _spellings(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...
 
 
 def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], bool]]:
-    """Return paths given to commands, with their spellings, and whether they may be changed."""
+    """Return each path given to a command, its spellings, and whether the command may change it."""
     found: list[tuple[str, tuple[str, ...], bool]] = []
     # Wrappers are given the same words again and again.
     seen: dict[tuple[tuple[str, ...], bool], set[str]] = {}
@@ -143,12 +149,12 @@ def _given_paths(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, .
 
 
 def _is_told(path: str) -> bool:
-    """Return whether a path has no mark; no mark is an ASCII character."""
+    """Return whether a path has no mark, so that it is fully known. Marks are not ASCII."""
     return path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS))
 
 
 def _paths(word: str) -> list[str]:
-    """Return the paths a word of a command may hold: the word, and text after `=` or `@`."""
+    """Return the paths that an argument may hold: the argument itself, and the text after `=` or `@`."""
     found = [] if word.startswith("-") else [word]
     found += [rest for sign in ("=", "@") if (rest := word.partition(sign)[2])]
     return found
@@ -190,20 +196,20 @@ KNOWN_TOOLS = (
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The place in which rules are applied."""
+    """The workspace, home folder and tools for which rules are applied."""
 
     workspace: Path
     home: Path
     tools: frozenset[str] = KNOWN_TOOLS
 
     def reading(self, command: str, cwd: Path) -> Reading:
-        """Return what a command would do."""
+        """Parse a command and return what it would do in `cwd`."""
         return read(command, str(cwd), str(self.home))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """The way a rule that asks or denies covers an action."""
+    """The match between a rule that asks or denies and an action."""
 
     certainty: Certainty
     part: str = ""
@@ -246,9 +252,9 @@ class RuleSubject:
     # For rules that ask or deny
 
     def touches(self, action: Action, spell: Spell | None = None) -> RuleHit:
-        """Return whether the action does, or may do, what the rule is about; in doubt it may.
+        """Return whether the rule covers the action, or in doubt may cover it.
 
-        `spell` resolves links; what one decision has looked up is not read from disk again.
+        `spell` resolves links; its results are cached during one decision.
         """
         spell = spell or speller()
         name, effect = _rule_name(action)
@@ -297,7 +303,7 @@ class RuleSubject:
         return RuleHit(Certainty.MAYBE) if best is NOT and not reading.is_known else best
 
     def _files_touched(self, reading: Reading, spell: Spell) -> RuleHit:
-        """Judge paths among the words of commands, and those opened by the shell."""
+        """Judge paths among the arguments of commands, and those opened by the shell."""
         assert self._path is not None
         spelled, everything = find_touched(reading, self.tool == "read_file", spell)
         if not self._path.may_touch(everything):
@@ -320,7 +326,7 @@ class RuleSubject:
     # For rules that allow
 
     def covers(self, action: Action) -> bool:
-        """Return whether the rule allows exactly this action. For commands with a pattern see `allows`."""
+        """Return whether the rule certainly covers this action. For commands with a pattern see `allows`."""
         name, _ = _rule_name(action)
         if not self._names(action, name):
             return False
@@ -335,11 +341,13 @@ class RuleSubject:
                 return self._names_action(action)
 
     def opens(self, action: Fetch) -> bool:
-        """Return whether a rule that allows names this place: address or `localhost`, scheme and port."""
+        """Return whether the rule names this address, or `localhost`, with scheme and port, so that it can be
+        opened.
+        """
         return self._address is not None and self._address.is_exact_place and self.covers(action)
 
     def allows(self, command: Command) -> bool:
-        """Return whether a rule for commands allows exactly this program with these words."""
+        """Return whether a rule for commands certainly allows this program with these arguments."""
         return self.tool == "terminal" and self._commands is not None and self._commands.exactly(command)
 
     def writes(self, path: Path) -> bool:
@@ -349,7 +357,7 @@ class RuleSubject:
         return self._path is None or all(self._path.covers(each) for each in spellings(path))
 
     def _names(self, action: Action, name: str) -> bool:
-        """Return whether the rule's tool is the tool or the effect of the action."""
+        """Return whether the rule's tool name is the name of the action's tool or effect."""
         own = action.tool if action.tool != "search_files" else "search"
         tool = self.tool if self.tool != "search_files" else "search"
         if not self.family:
@@ -359,7 +367,7 @@ class RuleSubject:
         return own == tool or name == tool or own.startswith((f"{tool}_", f"{tool}."))
 
     def _names_action(self, action: Action) -> bool:
-        """Return whether the pattern matches what the action declares."""
+        """Return whether the pattern matches the text that describes the action."""
         assert self.pattern is not None
         if isinstance(action, ChangeSettings):
             return self.tool == "settings" and fnmatchcase(action.what, self.pattern)
@@ -385,7 +393,7 @@ def _takes_pattern(tool: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _with_addresses(reading: Reading) -> tuple[Command, ...]:
-    """Return the commands that are given something like an address and may contact it."""
+    """Return the commands with an address among their arguments that they may contact."""
     given = (command for command in reading.commands if "://" in " ".join(command.arguments))
     return tuple([command for command in given if command.name not in ONLY_NAMES])
 

@@ -1,4 +1,4 @@
-"""The layer about what the agent has to be careful with."""
+"""The layer about actions that need care."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer of the project: the files its people wrote for agents, the nearest last."""
+"""The layer of the project: the files that its authors wrote for agents, the nearest last."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tools.text.words import one_line
 
 
 def part_of(file: ContextFile, told: str, layer: str = "") -> Part:
-    """Return one file as the model reads it.
+    """Return one file as a part for the model.
 
-    `told` says when it applies; `layer` is set for use outside the prompt.
+    `told` says when the file applies; `layer` is set for use outside the prompt.
     """
     head = f"# Project instructions from {one_line(str(file.path))}\n{told}\n<project-file>\n"
     text = redact(file.text).replace("</project-file>", "</ project-file>")

@@ -1,4 +1,4 @@
-"""The layer of what applies to this session only."""
+"""The layer of instructions for this session only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer about the use of tools; only tools on offer are named."""
+"""The layer about the use of tools; only available tools are named."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Skills from elsewhere: searched, fetched into quarantine, examined, installed, monitored."""
+"""Skills from outside: search, quarantine, checks, installation and monitoring."""

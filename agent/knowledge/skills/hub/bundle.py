@@ -1,7 +1,7 @@
 """The files of one skill in memory, and the checks before they are written to disk.
 
-Everything here is pure. Whatever a source delivers becomes a bundle first, so that paths, sizes and forms are
-checked once and in one place, before a byte is written.
+Everything here is pure. The delivery of a source always becomes a bundle first. So paths, sizes and formats
+are checked in one place, before a byte is written.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HubRefusedError(HubError):
 
 
 class HubLimitError(HubRefusedError):
-    """A skill is larger than allowed for skills from elsewhere, or not text only."""
+    """A skill exceeds the limits for skills from outside, or is not text only."""
 
 
 LONGEST_PATH = 400
@@ -82,7 +82,7 @@ class SkillFile:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The size limits of a skill from elsewhere."""
+    """The size limits of a skill from outside."""
 
     files: int
     total: int
@@ -126,7 +126,9 @@ def checked(files: Iterable[SkillFile], limits: Limits = STRICT) -> tuple[SkillF
 
 
 def check_count(count: int, total: int, size: int, path: str, limits: Limits) -> None:
-    """Raise `HubRefusedError` if a file exceeds the limits. Sizes are bytes."""
+    """Raise `HubRefusedError` if the number of files, their total size or the size of one exceeds the
+    limits.
+    """
     if size > limits.each:
         raise HubLimitError(
             f"{brief(path)} is larger than {limits.each:,} bytes, which a skill's file may have at most."
@@ -178,7 +180,7 @@ def hashes_of(files: Iterable[SkillFile]) -> dict[str, str]:
 
 
 def tree_digest(hashes: Mapping[str, str]) -> str:
-    """Return one SHA-256 over all files: lines of path, NUL and hash, sorted by path."""
+    """Return one SHA-256 over all files: over lines of path, NUL and hash, sorted by path."""
     lines = (f"{path}\0{hashes[path]}\n" for path in sorted(hashes))
     return hashlib.sha256("".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -201,7 +203,7 @@ _ENCRYPTED = 0x1
 
 
 def unpack(data: bytes, limits: Limits = STRICT) -> tuple[SkillFile, ...]:
-    """Return the files of a `.zip`, `.tar.gz` or `.tar`, detected by content.
+    """Return the files in an archive: `.zip`, `.tar.gz` or `.tar`, recognised by its content.
 
     A single enclosing folder is removed. Raises `HubRefusedError`.
     """
@@ -262,7 +264,7 @@ def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
 
 
 def _inflated(data: bytes, limits: Limits) -> bytes:
-    """Decompress a gzip stream, up to the size of a skill with its tar headers."""
+    """Return the decompressed gzip stream, limited to the size of a skill with its tar headers."""
     most = limits.total + (limits.files + 200) * _TAR_OVERHEAD
     stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
@@ -341,7 +343,7 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def read_files(folder: Path) -> tuple[SkillFile, ...]:
-    """Read all files. Raises `HubError`, also for links."""
+    """Read all files of a skill. Raises `HubError`, also if there are links."""
     found = []
     for name, status in _files(folder):
         if not stat.S_ISREG(status.st_mode):
@@ -364,7 +366,7 @@ def write_files(folder: Path, files: Iterable[SkillFile]) -> None:
 
 
 def _files(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """Return all entries that are not folders, sorted by path."""
+    """Return all entries that are not folders, sorted by path, each with its file status."""
     found: list[tuple[str, os.stat_result]] = []
     total = 0
     waiting = [folder]
@@ -439,7 +441,7 @@ class SkillSource(Protocol):
         ...
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return what the source says about one skill, without fetching it."""
+        """Return the source's description of one skill, without fetching it."""
         ...
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
@@ -448,7 +450,7 @@ class SkillSource(Protocol):
 
 
 def matches(query: str, *texts: str) -> int:
-    """Return how well texts match a query, 0 for not at all; the first text, a name, weighs most."""
+    """Return how well the texts match a query, 0 for not at all. The first text, a name, weighs most."""
     words = query.casefold().split()
     if not words:
         return 1

@@ -1,8 +1,8 @@
-"""Git repositories, fetched by the git program without running anything they name.
+"""Git repositories, fetched by the git program without running anything that they configure.
 
-Nothing is checked out: a bare store is filled with one commit, and the files are read from it as objects. So
-hooks, filters, attributes, links and submodules of a repository never take effect, and its settings are never
-read.
+Nothing is checked out: one commit is fetched into a bare repository, and the files are read from its objects.
+So hooks, filters, attributes, links and submodules of a fetched repository have no effect. Its settings are
+never read.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """One entry of a tree: a file or another kind of object."""
+    """One entry of a tree: a file, or an object of another type."""
 
     path: str
     kind: Literal["file", "link", "submodule", "other"]
@@ -69,7 +69,7 @@ class FileTree(Protocol):
 
     @property
     def revision(self) -> str:
-        """A commit, or another identifier of the whole content."""
+        """The commit, or another identifier of the whole content."""
         ...
 
     @property
@@ -111,7 +111,9 @@ def skills_in(entries: Iterable[TreeEntry], below: str = "") -> tuple[TreeSkill,
 
 
 def pick(skills: Sequence[TreeSkill], wanted: str, where: str) -> TreeSkill:
-    """Return the skill with this path or folder name. Raises `HubMissingError`."""
+    """Return the skill with this path or folder name. `where` names the source in errors. Raises
+    `HubMissingError`.
+    """
     parts = wanted.strip("/").split("/")
     wanted = "/".join(parts[:-1] if parts[-1] in SKILL_FILES else parts)
     found = [skill for skill in skills if skill.folder == wanted]
@@ -157,7 +159,7 @@ def bundle(tree: FileTree, folder: str, limits: Limits = STRICT) -> tuple[SkillF
 
 
 def described(tree: FileTree, skills: Sequence[TreeSkill], limit: int) -> list[tuple[TreeSkill, str, str]]:
-    """Return skills with name and description; an unreadable skill is named after its folder."""
+    """Return skills with their names and descriptions; an unreadable skill is named after its folder."""
     small = [skill for skill in skills if skill.file.size <= limit]
     parts = [small[start : start + _AT_ONCE] for start in range(0, len(small), _AT_ONCE)]
 
@@ -175,7 +177,7 @@ def described(tree: FileTree, skills: Sequence[TreeSkill], limit: int) -> list[t
 
 
 def head_of(content: bytes, folder: str) -> tuple[str, str]:
-    """Return name and description of a SKILL.md, cleaned."""
+    """Return name and description from a SKILL.md, as clean text."""
     try:
         fields = read(content.decode("utf-8")).fields
     except (UnicodeDecodeError, SkillFormatError):
@@ -253,7 +255,7 @@ class TreeSource:
 
 
 def subfolder(path: object, what: str) -> str:
-    """Return a relative folder named in an outside document, without `./`; empty for the root."""
+    """Return a relative folder from an outside document, without `./`; empty for the root."""
     if not isinstance(path, str):
         raise HubError(f"{what} is no path.")
     plain = path.strip().removeprefix("./").strip("/")
@@ -283,12 +285,12 @@ _SETTINGS = (
 
 
 class _NotShallowError(HubError):
-    """The server only serves files and cannot make a shallow fetch."""
+    """The server only serves plain files, so a shallow fetch is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class GitPlace:
-    """A repository that git can reach, with a revision and a folder."""
+    """The address of a repository for git, with a revision and a folder."""
 
     url: str
     protocol: str
@@ -335,7 +337,7 @@ def place(address: str, base: Path) -> GitPlace:
 
 
 def _has_plain_host(address: str) -> bool:
-    """Return whether the host of an address cannot be mistaken for an option."""
+    """Return whether the host of an address cannot be taken for an option of a program."""
     try:
         parts = urlsplit(address)
         return (
@@ -347,14 +349,14 @@ def _has_plain_host(address: str) -> bool:
 
 @dataclass(frozen=True)
 class GitTree:
-    """The files of one commit in a bare store of ours."""
+    """The files of one commit in a bare repository of Hermes."""
 
     store: Path
     revision: str
     entries: tuple[TreeEntry, ...]
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents from the store."""
+        """Return the contents of files by path, read from the repository."""
         for entry in wanted:
             if entry.size > limit:
                 raise HubRefusedError(f"{brief(entry.path)} is larger than {limit:,} bytes.")
@@ -375,14 +377,14 @@ class GitTree:
 
 @contextmanager
 def fetched(where: GitPlace, version: str = "", seconds: float = SECONDS) -> Iterator[GitTree]:
-    """Fetch one commit into a temporary store. Raises `HubError`."""
+    """Fetch one commit into a temporary repository. Raises `HubError`."""
     with tempfile.TemporaryDirectory(prefix="hermes-git-") as folder:
         store = Path(folder, "store")
         yield fetch_into(store, where, version, seconds)
 
 
 def fetch_into(store: Path, where: GitPlace, version: str = "", seconds: float = SECONDS) -> GitTree:
-    """Fetch one commit into a new bare store. Raises `HubError`."""
+    """Fetch one commit into a new bare repository. Raises `HubError`."""
     ref = version or where.ref or "HEAD"
     if not _REF.fullmatch(ref):
         raise HubError(f"{brief(ref)!r} is no name of a branch, tag or commit.")
@@ -427,7 +429,7 @@ def run_git(
 ) -> bytes:
     """Run git and return its output.
 
-    `allowed` is the only place it may contact; `watched` is a folder whose size is limited. Raises
+    Git may contact only the address in `allowed`. `watched` is a folder whose size is limited. Raises
     `HubMissingError` for a missing repository or revision, else `HubError`.
     """
     program = shutil.which("git", path=_SYSTEM_PATH)

@@ -54,7 +54,7 @@ class HttpAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HubHttp:
-    """The settings of HTTP requests to sources. Times are seconds."""
+    """The settings for HTTP requests to sources. Times are in seconds."""
 
     connect: float = 8.0
     read: float = 15.0
@@ -90,10 +90,10 @@ class HubSession:
     client: httpx2.Client
 
     def get(self, url: str, *, limit: int = LARGEST_ANSWER, accept: str = "application/json") -> HttpAnswer:
-        """Return the answer to a GET of at most `limit` bytes.
+        """Return the answer to a GET, of at most `limit` bytes.
 
-        Raises `HubMissingError` for 404 and 410, `HubUnreachableError` if no answer comes in time,
-        `HubRefusedError` for an answer that is too large or redirects elsewhere, else `HubError`.
+        Raises `HubMissingError` for 404 and 410, and `HubUnreachableError` if no answer comes in time. Raises
+        `HubRefusedError` for an answer that is too large or redirects to another origin, else `HubError`.
         """
         import httpx2
 
@@ -151,7 +151,9 @@ class HubSession:
 
 @cache
 def _tls() -> ssl.SSLContext:
-    """Return the cached TLS context; reading the system's certificates takes longer than most answers."""
+    """Return the cached TLS context, because reading the system's certificates takes longer than most
+    requests.
+    """
     import httpx2
 
     return httpx2.create_ssl_context()
@@ -192,7 +194,7 @@ def origin(url: str) -> str:
 
 
 def host(url: str) -> str:
-    """Return the name of an address for a sentence."""
+    """Return the host name of an address, for messages."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""

@@ -51,7 +51,7 @@ class Removed:
 
 
 class InstalledSkills:
-    """The skills of one home that came from elsewhere, and the operations on them."""
+    """The skills of one home that were installed from outside, and the operations on them."""
 
     def __init__(self, home: Home) -> None:
         self.lock = LockFile(home)
@@ -69,7 +69,10 @@ class InstalledSkills:
         return rows[name]
 
     def install(self, candidate: Candidate, *, category: str = "", force: bool = False) -> LockedSkill:
-        """Move a candidate out of quarantine into the home. Raises `HubError`; nothing has changed then."""
+        """Move a candidate out of quarantine into the home.
+
+        Raises `HubError`, and then nothing has changed.
+        """
         if not _CATEGORY.fullmatch(category or CATEGORY):
             raise HubError(f"{brief(category)!r} is no name for a folder of skills; use a-z, 0-9, _ and -.")
         require_allowed(candidate, force=force)
@@ -129,11 +132,12 @@ class InstalledSkills:
             return new
 
     def scan(self, row: LockedSkill) -> SkillScan:
-        """Return the result of a new scan."""
+        """Scan the installed files again and return the result."""
         return scan_folder(self.lock.place(row), outside=row.trust in ("trusted", "community"))
 
     def changes(self, row: LockedSkill) -> dict[str, str]:
-        """Return files that differ from the delivery: `added`, `removed` or `changed`.
+        """Return the files that differ from the delivered ones, with `added`, `removed` or `changed` for each
+        path.
 
         Raises `HubError` for a folder that cannot be read.
         """
@@ -146,7 +150,7 @@ class InstalledSkills:
         return {path: named[path] for path in sorted(named)}
 
     def approve(self, row: LockedSkill, seen: str, *, force: bool = False) -> LockedSkill:
-        """Allow a changed skill; `seen` is the digest of the files that the user was shown.
+        """Approve the changed files of a skill; `seen` is the digest of the files that the user was shown.
 
         Raises `HubRefusedError` if the scan forbids it, and `HubError` if the files have changed since.
         """
@@ -231,7 +235,7 @@ class InstalledSkills:
         source.rename(target)
 
     def _aside(self, name: str, row: LockedSkill | None, folder: Path) -> Path:
-        """Move a folder away, with what is needed to restore it. Raises `OSError`."""
+        """Move a skill's folder to the removed skills, with the data to restore it. Raises `OSError`."""
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
         aside = self._trash / f"{stamp}-{name}"
         aside.mkdir(mode=PRIVATE_FOLDER, parents=True)
@@ -251,13 +255,13 @@ class InstalledSkills:
 
 
 def require_allowed(candidate: Candidate, *, force: bool) -> None:
-    """Raise `HubRefusedError` if the findings are not acceptable for the skill's trust."""
+    """Raise `HubRefusedError` if the scan's findings are too severe for the trust in the skill."""
     if candidate.decision(force=force) == "no":
         raise refusal(candidate.name, candidate.trust, candidate.scan.verdict)
 
 
 def refusal(name: str, trust: str, verdict: str) -> HubRefusedError:
-    """Return the error for a refused skill, with what can be done."""
+    """Return the error for a refused skill, with a sentence on what the user can do."""
     mend = (
         "nothing lifts that"
         if verdict == "dangerous"
@@ -371,7 +375,7 @@ def _change(
 
 
 def difference(path: str, old: SkillFile | None, new: SkillFile | None) -> str:
-    """Return the diff of a file between two versions, as clean text; a sentence if one is not text."""
+    """Return the diff of a file between two versions, as clean text; a sentence if one version is not text."""
     names = [f"{side}/{path}" if file is not None else "/dev/null" for side, file in (("a", old), ("b", new))]
     try:
         texts = [file.content.decode("utf-8") if file is not None else "" for file in (old, new)]

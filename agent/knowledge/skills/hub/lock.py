@@ -1,7 +1,7 @@
 """The lock file: the source of each installed skill, with the hash of every file.
 
-It is `skills/.hub/lock.json` in the home, next to its previous version. If both cannot be read, skills from
-elsewhere cannot be told from the user's own, so none in the home is used until the user decides.
+It is `skills/.hub/lock.json` in the home, next to its previous version. If neither can be read, skills from
+outside cannot be told from the user's own. Then no skill in the home is used until the user decides.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class LockFile:
 
 
 def _parse(content: bytes) -> dict[str, LockedSkill]:
-    """Parse the file. Raises `ValueError`, `TypeError` or `KeyError` for foreign content."""
+    """Parse the file. Raises `ValueError`, `TypeError` or `KeyError` for invalid content."""
     if len(content) > LARGEST:
         raise ValueError("too large")
     data = json.loads(content)
@@ -190,7 +190,7 @@ _TEXTS = ("name", "category", "source", "url", "item", "version", "digest")
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One skill of a snapshot: its source, version, and required digest of its files."""
+    """One skill of a snapshot: its source, its version, and the expected digest of its files."""
 
     name: str
     category: str
@@ -248,7 +248,9 @@ MEND = "`hermes skills audit` shows it"
 
 
 class SkillApprovals:
-    """The check of every discovered skill; caches hashes until a file changes."""
+    """The check of every discovered skill against its approved files; hashes are cached until a file
+    changes.
+    """
 
     def __init__(self, home: Home) -> None:
         self._lock = LockFile(home)
@@ -258,7 +260,7 @@ class SkillApprovals:
         self._known: dict[Path, tuple[bundle.Signature, str]] = {}
 
     def doubt(self, skill: Skill) -> str:
-        """Return why a skill must not be used, in half a sentence; empty if it may. Touches the disk."""
+        """Return why a skill must not be used, as a clause; empty if it may be. Touches the disk."""
         if skill.scope != "user" or not skill.folder.is_relative_to(self._lock.skills):
             return ""
         self._refresh()

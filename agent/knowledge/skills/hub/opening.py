@@ -65,7 +65,7 @@ _KINDS: tuple[SourceKind, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """A source from the settings, a lock file, or the user's input."""
+    """A source named in the settings, a lock file, or the user's input."""
 
     name: str
     kind: SourceKind
@@ -77,7 +77,7 @@ class SourcePlace:
 
 @dataclass(frozen=True, slots=True)
 class SkillReference:
-    """One skill of one source."""
+    """A reference to one skill of one source."""
 
     place: SourcePlace
     item: str
@@ -108,7 +108,7 @@ class SkillSources:
     git_seconds: float = git.SECONDS
 
     def search_places(self) -> tuple[SourcePlace, ...]:
-        """Return the sources to search: the built-in one, and the configured or the public ones."""
+        """Return the sources to search: the built-in one, and the configured ones or else the public ones."""
         return (self._official, *(self.configured or PUBLIC))
 
     def source(self, name: str) -> SourcePlace:
@@ -126,7 +126,7 @@ class SkillSources:
         return SourcePlace(OFFICIAL, "folder", str(self.bundled))
 
     def reference(self, text: str) -> SkillReference | None:
-        """Parse a skill identifier; None for a bare name, which any source may have.
+        """Parse a skill identifier; None for a name without a source, which any source may have.
 
         Raises `HubError` for an invalid identifier.
         """
@@ -163,7 +163,7 @@ class SkillSources:
         return SkillReference(SourcePlace(prefix, prefix, url), item)  # type: ignore[arg-type]
 
     def _of(self, place: SourcePlace, item: str) -> SkillReference:
-        """Return a skill of a known source; `@` and a version may follow."""
+        """Return a reference to the skill `item` of a known source. `@` and a version may follow the item."""
         match = _VERSION.search(item) if place.kind in ("clawhub", "lobehub", "github", "git") else None
         return (
             SkillReference(place, item[: match.start()], match[1]) if match else SkillReference(place, item)
@@ -277,7 +277,7 @@ class SkillSources:
 
 
 def _is_interface(address: str) -> bool:
-    """Return whether an address is a GitHub API on another server."""
+    """Return whether an address is a GitHub API on a server other than github.com."""
     steps = urlsplit(address).path.split("/")
     return steps[1:2] == ["repos"] or steps[1:3] == ["api", "v3"]
 
@@ -288,7 +288,7 @@ _STALE = 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A skill that could be installed, and what is known about it."""
+    """A skill that could be installed, and the results of its checks."""
 
     place: SourcePlace
     item: str
@@ -325,7 +325,7 @@ def quarantined(
     delivered: Mapping[str, str] | None = None,
     bundled: Path = BUNDLED,
 ) -> Iterator[Candidate]:
-    """Place the skill in quarantine; the folder is deleted afterwards, unless it was moved away.
+    """Write the skill into quarantine; afterwards the folder is deleted, unless it was moved.
 
     `delivered` are the hashes of the delivery, if `fetched` also holds edits. Raises `HubError`.
     """

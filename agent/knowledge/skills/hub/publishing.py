@@ -1,4 +1,4 @@
-"""Publishing a skill: checked, then as an archive, as a folder, or pushed to a branch of a repository."""
+"""Publishing a skill after its checks: as an archive, as a folder, or on a branch of a repository."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def repository_at(address: str, base: Path) -> git.GitPlace:
 def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[SkillFile, ...], SkillScan]:
     """Return the files of a skill for publication. Raises `HubRefusedError` for forbidden content.
 
-    It must pass the validator of the format and the limits for skills from elsewhere, contain no secret, and
-    be safe according to the scanner; `force` accepts a verdict of caution.
+    The skill must have a valid format, keep the limits for skills from outside and contain no secret. The
+    scanner must find it safe; `force` also accepts the verdict `caution`.
     """
     files = checked(bundle.read_files(skill.folder))
     problems = validate(skill_text(files), skill.folder.name)
@@ -154,10 +154,11 @@ def publish_folder(skill: Skill, files: Sequence[SkillFile], parent: Path) -> Pu
 def push(
     skill: Skill, files: Sequence[SkillFile], where: git.GitPlace, branch: str, author: str
 ) -> PublishedSkill:
-    """Commit the files onto the repository's newest commit and push that as a branch. Raises `HubError`.
+    """Commit the files on top of the repository's newest commit, and push that as a branch. Raises
+    `HubError`.
 
-    Nothing is checked out, so nothing of the repository runs here; the server refuses a branch that has
-    advanced in the meantime.
+    Nothing is checked out, so nothing of the repository runs here. The server refuses the push if the branch
+    has advanced in the meantime.
     """
     if not _BRANCH.fullmatch(branch):
         raise HubError(f"{brief(branch)!r} is no name of a branch.")

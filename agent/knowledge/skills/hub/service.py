@@ -1,4 +1,4 @@
-"""All operations on skills from elsewhere, for one home."""
+"""All operations on skills from outside, for one home."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ AuditState = Literal["ok", "changed", "missing", "unreadable"]
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The results of the sources, and the sources that failed with the reason."""
+    """The skills found, and the sources that failed, with the reasons."""
 
     offers: tuple[SkillOffer, ...]
     problems: tuple[str, ...]
@@ -71,7 +71,7 @@ class UpdatePlan:
 
 @dataclass(frozen=True, slots=True)
 class AuditedSkill:
-    """An installed skill compared with what was approved."""
+    """The difference between an installed skill and its approved files."""
 
     row: LockedSkill
     state: AuditState
@@ -92,7 +92,7 @@ class SkillHub:
         self.installed = InstalledSkills(home)
 
     def search(self, query: str, limit: int = 20, source: str = "") -> SearchResult:
-        """Return matching skills of all sources, each source in its order; failed sources are reported."""
+        """Return matching skills of all sources, each source in its order, and the sources that failed."""
         places = (self.sources.source(source),) if source else self.sources.search_places()
         with ThreadPoolExecutor(max(1, len(places))) as pool:
             found = list(pool.map(lambda place: self._search_place(place, query, limit), places))
@@ -112,8 +112,9 @@ class SkillHub:
         return SearchResult(tuple(_mix_offers(offers, query)[:limit]), tuple(map(str, problems)), len(places))
 
     def find(self, text: str, limit: int = 50) -> tuple[SearchResult, dict[SkillOffer, SkillReference]]:
-        """Return the skill with an identifier, or the search results for the words, with a reference to
-        each.
+        """Search for skills; return the result and a reference to each skill in it.
+
+        `text` may be an identifier, which finds one skill, or words.
         """
         try:
             wanted = self.sources.reference(text)
@@ -134,7 +135,7 @@ class SkillHub:
             return type(error)(f"{place.name}: {error}")
 
     def reference(self, text: str, version: str = "") -> SkillReference:
-        """Return the skill with an identifier or bare name."""
+        """Return a reference to the skill with an identifier or a name."""
         found = self.sources.reference(text)
         if found is None:
             hits = [offer for offer in self.search(text, 50).offers if offer.name == text]
@@ -157,7 +158,7 @@ class SkillHub:
 
     @contextmanager
     def snapshot_candidate(self, row: SnapshotRow, *, force: bool = False) -> Iterator[Candidate]:
-        """Fetch a skill of a snapshot into quarantine, if it still has the recorded digest."""
+        """Fetch a skill of a snapshot into quarantine. Fails if it no longer has the recorded digest."""
         wanted = SkillReference(SourcePlace(row.source, row.kind, row.url), row.item, row.version)
         if row.kind in ("folder", "well-known"):  # their versions are digests, which cannot be asked for
             wanted = replace(wanted, version="")
@@ -251,7 +252,11 @@ class SkillHub:
 
 
 def limits_of(trust: Trust, present: Sequence[SkillFile], *, force: bool) -> Limits:
-    """Return the limits of a new version: wider if the user accepted as much from a trusted source before."""
+    """Return the size limits of a new version.
+
+    They are wider for a trusted source if `force` is set or the installed files already exceed the strict
+    ones.
+    """
     if trust not in ("builtin", "trusted"):
         return STRICT
     try:
@@ -271,7 +276,10 @@ def open_hub(home: Home, settings: Settings, environ: Mapping[str, str], base: P
 
 
 def _mix_offers(offers: list[SkillOffer], query: str) -> list[SkillOffer]:
-    """Mix offers of several sources: exact name matches, then the first of each source before any second."""
+    """Return the offers of several sources in mixed order.
+
+    Exact name matches come first, then the first offer of each source, the second of each, and so on.
+    """
     ranks: dict[str, int] = {}
     ranked: list[tuple[bool, int, int, SkillOffer]] = []
     for index, offer in enumerate(offers):

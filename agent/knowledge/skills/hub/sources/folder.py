@@ -20,13 +20,13 @@ _PASSED_OVER = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", 
 
 @dataclass(frozen=True)
 class FolderTree:
-    """The files below a folder; links are not followed."""
+    """The files below a folder. Links are not followed."""
 
     root: Path
 
     @property
     def entries(self) -> tuple[TreeEntry, ...]:
-        """Return all files. Raises `HubError` for a folder that is unreadable or has too many."""
+        """Return all files. Raises `HubError` for a folder that is unreadable or has too many files."""
         return self._entries
 
     @cached_property
@@ -70,7 +70,7 @@ class FolderTree:
         return TreeEntry(name, "file", status.st_size, executable=bool(status.st_mode & 0o111))
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents. Raises `HubRefusedError` for a file that grew or changed its type."""
+        """Return the contents by path. Raises `HubRefusedError` for a file that grew or changed its type."""
         found: dict[str, bytes] = {}
         for entry in wanted:
             try:
@@ -82,7 +82,9 @@ class FolderTree:
 
 
 def folder_source(name: str, path: str, base: Path, *, is_builtin: bool = False) -> TreeSource:
-    """Return the skills of a folder; relative paths count from `base`. Raises `HubMissingError`."""
+    """Return a source for the skills in a folder; a relative path counts from `base`. Raises
+    `HubMissingError`.
+    """
     text = path.removeprefix("file://")
     try:
         root = Path(os.path.realpath(base / Path(text).expanduser()))

@@ -38,7 +38,7 @@ _MOST_ENTRIES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class GitHubPlace:
-    """A repository, a revision, and a folder. Empty means the default revision or the whole."""
+    """A repository, a revision, and a folder. Empty means the default branch and the root folder."""
 
     api: str
     repository: str = ""
@@ -83,7 +83,7 @@ def _place(api: str, steps: Sequence[str], ref: str = "") -> GitHubPlace:
 
 @dataclass(frozen=True)
 class GitHubTree:
-    """The files of a repository at one commit; each is checked against its hash in the tree."""
+    """The files of a repository at one commit; each is checked against its hash."""
 
     http: HubHttp
     api: str
@@ -92,7 +92,7 @@ class GitHubTree:
 
     @property
     def revision(self) -> str:
-        """The commit that the reference names; the reference if the server does not say."""
+        """The commit of the reference; the reference itself if the server does not say."""
         return self._commit
 
     @property
@@ -135,7 +135,7 @@ class GitHubTree:
         return tuple(entry for each in listed if (entry := _entry(each)) is not None)
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents. Raises `HubRefusedError` if one does not match the tree."""
+        """Return the contents by path. Raises `HubRefusedError` if one does not match its hash."""
         with self.http.session(_RAW if self.api == API else self.api) as session:
             return {entry.path: self._verified(session, entry, limit) for entry in wanted}
 
@@ -168,7 +168,7 @@ class GitHubTree:
 
 
 def _entry(record: Any) -> TreeEntry | None:
-    """Parse one row of a tree; None for a folder or an invalid row."""
+    """Parse one row of a tree; None if it is a folder or invalid."""
     if not isinstance(record, dict) or record.get("type") == "tree":
         return None
     path, mode, size, digest = (record.get(key) for key in ("path", "mode", "size", "sha"))
@@ -202,7 +202,7 @@ def _decoded(answer: HttpAnswer, limit: int) -> bytes:
 
 @dataclass(frozen=True)
 class GitHubSource:
-    """The skills of one repository, or of any if the address names none."""
+    """The skills of one repository, or of any repository if the address names none."""
 
     name: str
     place: GitHubPlace
@@ -217,7 +217,7 @@ class GitHubSource:
         return self._source(self.place, "").search(query, limit)
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return one skill, without its other files."""
+        """Return the description of one skill, fetching only its SKILL.md."""
         where, inner = self._where(item)
         return self._source(where, version).inspect(inner)
 
@@ -245,7 +245,7 @@ class GitHubSource:
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """The skills of one repository. Each request fetches one commit again."""
+    """The skills of one git repository. Each operation fetches the commit again."""
 
     name: str
     place: GitPlace

@@ -71,7 +71,7 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True)
 class OpenTree:
-    """An open tree, and the owner responsible for it."""
+    """An open tree of files, and the owner of its repository."""
 
     tree: FileTree
     address: str
@@ -138,7 +138,7 @@ def _plugin_place(source: object, root: object) -> PluginPlace | None:
 
 
 def _folders(value: object) -> tuple[str, ...]:
-    """Return folders of skills, given as one path or several."""
+    """Return folders of skills from a field that holds one path or a list."""
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return tuple(subfolder(each, "A folder of skills") for each in listed if isinstance(each, str))
 
@@ -153,7 +153,7 @@ class MarketplaceSource:
     opener: TreeOpener
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return matching skills in the marketplace; plugins in other repositories match as a whole."""
+        """Return matching skills in the marketplace. A plugin in another repository is one result."""
         with self.opener(self.address, "") as opened:
             found: list[tuple[int, SkillOffer]] = []
             for plugin in self._plugins(opened.tree):
@@ -247,7 +247,10 @@ class MarketplaceSource:
 
 
 def _check_elsewhere(repository: str, home: str) -> None:
-    """Allow only public repositories and those on the same host, since the document comes from outside."""
+    """Raise an error unless a repository is public or on the host of the marketplace.
+
+    The document that names it comes from outside.
+    """
     if _GITHUB.fullmatch(repository) or repository.startswith("https://"):
         return
     if "://" in home and repository.startswith("http://") and origin(repository) == origin(home):
@@ -258,7 +261,7 @@ def _check_elsewhere(repository: str, home: str) -> None:
 
 
 def _skills(tree: FileTree, plugin: Plugin) -> tuple[TreeSkill, ...]:
-    """Return the skills of a plugin: in the folders it names, else below `skills`, else at its root."""
+    """Return the skills of a plugin: in the folders it names, else below `skills`, else in its root."""
     assert plugin.place is not None
     root = plugin.place.folder
     named = plugin.skills or _manifest_skills(tree, root)
@@ -290,7 +293,9 @@ _NAMED = re.compile(r"\b((?:scripts|references|assets|templates)/[\w./-]*\w)")
 
 @dataclass(frozen=True)
 class SiteTree:
-    """The catalogue, the SKILL.md of each skill it names, and the files they mention."""
+    """The files of a marketplace on a plain web server: catalogue, SKILL.md files, and the files they
+    mention.
+    """
 
     http: HubHttp
     root: str
@@ -308,7 +313,7 @@ class SiteTree:
         return tuple(TreeEntry(path, "file", len(content)) for path, content in self._files.items())
 
     def read(self, wanted: Sequence[TreeEntry], limit: int) -> Mapping[str, bytes]:
-        """Return the contents."""
+        """Return the contents by path."""
         return {entry.path: self._files[entry.path] for entry in wanted}
 
     @cached_property
@@ -340,7 +345,7 @@ class SiteTree:
 
 
 def _site_folders(plugin: Plugin) -> list[str]:
-    """Return possible folders of a plugin's skills, according to its entry."""
+    """Return folders that may hold a plugin's skills, according to its entry."""
     if plugin.place is None or plugin.place.repository:
         return []
     root = plugin.place.folder
@@ -349,7 +354,7 @@ def _site_folders(plugin: Plugin) -> list[str]:
 
 
 def _linked(text: str) -> list[str]:
-    """Return the files of the skill that its text mentions."""
+    """Return the paths of the skill's files that its text mentions."""
     found: list[str] = []
     for match in (*_LINK.finditer(text), *_NAMED.finditer(text)):
         name = match[1].removeprefix("./")

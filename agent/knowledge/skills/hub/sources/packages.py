@@ -45,7 +45,7 @@ def _version(version: str) -> str:
 
 
 def _text(record: Any, *keys: str) -> str:
-    """Return the first of these fields with text, on one line."""
+    """Return the first of these fields that holds text, on one line."""
     if isinstance(record, Mapping):
         for key in keys:
             if isinstance(record.get(key), str) and record[key].strip():
@@ -54,7 +54,7 @@ def _text(record: Any, *keys: str) -> str:
 
 
 def _records(answer: HttpAnswer, *keys: str) -> list[Mapping[str, Any]]:
-    """Return the list in an answer, bare or under one of these keys. Raises `HubError`."""
+    """Return the list in an answer, at the top level or under one of these keys. Raises `HubError`."""
     data = answer.json()
     listed = data if isinstance(data, list) else None
     if isinstance(data, Mapping):
@@ -65,7 +65,7 @@ def _records(answer: HttpAnswer, *keys: str) -> list[Mapping[str, Any]]:
 
 
 def _packed(answer: HttpAnswer, limits: Limits) -> tuple[SkillFile, ...]:
-    """Return the files of a zip, checked against the hash in its answer."""
+    """Return the files in a zip after checking it against the hash that came with it."""
     named = next(
         (value for key, value in answer.headers.items() if key.lower() == "x-clawhub-artifact-sha256"), ""
     )
@@ -87,7 +87,7 @@ class ClawHubSource:
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return what the registry finds."""
+        """Return the registry's search results."""
         wanted = {"limit": str(limit)}
         if query.strip():
             answer = self._get(f"search?{urlencode({'q': query, **wanted})}")
@@ -161,7 +161,7 @@ class LobeHubSource:
     http: HubHttp = field(default_factory=HubHttp)
 
     def search(self, query: str, limit: int) -> tuple[SkillOffer, ...]:
-        """Return what the market finds."""
+        """Return the market's search results."""
         wanted = {"page": "1", "pageSize": str(min(limit, 50))} | ({"q": query} if query.strip() else {})
         answer = self.http.get(f"{self._base}?{urlencode(wanted)}")
         offers = (self._offer(each) for each in _records(answer, "items", "skills", "data"))

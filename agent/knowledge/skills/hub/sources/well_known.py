@@ -40,7 +40,7 @@ _NO_DIGEST = "the index has no digests (version 0.1), so nobody vouches for the 
 
 @dataclass(frozen=True, slots=True)
 class _Artifact:
-    """One address to fetch, and the required SHA-256 (empty: unknown)."""
+    """The address of a file to fetch, and its expected SHA-256 (empty if unknown)."""
 
     path: str
     url: str
@@ -112,7 +112,9 @@ def _current(record: Mapping[str, Any], url: str, name: str, description: str) -
 
 
 def _hex(digest: object, name: str) -> str:
-    """Return the hexadecimal part of a digest, or an empty text. Raises `HubError` for another form."""
+    """Return the hexadecimal part of a digest; empty if there is no digest. Raises `HubError` for another
+    form.
+    """
     if digest is None:
         return ""
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None
@@ -137,12 +139,12 @@ class WellKnownSource:
         return tuple(offer for _, offer in ranked[:limit])
 
     def inspect(self, item: str, version: str = "") -> SkillOffer:
-        """Return what the index says about one skill."""
+        """Return the description of one skill in the index."""
         where, entries = self._index()
         return self._offer(where, self._pick(entries, item))
 
     def fetch(self, item: str, version: str = "", limits: Limits = STRICT) -> FetchedSkill:
-        """Return one skill, its bytes checked against the digests of the index."""
+        """Return one skill after checking its files against the digests of the index."""
         where, entries = self._index()
         entry = self._pick(entries, item)
         files = self._archived(entry, limits) if entry.archive else self._single(entry, limits)

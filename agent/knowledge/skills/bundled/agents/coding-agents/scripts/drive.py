@@ -28,7 +28,7 @@ ROWS, COLUMNS = 50, 140
 
 
 def plain(data: bytes) -> str:
-    """What was shown, without escape sequences; lines that were overwritten keep their last form."""
+    """Return the visible text without escape sequences; an overwritten line has its last content."""
     text = ESCAPES.sub("", data.decode("utf-8", "replace")).replace("\r\n", "\n")
     lines = [line.rsplit("\r", 1)[-1] for line in text.split("\n")]
     shown = "\n".join(line.rstrip() for line in lines)
@@ -36,7 +36,7 @@ def plain(data: bytes) -> str:
 
 
 def end(child: int) -> int:
-    """Stop the child and everything it started; its exit code, negative for a signal."""
+    """Stop the child and all processes it started; return its exit code, negative for a signal."""
     for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL):
         done, status = os.waitpid(child, os.WNOHANG)
         if done:

@@ -22,7 +22,7 @@ class Block:
 
 
 def spans(text: str) -> list[tuple[str, str]]:
-    """Pieces of a line with their style: plain, bold, italic or code."""
+    """Return the pieces of a line, each with its style: plain, bold, italic or code."""
     found = []
     for piece in INLINE.split(text):
         if piece.startswith("**") and piece.endswith("**") and len(piece) > 4:

@@ -31,7 +31,7 @@ LARGEST = 2_000_000
 
 
 def entropy(text: str) -> float:
-    """Bits per character."""
+    """Return the entropy of a text in bits per character."""
     return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
 
 
