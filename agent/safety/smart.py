@@ -23,8 +23,8 @@ from typing import Any, Literal
 from agent.core.event_data import Usage
 from agent.core.messages import Message
 from agent.errors import HermesError
-from agent.model.protocol import ModelClient, ModelRequest, ReplyEnd, TextDelta, UsageDelta
-from agent.model.wire_format import Wire
+from agent.model.protocol import ModelRequest, ReplyEnd, TextDelta, UsageDelta
+from agent.model.transport.reply import ModelRoute
 from agent.safety.verdict import SEVERITY, Verdict
 from tools.services.actions import Action, ReadPath
 from tools.text.redact import redact
@@ -156,11 +156,8 @@ class Adviser:
 
     def __init__(
         self,
-        client: ModelClient,
-        wire: Wire,
+        route: ModelRoute,
         *,
-        name: str,
-        model: str,
         timeout: float,
         workspace: Path,
         secrets: Mapping[str, str],
@@ -168,10 +165,8 @@ class Adviser:
         tell: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
-        self._wire = wire
-        self._name = name
-        self._model = model
+        self._route = route
+        self._name = route.name
         self._timeout = timeout
         self._workspace = workspace
         self._secrets = secrets
@@ -228,12 +223,12 @@ class Adviser:
         """Return the answer as text. Raises `ModelError`, or `BudgetReachedError`."""
         asked = Message("user", question(text, chance.token_hex(8)))
         request = ModelRequest(
-            model=self._model,
-            system=self._wire.system(SYSTEM, ()),
-            frames=tuple(self._wire.framer().frames(asked)),
+            model=self._route.model,
+            system=self._route.wire.system(SYSTEM, ()),
+            frames=tuple(self._route.wire.framer().frames(asked)),
             max_output=MAX_OUTPUT,
         )
-        stream = self._client.stream(request)
+        stream = self._route.client.stream(request)
         pieces: list[str] = []
         length = 0
         usage: Usage | None = None

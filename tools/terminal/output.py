@@ -203,7 +203,15 @@ _REPEATED = "\uffff"
 class OutputWatch:
     """Matches lines against patterns; `feed` returns at most one notice per interval."""
 
-    def __init__(self, patterns: Sequence[str], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        tells_end: bool = False,
+    ) -> None:
+        self.tells_end = tells_end
+        """Whether the end of the process is told, too."""
         self._patterns = [_compile(pattern) for pattern in patterns if pattern]
         self._clock = clock
         self._next = float("-inf")

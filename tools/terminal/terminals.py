@@ -62,7 +62,6 @@ class BackgroundProcess:
         secrets: Mapping[str, str],
         watch: OutputWatch,
         notify: Callable[[str], None],
-        notify_on_complete: bool,
         on_end: Callable[[], None],
         refused: Callable[[float], str],
     ) -> None:
@@ -84,7 +83,6 @@ class BackgroundProcess:
         self._recording = ScreenRecording() if pty else None
         self._watch = watch
         self._notify = notify
-        self._notify_on_complete = notify_on_complete
         self._on_end = on_end
         self._refused = refused
         self._refusals_told = self._started
@@ -199,7 +197,7 @@ class BackgroundProcess:
         self._ended = time.monotonic()
         self.exit_code = ending.code
         self.done.set()
-        if (self._notify_on_complete or self._watch.gave_up) and not self.was_killed:
+        if (self._watch.tells_end or self._watch.gave_up) and not self.was_killed:
             self._notify(f"{self.id} has ended with exit code {ending.code}: {_first_line(self.command)}")
 
     def _finish(self) -> str:

@@ -135,7 +135,8 @@ def _start(
     command: str = arguments["command"]
     table = terminals.processes(context.task)
     boundary = terminals.boundary
-    watch = OutputWatch(arguments.get("watch_patterns") or ())
+    tells_end = bool(arguments.get("notify_on_complete"))
+    watch = OutputWatch(arguments.get("watch_patterns") or (), tells_end=tells_end)
     table.make_room()
     child, launch = shell.start(
         command,
@@ -152,7 +153,6 @@ def _start(
         secrets=terminals.secrets,
         watch=watch,
         notify=context.notify,
-        notify_on_complete=bool(arguments.get("notify_on_complete")),
         on_end=lambda: shell.settle(launch, place),
         refused=boundary.hosts_refused if boundary is not None and not leave.outside else nothing_refused,
     )

@@ -38,6 +38,8 @@ EVERY_PANE = "/ filter · ? help · jkgG move · y copy · nN match · space fol
 class Pane(RowList):
     """A side pane: a list of rows under a title row with a figure at its right end."""
 
+    DEFAULT_CLASSES = "pane"
+
     FLEXIBLE: ClassVar[bool] = False
     """Whether it takes the height that others leave."""
     KEYS: ClassVar[str] = "⏎ open · "
@@ -82,8 +84,6 @@ class Pane(RowList):
             empty=empty,
             follow=follow,
             background="surface",
-            name=name,
-            classes="pane",
         )
         self.label = name
         """What the pane is called in `PaneBar` messages and in the remembered state."""

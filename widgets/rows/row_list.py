@@ -165,11 +165,9 @@ class RowList(KeptRow, can_focus=True):
         empty: str = "",
         follow: bool = False,
         background: str = "background",
-        name: str | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(id=id)
         self.palette = Palette(Skin())
         self.background = background
         self.empty = empty

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.core.event_data import Usage
@@ -104,6 +104,15 @@ class _OpenAnswer:
         await self.response.aclose()
 
 
+class FailureNames(NamedTuple):
+    """What a sentence about a failure names, and the secrets that it must not show."""
+
+    provider: str = "openai"
+    key_hint: str = "OPENAI_API_KEY"
+    """The variable of the key."""
+    secrets: tuple[str, ...] = ()
+
+
 class FormatClient:
     """A `ModelClient` for one provider in one wire format.
 
@@ -120,9 +129,7 @@ class FormatClient:
         *,
         headers: Mapping[str, str] | None = None,
         stall_timeout: float = 120,
-        provider: str = "openai",
-        key_hint: str = "OPENAI_API_KEY",
-        secrets: tuple[str, ...] = (),
+        names: FailureNames | None = None,
         spoken: Callable[[str], SpokenDialect] | None = None,
     ) -> None:
         """`spoken` returns the dialect of a model by its name."""
@@ -134,13 +141,14 @@ class FormatClient:
         own = {name: value for name, value in self._given_headers().items() if name.lower() not in named}
         self._own_headers = own | self._headers
         self._stall_timeout = stall_timeout
+        names = names or FailureNames()
         self._failures = Failures(
             title=wire_format.title,
-            provider=provider,
+            provider=names.provider,
             base_url=base_url,
-            key_hint=key_hint,
+            key_hint=names.key_hint,
             api_key=self._key,
-            secrets=secrets,
+            secrets=names.secrets,
             stall_timeout=stall_timeout,
         )
         self._spoken = spoken or cache(lambda _: SpokenDialect())

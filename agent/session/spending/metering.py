@@ -120,7 +120,6 @@ class MeteredClient:
         self,
         client: ModelClient,
         account: BudgetAccount,
-        info: ModelInfo,
         throttle: Throttle,
         pause: Pause,
         tally: RequestTally,
@@ -131,7 +130,7 @@ class MeteredClient:
     ) -> None:
         self._client = client
         self._account = account
-        self._info = info
+        self._info = request_log.info
         self._throttle = throttle
         self._pause = pause
         self._tally = tally
@@ -328,7 +327,6 @@ class Metering:
         return MeteredClient(
             client,
             account or self.account,
-            info,
             throttle or NoThrottle(),
             pause or NoPause(),
             tally or RequestTally(),

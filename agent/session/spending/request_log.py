@@ -38,7 +38,7 @@ class RequestLog:
     def __init__(self, spending: Spending, payer: Payer, info: ModelInfo) -> None:
         self._spending = spending
         self._payer = payer
-        self._info = info
+        self.info = info
 
     async def open(self, most_input: int, output: int, least: int) -> RequestEntry:
         """Reserve room for a request with `output` tokens of output, or fewer if these do not fit.
@@ -64,7 +64,7 @@ class RequestLog:
             lambda connection: take(
                 connection,
                 self._payer,
-                self._info,
+                self.info,
                 spending.bounds,
                 spending.prices,
                 (most_input, output, least),
@@ -84,7 +84,7 @@ class RequestLog:
             max(usage.input or 0, 0),
             max(usage.output or 0, 0),
             max(usage.cached or 0, 0),
-            request_cost(usage, self._info),
+            request_cost(usage, self.info),
         )
         self._write(entry, taken, "counted")
 
@@ -101,7 +101,7 @@ class RequestLog:
         if (row := entry.row) is not None:
             self._spending.later(lambda connection: request_table.close(connection, row, taken))
             return
-        amount = taken or most_of(self._info, entry.input, entry.output)
+        amount = taken or most_of(self.info, entry.input, entry.output)
         process = self._spending.process
         self._spending.later(
             lambda connection: request_table.add(
@@ -113,8 +113,8 @@ class RequestLog:
 class NoRequestLog(RequestLog):
     """A log for requests without a payer; it records nothing."""
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, info: ModelInfo) -> None:
+        self.info = info
 
     async def open(self, most_input: int, output: int, least: int) -> RequestEntry:
         return RequestEntry(None, most_input, output, 0.0)
@@ -131,7 +131,7 @@ class NoRequestLog(RequestLog):
 
 def request_log_of(spending: Spending, payer: Payer, info: ModelInfo) -> RequestLog:
     """Return the request log of a payer."""
-    return NoRequestLog() if payer.model == _UNPAID else RequestLog(spending, payer, info)
+    return NoRequestLog(info) if payer.model == _UNPAID else RequestLog(spending, payer, info)
 
 
 def most_of(info: ModelInfo, most_input: int, output: int) -> RequestAmount:

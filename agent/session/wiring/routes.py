@@ -286,10 +286,12 @@ def open_adviser(
         client = _client(target, settings, home, emit, spoken_of(target, book_of(home, emit)))
         closers.append(client.aclose)
     return Adviser(
-        metered(client, target.label),
-        Wire(FORMATS.get(target.format), codec_for("native")),
-        name=target.label,
-        model=target.model,
+        ModelRoute(
+            name=target.label,
+            model=target.model,
+            client=metered(client, target.label),
+            wire=Wire(FORMATS.get(target.format), codec_for("native")),
+        ),
         timeout=settings.safety.smart.timeout,
         workspace=workspace,
         secrets=secrets,
@@ -315,7 +317,7 @@ def _client(
 def _remote(
     target: Target, stall_timeout: float, emit: Callable[[Event], None], spoken: SpokenDialect
 ) -> ModelClient:
-    from agent.model.transport.client import FormatClient
+    from agent.model.transport.client import FailureNames, FormatClient
 
     def client(variable: str, key: str) -> FormatClient:
         return FormatClient(
@@ -324,9 +326,7 @@ def _remote(
             key,
             headers=dict(target.headers),
             stall_timeout=stall_timeout,
-            provider=target.provider,
-            key_hint=variable,
-            secrets=target.secrets,
+            names=FailureNames(target.provider, variable, target.secrets),
             spoken=lambda _: spoken,
         )
 
@@ -376,7 +376,7 @@ class LocalClient:
     async def _start(self) -> ModelClient:
         from agent.model.local.server import LocalServer
         from agent.model.local.sources import model_file
-        from agent.model.transport.client import FormatClient
+        from agent.model.transport.client import FailureNames, FormatClient
 
         settings = self._settings.local
         path = await asyncio.to_thread(model_file, self._home, self._target.path or settings.model)
@@ -399,6 +399,5 @@ class LocalClient:
             endpoint.base_url,
             endpoint.token,
             stall_timeout=600,
-            provider="local",
-            key_hint="",
+            names=FailureNames("local", ""),
         )

@@ -46,7 +46,7 @@ from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, read_index
 from agent.workspace.checkpoints.git_settings import bytes_are_gits
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error
-from agent.workspace.checkpoints.precapture import NOT_YET, Precapture, waits
+from agent.workspace.checkpoints.precapture import NOT_YET, CaptureLimits, Precapture, waits
 from agent.workspace.checkpoints.state_listings import alike
 from agent.workspace.checkpoints.unit_marks import changed_sides, disk, side, unit_marks
 from agent.workspace.checkpoints.unit_noise import without_noise
@@ -158,18 +158,6 @@ _STRETCH, _BREATH = 0.004, 0.001
 
 LOOKED_AT = 20_000
 """The number of workspace paths up to which a restore checks all of them for newer times."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureLimits:
-    """The size limits of stored contents, in bytes."""
-
-    file: int
-    """The limit of one file."""
-    beforehand: int
-    """The limit of all files stored before any change."""
-    objects: bool = True
-    """Whether contents of git's extensions get second names, whatever their size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,12 +320,10 @@ class FileRegister:
                 self._root,
                 self._objects,
                 self._git,
-                self._limits.file,
-                self._limits.beforehand,
+                self._limits,
                 self._known,
                 _objects(self._root, self._units),
                 self._units,
-                self._limits.objects,
             ).all(self._index)
             # What is kept from here on is news for the next session.
             self._unsaved += any(waits(known) for known in self._known.values())

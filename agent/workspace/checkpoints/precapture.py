@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -30,6 +30,18 @@ WHOLE = 50_000_000
 """The size above which git's copy of a file is not used, because it would be held in memory."""
 
 
+@dataclass(frozen=True, slots=True)
+class CaptureLimits:
+    """The size limits of stored contents, in bytes."""
+
+    file: int
+    """The limit of one file."""
+    beforehand: int
+    """The limit of all files stored before any change."""
+    objects: bool = True
+    """Whether contents of git's extensions get second names, whatever their size."""
+
+
 class Precapture:
     """One pass through everything in `known`, which it updates."""
 
@@ -38,23 +50,21 @@ class Precapture:
         root: Path,
         objects: ObjectStore,
         git: GitObjects,
-        largest: int,
-        room: int,
+        limits: CaptureLimits,
         known: dict[str, KnownPath],
         places: Iterable[Path] = (),
         units: Units = NO_UNITS,
-        links: bool = True,
     ) -> None:
         self._root = root
         self._objects = objects
         self._git = git
-        self._largest = largest
-        self._room = room
+        self._largest = limits.file
+        self._room = limits.beforehand
         self._known = known
         self._places = places
         """Folders of git's objects in the workspace."""
         self._units = units
-        self._links = links
+        self._links = limits.objects
         self._stored: set[str] = set()
         """Contents that were in the store at the start."""
 

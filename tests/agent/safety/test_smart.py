@@ -19,6 +19,7 @@ from agent.events import Decision
 from agent.model.codecs import codec_for
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.transport.client import FormatClient
+from agent.model.transport.reply import ModelRoute
 from agent.model.wire_format import Wire
 from agent.safety.gate import Gate, Ruling
 from agent.safety.grants import Grants
@@ -164,11 +165,8 @@ class Talk:
         self.told: list[str] = []
         self.time = 0.0
         self.adviser = Adviser(
-            client,
-            Wire(CHAT, codec_for("native")),
+            ModelRoute(name="x/judge", model="judge", client=client, wire=Wire(CHAT, codec_for("native"))),
             **{
-                "name": "x/judge",
-                "model": "judge",
                 "timeout": 60.0,
                 "workspace": WORK,
                 "secrets": {"PASS": "hunter2-hunter2"},

@@ -16,7 +16,7 @@ import pytest
 from agent.model.addresses import is_loopback
 from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import Frame, ReplyEnd, TextDelta
-from agent.model.transport.client import FormatClient
+from agent.model.transport.client import FailureNames, FormatClient
 from tests.support.chat import ASK, KEY, RICH, failure, read, talking
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, Reply, refuse, say
@@ -107,12 +107,12 @@ async def test_no_error_ever_shows_a_key(script, caplog):
 
 
 async def test_a_refused_key_names_the_variable_to_set():
-    async with talking(lambda _: refuse(401, "no"), key=KEY, provider="acme", key_hint="ACME_KEY") as (
+    async with talking(lambda _: refuse(401, "no"), key=KEY, names=FailureNames("acme", "ACME_KEY")) as (
         _,
         client,
     ):
         assert "put a valid key into ACME_KEY" in str(await failure(client))
-    async with talking(lambda _: refuse(401, "no"), provider="acme", key_hint="ACME_KEY") as (_, client):
+    async with talking(lambda _: refuse(401, "no"), names=FailureNames("acme", "ACME_KEY")) as (_, client):
         assert "acme wants an API key" in str(await failure(client))
 
 
@@ -122,7 +122,10 @@ async def test_an_unknown_model_names_the_command_that_mends_it():
 
 
 async def test_a_model_without_tools_names_the_mode_that_mends_it():
-    async with talking([refuse(400, "gemma does not support tools")], provider="ollama") as (_, client):
+    async with talking([refuse(400, "gemma does not support tools")], names=FailureNames("ollama")) as (
+        _,
+        client,
+    ):
         assert "hermes config set providers.ollama.tool_mode text" in str(await failure(client))
 
 
@@ -141,7 +144,7 @@ async def test_a_model_without_tools_names_the_mode_that_mends_it():
     ],
 )
 async def test_an_address_nobody_answers_at_is_named_with_the_setting_to_correct(url, words):
-    client = FormatClient(CHAT, url, KEY, provider="acme")
+    client = FormatClient(CHAT, url, KEY, names=FailureNames("acme"))
     error = await failure(client)
     await client.aclose()
     assert error.kind == "unreachable"
@@ -312,7 +315,7 @@ def test_the_package_is_not_imported_before_the_first_request():
     code = (
         "import sys, agent.model.transport.reply\n"
         "from agent.model.formats.chat import FORMAT\n"
-        "from agent.model.transport.client import FormatClient\n"
+        "from agent.model.transport.client import FailureNames, FormatClient\n"
         "FormatClient(FORMAT, 'http://localhost/v1', None)\n"
         "print([name for name in ('openai', 'httpx2', 'yaml') if name in sys.modules])"
     )

@@ -72,11 +72,10 @@ class Meters:
         self.client = MeteredClient(
             self.chat,
             self.account,
-            self.info,
             self.throttle,
             self.pause,
             self.tally,
-            request_log=NoRequestLog(),
+            request_log=NoRequestLog(self.info),
             reached=never_raised,
         )
 
