@@ -62,8 +62,9 @@ def states() -> list[ExtraState]:
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """Return the names of extras in their correct spelling. Raises `ConfigError` with a suggestion for an
-    unknown one.
+    """Return the names of extras in their correct spelling.
+
+    Raises `ConfigError` with a suggestion for an unknown one.
     """
     from difflib import get_close_matches
 
@@ -90,8 +91,9 @@ def adding(names: Sequence[str]) -> ExtrasChange:
 
 
 def removing(names: Sequence[str]) -> ExtrasChange:
-    """Return the command that removes the packages of these extras, except those that other installed
-    packages need.
+    """Return the command that removes the packages of these extras.
+
+    Packages that other installed packages need are kept.
     """
     kept = {name for _, name in _requirements("")}
     for other in EXTRAS:
@@ -151,7 +153,7 @@ def _requirements(extra: str) -> list[tuple[str, str]]:
 
 
 def _needed_beside(names: set[str]) -> set[str]:
-    """Return the names of packages that installed packages need, other than `names` and the program itself."""
+    """Return the packages that installed packages need, ignoring those in `names` and this program."""
     listed = [
         each
         for package in distributions()

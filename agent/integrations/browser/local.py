@@ -1,6 +1,4 @@
-"""A browser on this machine: started inside the sandbox, restricted to the proxy's network, controlled
-through pipes.
-"""
+"""A browser process on this machine, sandboxed, restricted to the proxy's network, controlled by pipes."""
 
 from __future__ import annotations
 
@@ -70,8 +68,9 @@ class PipeTransport:
 
 
 class BrowserNetwork:
-    """The network of one browser. Open it before the browser starts and close it after the browser ended;
-    both block.
+    """The network of one browser.
+
+    Open it before the browser starts and close it after the browser ended; both block.
     """
 
     def __init__(
@@ -83,8 +82,9 @@ class BrowserNetwork:
         environ: Mapping[str, str],
         told: Callable[[ProxyRefusal], None],
     ) -> None:
-        """`bubblewrap` is the path of the bwrap program, or empty if it is not installed. Raises
-        `ToolError`.
+        """`bubblewrap` is the path of the bwrap program, or empty if it is not installed.
+
+        Raises `ToolError`.
         """
         self._opened: OpenedSpace | None = open_space(bubblewrap) if bubblewrap else None
         self._proxy = EgressProxy(

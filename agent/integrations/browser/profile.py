@@ -36,7 +36,10 @@ class BrowserProfile:
         self._lock = lock
 
     def close(self) -> None:
-        """Unlock the profile, and remove it unless it is a lasting one. Blocks. A second call does nothing."""
+        """Unlock the profile, and remove it unless it is a lasting one.
+
+        Blocks. A second call does nothing.
+        """
         if self._lock < 0:
             return
         lock, self._lock = self._lock, -1

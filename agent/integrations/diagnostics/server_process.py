@@ -91,8 +91,9 @@ class Finding:
         return self.severity, self.message, self.origin
 
     def words(self, path: str) -> str:
-        """Describe the finding on one line, as in `src/a.py:3:5 error: it is not defined [Pyright
-        reportUndefined]`.
+        """Describe the finding on one line.
+
+        An example is `src/a.py:3:5 error: it is not defined [Pyright reportUndefined]`.
         """
         origin = f" [{self.origin}]" if self.origin else ""
         return f"{path}:{self.line}:{self.column} {_WORDS[self.severity]}: {self.message}{origin}"
@@ -144,9 +145,7 @@ def news(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
 
 
 def report(found: Sequence[tuple[str, Finding]], pending: Sequence[str]) -> dict[str, Any] | None:
-    """Build the part of an edit's result about problems: findings by path, and servers that are not ready
-    yet.
-    """
+    """Build an edit's problem report: findings by path, and servers that are not ready yet."""
     said: dict[str, Any] = {}
     if found:
         ordered = sorted(found, key=lambda each: each[1].severity)
@@ -517,8 +516,9 @@ class ServerProcess:
                 self._news.set()
 
     def _answer(self, method: str, params: Any) -> Any:
-        """Return the answer to a request of the server. Requests to change the workspace are not carried
-        out.
+        """Return the answer to a request of the server.
+
+        Requests to change the workspace are not carried out.
         """
         if method == "workspace/configuration":
             items = params.get("items") if isinstance(params, Mapping) else None

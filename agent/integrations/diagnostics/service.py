@@ -82,9 +82,7 @@ class ServerPlace:
             raise ServerFault(f"it cannot be started in the sandbox: {error}") from error
 
     def variables(self, kind: ServerKind) -> dict[str, str]:
-        """Return the environment of a server: that of shell commands, with its caches in the server's own
-        folder.
-        """
+        """Return a server's environment: that of shell commands, with caches in the server's own folder."""
         from agent.integrations.mcp.host.stdio import own_places
 
         folder = self.folder(kind.name)
@@ -113,8 +111,9 @@ class _Running:
 
 
 class LanguageServers(Diagnostics):
-    """Diagnostics for the files of one workspace. Creating it is cheap: servers are looked up on the first
-    edit.
+    """Diagnostics for the files of one workspace.
+
+    Creating it is cheap: servers are looked up on the first edit.
     """
 
     def __init__(self, place: ServerPlace, settings: DiagnosticsSettings) -> None:
@@ -127,8 +126,9 @@ class LanguageServers(Diagnostics):
         self._closed = False
 
     async def after(self, edits: Sequence[FileEdit]) -> dict[str, Any] | None:
-        """Return the problems that edits have newly caused, for their result; None if there are none. Never
-        raises.
+        """Return the problems that edits have newly caused, for their result; None if there are none.
+
+        Never raises.
         """
         if self._settings.mode == "off" or self._closed:
             return None

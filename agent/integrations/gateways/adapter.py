@@ -52,7 +52,7 @@ class RateLimitedError(GatewayError):
 
 
 class UndeliverableError(GatewayError):
-    """The platform will never accept this message: the chat is gone, the person blocked us, or a file is too
+    """The platform will never accept a message, for example because the chat is gone or a file is too
     large.
     """
 
@@ -70,8 +70,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The author of a message as the platform guarantees it. `id` identifies one person; `name` is only
-    displayed.
+    """The author of a message as the platform guarantees it.
+
+    `id` identifies one person; `name` is only displayed.
     """
 
     id: str
@@ -240,7 +241,10 @@ class Adapter(ABC):
 
     @abstractmethod
     async def send(self, place: Place, message: Outgoing, key: str) -> str:
-        """Send a message and return its id on the platform. `key` stays the same when the core tries again."""
+        """Send a message and return its id on the platform.
+
+        `key` stays the same when the core tries again.
+        """
 
     @abstractmethod
     async def send_file(self, place: Place, file: OutgoingFile, key: str) -> str:
@@ -259,8 +263,9 @@ class Adapter(ABC):
         return
 
     async def acknowledge(self, incoming: Incoming, told: str) -> None:
-        """Confirm a button press on platforms that require it; `told` is a short text to show where
-        possible.
+        """Confirm a button press on platforms that require it.
+
+        `told` is a short text to show where possible.
         """
         return
 
@@ -277,8 +282,9 @@ class Adapter(ABC):
         await self._http.aclose()
 
     async def _read_url(self, url: str, most: int, token: str = "") -> bytes:
-        """Return the body of a GET response. Raises `GatewayError`; `UndeliverableError` beyond `most`
-        bytes.
+        """Return the body of a GET response.
+
+        Raises `GatewayError`; `UndeliverableError` beyond `most` bytes.
         """
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         request = self._http.build_request("GET", url, headers=headers)
@@ -324,7 +330,10 @@ class Secret:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayKind:
-    """The description of one platform. Creating it imports no library; `make` may, so call that in a thread."""
+    """The description of one platform.
+
+    Creating it imports no library; `make` may, so call that in a thread.
+    """
 
     name: str
     title: str
@@ -405,8 +414,9 @@ async def talking(title: str) -> AsyncIterator[None]:
 async def receive(
     client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str, beyond: GatewayError
 ) -> tuple[httpx2.Response, bytes]:
-    """Send a request; return the response and its body. Raises `beyond` if the body has more than `most`
-    bytes.
+    """Send a request; return the response and its body.
+
+    Raises `beyond` if the body has more than `most` bytes.
     """
     async with talking(title):
         response = await client.send(request, stream=True)
@@ -422,8 +432,9 @@ async def receive(
 
 
 async def fetch_bounded(client: httpx2.AsyncClient, request: httpx2.Request, most: int, title: str) -> bytes:
-    """Return the body of a response. Raises `UndeliverableError` beyond `most` bytes; see also
-    `raise_for_status`.
+    """Return the body of a response.
+
+    Raises `UndeliverableError` beyond `most` bytes; see also `raise_for_status`.
     """
     beyond = UndeliverableError(f"The file is larger than {most:,} bytes.")
     response, data = await receive(client, request, most, title, beyond)

@@ -130,9 +130,7 @@ def hand_over(c: Connection, id: int, session: str, text: str) -> None:
 
 
 def handed_messages(c: Connection, gateway: str, place: Place, session: str) -> list[tuple[int, str]]:
-    """Return row id and text of each message that was handed to a session but that the session has not
-    stored.
-    """
+    """Return row id and text of each message that a session was given but has not stored."""
     rows = c.execute(
         "SELECT id, text FROM received WHERE gateway = ? AND chat = ? AND thread = ? AND session = ? "
         "AND state = 'handed' AND node IS NULL ORDER BY id",
@@ -379,8 +377,9 @@ def mark_failed(c: Connection, id: int, problem: str) -> None:
 
 
 def draft_of(c: Connection, gateway: str, place: Place, session: str) -> int:
-    """Return the row of the newest draft that is shown in a place; 0 if there is none. An answer can replace
-    it.
+    """Return the row of the newest draft that is shown in a place; 0 if there is none.
+
+    An answer can replace it.
     """
     row = c.execute(
         "SELECT id FROM deliveries WHERE gateway = ? AND state = 'draft' AND chat = ? AND thread = ? "
@@ -436,9 +435,7 @@ def statuses(c: Connection, names: Sequence[str]) -> list[GatewayStatus]:
 
 
 def counts(c: Connection, gateway: str) -> tuple[int, int, int]:
-    """Return three numbers: received messages not yet handled, deliveries that wait, and deliveries that
-    failed.
-    """
+    """Count unhandled received messages, waiting deliveries and failed deliveries, in this order."""
     (first,) = c.execute(
         "SELECT count(*) FROM received WHERE gateway = ? AND state != 'done'", (gateway,)
     ).fetchone()

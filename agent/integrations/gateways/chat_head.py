@@ -1,6 +1,4 @@
-"""The work for one chat: passes its messages to the session exactly once, and sends it what the session
-says.
-"""
+"""One chat and its session: its messages go in exactly once, and what the session says is sent to it."""
 
 from __future__ import annotations
 
@@ -245,8 +243,9 @@ class ChatActions:
 
 
 async def _end(session: ChatSession) -> int:
-    """Return the id of a session's last node, or 0. A person who moves the session has seen everything up to
-    it.
+    """Return the id of a session's last node, or 0.
+
+    A person who moves the session has seen everything up to it.
     """
     path = await session.client.whole_path()
     return path[-1].id if path else 0
@@ -328,8 +327,9 @@ class ChatHead(ChatPlace):
                 pause = 1.0
 
     async def _look(self) -> None:
-        """Handle all messages that can be handled now: first those that need not wait for the turn, then the
-        rest in order.
+        """Handle all messages that can be handled now.
+
+        Those that need not wait for the turn come first, then the others in order.
         """
         name, place = self.gateway.name, self.place
         # At one moment: what was written after a move of the session is for the one that it moved to.
@@ -383,8 +383,9 @@ class ChatHead(ChatPlace):
             self._until_idle = self._aside(wake_when_idle())
 
     async def _at_once(self, row: ReceivedMessage) -> bool:
-        """Handle a button press, an answer, or a command that need not wait; return whether the message was
-        one.
+        """Handle a button press, an answer, or a command that need not wait.
+
+        Returns whether it was one of these.
         """
         incoming = row.incoming
         if incoming.kind == "button":
@@ -403,9 +404,7 @@ class ChatHead(ChatPlace):
         return not incoming.files and await self._questions.take_answer(row)
 
     async def _is_refused(self, row: ReceivedMessage, session: ChatSession, name: str) -> bool:
-        """Reply that `/name` is unknown if neither a command nor a skill has that name; return whether it
-        replied.
-        """
+        """Reply that `/name` is unknown if nothing has that name. Returns whether it replied."""
         if await session.kind_of_word(name):
             return False
         await self.mark_done(row)
@@ -489,8 +488,9 @@ class ChatHead(ChatPlace):
         return session
 
     async def bind(self, id: str, told: int, group: bool) -> None:
-        """Connect the place to a session. `told` is the last node that the place has seen. Raises
-        `HermesError`.
+        """Connect the place to a session.
+
+        `told` is the last node that the place has seen. Raises `HermesError`.
         """
         name, place, now = self.gateway.name, self.place, time.time()
         self.detach()

@@ -1,4 +1,4 @@
-"""Questions of a session in a place: sent there, answered from there, and marked there when they are closed."""
+"""Questions that a session asks in a chat: sent, answered by button or text, and marked when closed."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ def over(body: Mapping[str, Any], outcome: str, by: str) -> dict[str, Any]:
 
 
 def choice_of(value: str) -> tuple[int, int] | None:
-    """Return the row of the question and the number of the choice in a button's value; None if it is not
-    ours.
-    """
+    """Read question row and choice number from a button's value; None if the button is not ours."""
     mark, _, rest = value.partition(":")
     row, _, at = rest.partition(":")
     if mark != "ask" or not (row.isascii() and row.isdigit() and at.isascii() and at.isdigit()):
@@ -177,8 +175,9 @@ class ChatQuestions:
             log.info("%s: a press could not be acknowledged: %s", self._head.gateway.name, error)
 
     async def _decide(self, ask: Delivery, answer: str, incoming: Incoming) -> str:
-        """Answer a question of the session; return a sentence if the answer was not accepted, else an empty
-        text.
+        """Answer a question of the session.
+
+        Returns a sentence if the answer was not accepted, else an empty text.
         """
         scope = await self._head.scope_of(incoming)
         if not may(scope, needed_scope(ask.body)):

@@ -247,9 +247,7 @@ def length(text: str, unit: Unit) -> int:
 
 
 def chunks(text: str, limit: int, unit: Unit = "characters") -> list[str]:
-    """Split a text into messages of at most `limit` units, in order; an empty list if nothing is visible in
-    it.
-    """
+    """Split a text into messages of at most `limit` units. The list is empty if the text shows nothing."""
     found: list[str] = []
     current = ""
     for block in _text_blocks(text.strip("\n")):

@@ -74,8 +74,9 @@ def drop_copy(path: str | Path) -> None:
 
 
 def drop_unclaimed(folder: Path, claimed: Iterable[str]) -> None:
-    """Delete copies that no waiting message needs, except recent ones, which may be about to be queued.
-    Blocks.
+    """Delete copies that no waiting message needs.
+
+    Recent ones stay, as they may be about to be queued. Blocks.
     """
     held, before = set(claimed), time.time() - _UNCLAIMED
     with contextlib.suppress(OSError), os.scandir(folder / FOLDER) as entries:
@@ -85,8 +86,9 @@ def drop_unclaimed(folder: Path, claimed: Iterable[str]) -> None:
 
 
 def holds_secret(data: bytes, secrets: Mapping[str, str]) -> bool:
-    """Whether a file contains a secret. Text is searched as a message would be, other files only for known
-    values.
+    """Whether a file contains a secret.
+
+    Text is searched as a message would be, other files only for known values.
     """
     try:
         text = data.decode()
@@ -103,9 +105,7 @@ def _holds_value(data: bytes, values: list[bytes]) -> bool:
 
 
 def _pieces(text: str) -> Iterable[str]:
-    """Split a text into pieces of whole lines, each short enough that searching it does not hold up other
-    threads.
-    """
+    """Split a text into pieces of whole lines, so that searching one does not hold up other threads."""
     piece, length = [], 0
     for line in text.splitlines(keepends=True):
         piece.append(line)
@@ -175,7 +175,10 @@ class OutgoingMessages:
         return ChatTarget(name, place)
 
     def here(self, c: Connection, session: str) -> ChatTarget:
-        """Return the chat that is connected to a session. Raises `ConfigError` unless there is exactly one."""
+        """Return the chat that is connected to a session.
+
+        Raises `ConfigError` unless there is exactly one.
+        """
         found = [ChatTarget(name, each.place) for name, each in book.places_of(c, session)]
         if not session or len(found) != 1:
             said = "No chat talks" if not found else "Several chats talk"
@@ -183,8 +186,9 @@ class OutgoingMessages:
         return found[0]
 
     def file_refusal(self, to: ChatTarget, files: Sequence[MessageFile]) -> str:
-        """Return a sentence on why files cannot be sent to a chat; empty if they can. Searches their content:
-        blocks.
+        """Return a sentence on why files cannot be sent to a chat; empty if they can.
+
+        Blocks, as it reads the files.
         """
         most = limits_of(to.gateway).send_file
         for each in files:
@@ -207,9 +211,7 @@ class OutgoingMessages:
         title: str = "",
         files: Sequence[Mapping[str, Any]] = (),
     ) -> tuple[int, ...]:
-        """Queue a text, split into as many messages as the platform needs, and copies of files; return their
-        row ids.
-        """
+        """Queue a text and copies of files; return their row ids. A long text becomes several messages."""
         limits, now = limits_of(to.gateway), time.time()
         heading = " ".join(title.replace("*", "").split())
         whole = redact(f"**{heading}**\n{text}" if heading else text, self._secrets)
@@ -225,8 +227,9 @@ class OutgoingMessages:
         return found
 
     def _home(self, c: Connection, name: str) -> Place | None:
-        """Return the owner's chat: from the settings, else from pairing, else that of the first person who
-        may approve.
+        """Return the owner's chat; None if it is unknown.
+
+        Looks in the settings, then at pairings, then at allowed people.
         """
         settings = self._of(name)
         people_named = [*settings.approve, *settings.allow] if name in REACHED_BY_ID else []
@@ -262,8 +265,9 @@ LEAST = 40
 
 
 class LiveMessage:
-    """A message that shows the progress of the running turn. It is lost if the process ends; answers are
-    not.
+    """A message that shows the progress of the running turn.
+
+    It is lost if the process ends; answers are not.
     """
 
     def __init__(self, head: ChatPlace) -> None:

@@ -1,4 +1,4 @@
-"""Interfaces of the service that hosts the sessions, and objects that the parts of a running gateway share."""
+"""Interfaces of the service that hosts the sessions, and what the parts of a running gateway share."""
 
 from __future__ import annotations
 
@@ -76,8 +76,9 @@ class ChatSession(Protocol):
         ...
 
     async def kind_of_word(self, name: str) -> WordKind:
-        """Return what `/name` is in this session, such as a skill or a plugin's command; empty if it is
-        unknown.
+        """Return what `/name` is in this session besides the commands of chats.
+
+        `plugin` is a plugin's command, `prompt` a skill or a server's prompt, and an empty text nothing.
         """
         ...
 
@@ -101,14 +102,16 @@ class ChatHost(Protocol):
         ...
 
     async def session(self, id: str, surface: str, model: str | None = None) -> ChatSession:
-        """Return a stored session, opening it if needed. Raises `HermesError`; `NoSession` if it was
-        deleted.
+        """Return a stored session, opening it if needed.
+
+        Raises `HermesError`; `NoSession` if it was deleted.
         """
         ...
 
     async def reopen(self, id: str, surface: str, model: str) -> ChatSession:
-        """Reopen an open session with another model. If this raises `HermesError`, the session keeps its
-        model.
+        """Reopen an open session with another model.
+
+        If this raises `HermesError`, the session keeps its model.
         """
         ...
 

@@ -1,6 +1,4 @@
-"""Running gateways: the connection of each with increasing pauses after failures, its incoming and outgoing
-messages.
-"""
+"""Running gateways: reconnecting after failures, receiving messages and sending deliveries."""
 
 from __future__ import annotations
 
@@ -178,9 +176,7 @@ class RunningGateway(Gateway):
                 self.head(each.place).wake()
 
     async def _owes(self, session: str) -> bool:
-        """Whether a session has a question that its chat still shows as open, or a turn that may be
-        unfinished.
-        """
+        """Whether a session has a question that a chat shows as open, or a possibly unfinished turn."""
         return bool(
             await self.host.database.read(lambda c: book.open_asks(c, self.name, session))
         ) or await self.host.database.read(lambda c: book.has_taken_message(c, self.name, session))
@@ -226,8 +222,9 @@ class RunningGateway(Gateway):
     # Sending
 
     async def _send(self) -> None:
-        """Send the queued deliveries. Places are served in parallel, so a large file for one does not delay
-        another.
+        """Send the queued deliveries.
+
+        Places are served in parallel, so a large file for one does not delay another.
         """
         await self.wait_until_known()
         under_way: dict[Place, asyncio.Task[None]] = {}
@@ -273,8 +270,9 @@ class RunningGateway(Gateway):
             log.warning("%s cannot keep what it sent: %s", self.name, fault)
 
     async def _hand_on(self, row: Delivery) -> None:
-        """Send one delivery, store the receipt, and delete the file copy once it is not needed. Raises
-        `StoreError`.
+        """Send one delivery, store the receipt, and delete the file copy once it is not needed.
+
+        Raises `StoreError`.
         """
         try:
             await self._try_one(row)
@@ -447,8 +445,9 @@ class AllGateways:
         return f"It goes on in your chat at {to.gateway} too; `/move here` takes it back."
 
     async def destination(self, where: str) -> ChatTarget | None:
-        """Return the chat that a session can move to; None for the terminal. Raises `ConfigError` for any
-        other target.
+        """Return the chat that a session can move to; None for the terminal.
+
+        Raises `ConfigError` for any other target.
         """
         target = where.strip().lower() if ":" not in where else where.strip()
         if target in HERE_WORDS:

@@ -1,3 +1,4 @@
-"""Adapters, one module per platform. Each declares `GATEWAY`, a `GatewayKind`, and is found by its file
-name.
+"""Adapters, one module per platform.
+
+Each declares `GATEWAY`, a `GatewayKind`, and is found by its file name.
 """

@@ -114,8 +114,9 @@ class DiscordAdapter(Adapter):
                 failed.set_exception(GatewayError("Discord cannot be reached (no connection for a while)."))
 
         def is_there(connected: bool) -> None:
-            """Note whether the bot is connected; if it stays disconnected too long, give up so that the core
-            reconnects.
+            """Note whether the bot is connected.
+
+            After too long without a connection, give up so that the core reconnects.
             """
             nonlocal lost
             if lost is not None:
@@ -126,8 +127,9 @@ class DiscordAdapter(Adapter):
         is_there(False)
 
         async def run_guarded(work: Callable[[], Awaitable[None]]) -> None:
-            """Do one piece of work at a time. An error ends the connection, so that the next one reads the
-            message again.
+            """Do one piece of work at a time.
+
+            An error ends the connection, so that the next one reads the message again.
             """
             try:
                 async with one_by_one:

@@ -281,8 +281,9 @@ class _ImapFolder:
             self._require_ok(self._imap.uid("STORE", uid, "+FLAGS.SILENT", r"(\Seen)"))
 
     def wait(self, poll: float) -> None:
-        """Wait until the server reports new mail (IDLE), or for `poll` seconds without IDLE, or until `stop`
-        is called.
+        """Wait for new mail until `stop` is called.
+
+        Servers without IDLE report none, so the wait then lasts `poll` seconds.
         """
         with _imap_faults():
             connection = self._imap

@@ -107,8 +107,9 @@ class MatrixAdapter(Adapter):
                 ready(me.user_id)
 
     async def _news(self, since: str) -> Mapping[str, Any]:
-        """Request new events after `since`. The library is not used, because it drops events that it cannot
-        validate.
+        """Request new events after `since`.
+
+        The library is not used, because it drops events that it cannot validate.
         """
         query = f"timeout={WAIT if since else 0}" + (f"&since={quote(since, safe='')}" if since else "")
         told = await self._get_json(f"sync?{query}", WAIT / 1_000 + 30)

@@ -218,8 +218,8 @@ def _file(data: Mapping[str, Any]) -> IncomingFile:
 
 
 def _plain(text: str) -> str:
-    """Convert a text from Slack's format to what was typed: links and names written out, characters
-    unescaped.
+    """Convert Slack's format to the text that was typed, with links, names and special characters
+    restored.
     """
 
     def replace_reference(found: re.Match[str]) -> str:

@@ -97,8 +97,9 @@ class TelegramAdapter(Adapter):
                 self._offset = number + 1
 
     async def _updates(self) -> Sequence[tuple[int, telegram.Update | None]]:
-        """Return new updates, each with its id. An update that the library cannot read is None. Raises
-        `GatewayError`.
+        """Return new updates, each with its id.
+
+        An update that the library cannot read is None. Raises `GatewayError`.
         """
         try:
             async with _faults():
@@ -293,8 +294,9 @@ class TelegramAdapter(Adapter):
         )
 
     def _without_name(self, text: str) -> tuple[str, bool]:
-        """Return the text without our name, and whether it contained the name. Upper and lower case count as
-        the same.
+        """Return the text without our name, and whether it contained the name.
+
+        Upper and lower case count as the same.
         """
         name = f"@{self._bot.username}".lower()
         words = text.split(" ")

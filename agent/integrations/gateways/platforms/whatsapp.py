@@ -1,4 +1,4 @@
-"""WhatsApp through Meta's Cloud API: signed webhook requests come in, messages go out through the Graph API."""
+"""WhatsApp through Meta's Cloud API: receives signed webhook requests, sends through the Graph API."""
 
 from __future__ import annotations
 
@@ -187,8 +187,9 @@ class WhatsAppAdapter(Adapter):
         raise UndeliverableError(f"WhatsApp refuses with {code or response.status_code}: {said}")
 
     def _read(self, data: Any) -> Iterator[Incoming]:
-        """Yield the messages of a webhook request; messages of an unknown form are skipped. Raises one of
-        `_ODD`.
+        """Yield the messages of a webhook request, skipping those of an unknown form.
+
+        Raises one of `_ODD`.
         """
         if data["object"] != "whatsapp_business_account":
             return
