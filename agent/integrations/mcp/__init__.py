@@ -1,1 +1,1 @@
-"""Servers that speak the Model Context Protocol: their tools, resources and prompts for the model."""
+"""Clients for servers of the Model Context Protocol, which give the model tools, resources and prompts."""

@@ -1,8 +1,8 @@
-"""The offer of a server as it was listed last, and the part of it that a person agreed to.
+"""The tools and prompts that a server last listed, and which of the tools a person has approved.
 
-What is seen first counts as agreed to, unless it reads like an order to the model. From then on a tool
-is pinned by the hash of its description and schema: one that changes is parked until a person says yes, who
-is shown the lines that changed.
+A tool that is listed for the first time counts as approved, unless its text reads like an instruction to the
+model. Its description and schema are then pinned by their hash. If they change, the tool is parked: a person
+is shown the changed lines and must approve them.
 """
 
 from __future__ import annotations
@@ -51,23 +51,24 @@ class ToolDefinition:
 
     @property
     def model_text(self) -> str:
-        """What the model is told of it, in lines: its description, then its parameters as JSON."""
+        """The text about the tool that the model gets: its description, then its parameters as JSON."""
         schema = json.dumps(self.parameters, indent=2, sort_keys=True, ensure_ascii=False)
         return f"{self.description}\n\nParameters:\n{schema}\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListing:
-    """What a server offers, and what of it is left out."""
+    """The usable tools of a server, and why others were left out."""
 
     tools: tuple[ToolDefinition, ...]
     problems: tuple[str, ...] = ()
 
 
 def read_tools(given: Sequence[Any]) -> ToolListing:
-    """The usable tools among those a server listed, by their order; the first of equal names counts.
+    """Return the usable tools from a server's list, in its order. Of several tools with one name the first
+    counts.
 
-    Schemas that contradict themselves or the rules of JSON schema are read as far as that goes.
+    A schema with invalid parts is used as far as possible.
     """
     found: dict[str, ToolDefinition] = {}
     problems: list[str] = []
@@ -89,7 +90,7 @@ def read_tools(given: Sequence[Any]) -> ToolListing:
 
 
 def _fault(name: str, schema: Any) -> str:
-    """Why a tool cannot be offered, empty if it can."""
+    """Return why a tool cannot be offered; empty if it can."""
     if not name.strip():
         return "it has no name"
     if len(name) > LONGEST_NAME or clean(name) != name:
@@ -125,7 +126,10 @@ def _definition(name: str, given: Mapping[str, Any]) -> ToolDefinition:
 
 
 def _suspicion(texts: Iterable[str]) -> str:
-    """The first of several texts that reads like an order; words of two of them do not make a sentence."""
+    """Describe the first passage that reads like an instruction to the model; empty if there is none.
+
+    Each text is checked by itself, so that words of two texts are not read as one sentence.
+    """
     found = next(
         (each for text in texts for each in scan(text) if each.severity in ("high", "critical")), None
     )
@@ -143,7 +147,7 @@ def _clean_texts(value: Any) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    """All descriptions in a schema, and whatever else is text there."""
+    """Collect all descriptions and other texts in a schema."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping):
@@ -195,7 +199,7 @@ class PromptDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCatalog:
-    """What is known of the offer of one server."""
+    """The known tools and prompts of one server, and which tools are approved."""
 
     listed: Mapping[str, Any] = field(default_factory=dict)
     """What it listed, as it came: `tools` and `prompts`."""
@@ -213,21 +217,23 @@ class ServerCatalog:
     """What of its list cannot be used, a clause each."""
 
     def standing(self, tool: ToolDefinition) -> Standing:
-        """Whether a tool may be used, and why not."""
+        """Return whether a tool may be used, or why not."""
         if self.agreed.get(tool.name) == tool.digest:
             return "ready"
         return "changed" if tool.name in self.agreed else "suspicious"
 
     def ready(self) -> tuple[ToolDefinition, ...]:
-        """The tools that may be used."""
+        """Return the tools that may be used."""
         return tuple(tool for tool in self.tools if self.standing(tool) == "ready")
 
     def parked_tools(self) -> tuple[ToolDefinition, ...]:
-        """The tools that wait for a person."""
+        """Return the tools that wait for a person's approval."""
         return tuple(tool for tool in self.tools if self.standing(tool) != "ready")
 
     def accept(self, names: Sequence[str] | None = None) -> ServerCatalog:
-        """The catalog after a person agreed to tools as they are now; to all where none are named."""
+        """Return the catalog with the named tools approved in their current form; without `names`, all
+        tools.
+        """
         now = [tool for tool in self.tools if names is None or tool.name in names]
         agreed = {**self.agreed, **{tool.name: tool.digest for tool in now}}
         told = _kept_texts(self.told, now)
@@ -235,7 +241,7 @@ class ServerCatalog:
 
     @property
     def parked_digest(self) -> str:
-        """One hash of all that waits for a person, so that a yes counts for exactly what was shown."""
+        """Return one hash of all parked tools, so that an approval applies to exactly what was shown."""
         parts = "\n".join(sorted(f"{tool.name}\0{tool.digest}" for tool in self.parked_tools()))
         return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -243,7 +249,7 @@ class ServerCatalog:
 def merge_listing(
     before: ServerCatalog | None, given: Mapping[str, Any], able: Sequence[str]
 ) -> ServerCatalog:
-    """The catalog after a server has listed what it offers. Pure."""
+    """Return the catalog updated with a server's new list. Pure."""
     listing = read_tools(given.get("tools") or [])
     agreed = dict(before.agreed) if before is not None else {}
     first = [tool for tool in listing.tools if tool.name not in agreed and not tool.suspicion]
@@ -263,12 +269,12 @@ def merge_listing(
 
 
 def catalog_path(folder: Path, config: ServerConfig) -> Path:
-    """Where the catalog of a server is kept: by what it is, so that another of its name has its own."""
+    """Return the file of a server's catalog. It depends on the server's identity, not only on its name."""
     return folder / "catalogs" / f"{config.name}-{config.identity[:16]}.json"
 
 
 def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
-    """The catalog that is kept of a server; None if it was never asked. Reads the disk."""
+    """Read the stored catalog of a server; None if there is none. Reads the disk."""
     data = read_private(catalog_path(folder, config))
     agreed, given, able = data.get("agreed"), data.get("listed"), data.get("able")
     if not isinstance(agreed, dict) or not isinstance(given, dict) or not isinstance(able, list):
@@ -287,7 +293,7 @@ def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
 
 
 def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> None:
-    """Keep it. Raises `ConfigError`."""
+    """Write the catalog of a server to its file. Raises `ConfigError`."""
     data = {
         "version": 2,
         "listed": catalog.listed,
@@ -299,12 +305,15 @@ def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> 
 
 
 def forget_catalog(folder: Path, config: ServerConfig) -> None:
-    """Take it away."""
+    """Delete the stored catalog of a server."""
     catalog_path(folder, config).unlink(missing_ok=True)
 
 
 def _kept_texts(before: Mapping[str, str], agreed: Iterable[ToolDefinition]) -> dict[str, str]:
-    """The texts of tools with those that are agreed to now, as far as there is room for them."""
+    """Add the texts of newly approved tools to the stored ones.
+
+    The oldest are dropped if there is not enough room.
+    """
     texts = dict(before)
     for tool in agreed:
         texts.pop(tool.name, None)
@@ -322,7 +331,7 @@ def _kept_texts(before: Mapping[str, str], agreed: Iterable[ToolDefinition]) -> 
 def _differences(
     agreed: Mapping[str, str], told: Mapping[str, str], tools: Iterable[ToolDefinition]
 ) -> dict[str, str]:
-    """What changed in tools since they were agreed to."""
+    """Return, by tool, the lines that changed since the tool was approved."""
     found: dict[str, str] = {}
     room = MOST_SHOWN
     for tool in tools:
@@ -350,7 +359,7 @@ def _pack(texts: Mapping[str, str]) -> str:
 
 
 def _unpack(packed: Any) -> dict[str, str]:
-    """The texts that were packed; none where they cannot be read."""
+    """Unpack stored texts; empty if they cannot be read."""
     if not isinstance(packed, str):
         return {}
     try:
@@ -392,18 +401,21 @@ ToolKey = tuple[str, str]
 
 
 def plain_name(server: str, tool: str) -> str:
-    """`mcp__server__tool`, with `_` for what providers do not take, and cut with a hash if too long."""
+    """Return `mcp__server__tool`, with `_` for characters that providers reject.
+
+    Long names are cut and get a hash.
+    """
     name = PREFIX + _FOREIGN.sub("_", server) + "__" + _FOREIGN.sub("_", tool)
     return name if len(name) <= LONGEST else _hash_name(name, (server, tool))
 
 
 def is_of(name: str, server: str) -> bool:
-    """Whether a tool of that name can be one of the server."""
+    """Whether a tool with this name could belong to the server."""
     return name.startswith(PREFIX + _FOREIGN.sub("_", server) + "__")
 
 
 def tool_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
-    """The name of each tool; those that would be called alike each get a hash of what they are."""
+    """Return the name of each tool. Tools that would have the same name each get a hash at the end."""
     plain = {key: plain_name(*key) for key in keys}
     count = Counter(plain.values())
     return {key: name if count[name] == 1 else _hash_name(name, key) for key, name in plain.items()}

@@ -1,4 +1,6 @@
-"""The order to start or reach a server, the frames between Hermes and its process, and kept tokens."""
+"""The data needed to start or reach a server, the frames between Hermes and its host process, and stored
+tokens.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """The sandbox of a server that is started."""
+    """The sandbox settings of a server that is started here."""
 
     mode: str
     """Of the settings of the sandbox."""
@@ -44,7 +46,7 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignIn:
-    """How the process may sign in."""
+    """The sign-in settings that the host process gets."""
 
     interactive: bool = False
     """Whether a person is there who can be sent to an address."""
@@ -58,7 +60,7 @@ class SignIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLaunch:
-    """One server, ready to be started or reached: nothing is left to be looked up."""
+    """Everything needed to start or reach one server, with all settings resolved."""
 
     name: str
     transport: str
@@ -87,7 +89,7 @@ class ServerLaunch:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ServerLaunch:
-        """The launch that `to_json` gave."""
+        """Read the result of `to_json`."""
         fields = dict(data)
         confinement = fields.pop("confinement")
         sign_in = fields.pop("sign_in")
@@ -111,7 +113,7 @@ LARGEST = 64_000_000
 
 
 def pack_frame(frame: Mapping[str, Any]) -> bytes:
-    """A frame as bytes. Raises `LargeFrameError`."""
+    """Encode a frame as bytes. Raises `LargeFrameError`."""
     data = json.dumps(frame, ensure_ascii=True, separators=(",", ":"), default=str).encode("ascii")
     if len(data) > LARGEST:
         raise LargeFrameError(f"a frame of {len(data):,} bytes is too large")
@@ -119,7 +121,7 @@ def pack_frame(frame: Mapping[str, Any]) -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """The next frame; None at the end. Raises `FrameError`."""
+    """Read the next frame; None at the end. Raises `FrameError`."""
     return await children.read_frame(reader, LARGEST)
 
 
@@ -129,21 +131,21 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class TokenFile:
-    """The file of one server: `tokens`, `client`, `metadata`, `resource` and `expires`."""
+    """The token file of one server, with `tokens`, `client`, `metadata`, `resource` and `expires`."""
 
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """What is kept; empty if nothing is."""
+        """Return the stored fields; empty if there are none."""
         return read_private(self.path)
 
     def change(self, fields: Mapping[str, Any]) -> None:
-        """Put fields in, and take out those that are None. Raises `ConfigError`."""
+        """Store fields, and delete those whose value is None. Raises `ConfigError`."""
         kept = {**self.read(), **fields}
         write_private(self.path, {name: value for name, value in kept.items() if value is not None})
 
     def forget(self) -> bool:
-        """Take everything away; False if nothing was kept."""
+        """Delete everything stored; return False if nothing was stored."""
         try:
             self.path.unlink()
         except FileNotFoundError:
@@ -154,7 +156,10 @@ class TokenFile:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only process that renews; one that hangs delays others by at most `PATIENCE`. Blocks."""
+        """Hold the lock for renewing tokens.
+
+        Blocks, but waits for another process at most `PATIENCE` seconds.
+        """
         private_folder(self.path.parent)
         descriptor = open_lock(self.path.with_suffix(".lock"))
         try:

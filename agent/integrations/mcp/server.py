@@ -1,4 +1,4 @@
-"""One server of a session: its process, its clocks, its faults; parked when it fails."""
+"""One server of a session: its host process, its timeouts, its failures. A server that fails is parked."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tools.text.safe_text import clean
 
 
 class CallClocks:
-    """The clocks of all calls that wait for one server."""
+    """The timeouts of all calls that wait for one server."""
 
     def __init__(self) -> None:
         self._timers: dict[asyncio.Timeout, float] = {}
@@ -29,7 +29,9 @@ class CallClocks:
 
     @asynccontextmanager
     async def running(self, seconds: float) -> AsyncIterator[None]:
-        """Raise `TimeoutError` once the clock has run for so many seconds."""
+        """Raise `TimeoutError` once `seconds` have passed, not counting the time during which the clocks are
+        stopped.
+        """
         async with asyncio.timeout(None if self._standing else seconds) as timer:
             self._timers[timer] = seconds
             try:
@@ -39,7 +41,7 @@ class CallClocks:
 
     @contextmanager
     def standing(self) -> Iterator[None]:
-        """Stop all clocks while the block is open."""
+        """Stop all clocks inside the block."""
         loop = asyncio.get_running_loop()
         self._standing += 1
         if self._standing == 1:
@@ -58,7 +60,7 @@ class CallClocks:
 
 
 class ServerError(HermesError):
-    """A server failed. The text is one sentence with its name and the fix."""
+    """A server failed. The text is one sentence with the server's name and the fix."""
 
     exit_code = ExitCode.UNREACHABLE
 
@@ -85,11 +87,11 @@ Answer = Callable[[str, Any], Awaitable[Any]]
 
 
 class RefusedError(Exception):
-    """What a server asked for is refused; the text says why."""
+    """A server's request is refused; the text says why."""
 
 
 class HostError(Exception):
-    """A request failed. `about` is what the process said of it: text, gone, sign_in."""
+    """A request to the host process failed. `about` is its error: `text`, `gone` and `sign_in`."""
 
     def __init__(self, about: Mapping[str, Any]) -> None:
         super().__init__(str(about.get("text", "it failed")))
@@ -98,7 +100,7 @@ class HostError(Exception):
 
 
 class HostProcess:
-    """One process for one server. `hear` takes its events, `answer` what the server asks for."""
+    """The host process of one server. `hear` receives its events, `answer` answers the server's questions."""
 
     def __init__(self, hear: Hear, answer: Answer) -> None:
         self._hear = hear
@@ -113,14 +115,17 @@ class HostProcess:
         self.dead = False
 
     async def start(self, environ: Mapping[str, str]) -> None:
-        """Start the process, which inherits `environ` and nothing else. Raises `OSError`."""
+        """Start the process with `environ` as its whole environment. Raises `OSError`."""
         self._process, reader, self._writer = await start_module("agent.integrations.mcp.host.main", environ)
         self._reading = asyncio.create_task(self._read(reader), name="mcp")
 
     async def request(
         self, method: str, arguments: Mapping[str, Any], progress: Callable[[str], None] | None = None
     ) -> Any:
-        """Ask for something and wait. When cancelled, the server is told. Raises `HostError`."""
+        """Send a request and return its result.
+
+        If it is cancelled, the server is told. Raises `HostError`.
+        """
         number = next(self._numbers)
         future = self._waiting[number] = asyncio.get_running_loop().create_future()
         if progress is not None:
@@ -140,7 +145,7 @@ class HostProcess:
         return reply["value"]
 
     async def close(self, patience: float = PATIENCE) -> None:
-        """End the server and the process."""
+        """End the server and the host process."""
         if self._process is None or self._reading is None:
             return
         with suppress(HostError):
@@ -229,7 +234,7 @@ _SLACK = 0.5
 
 
 class Server:
-    """The way to one server. Methods that ask it raise `ServerError`."""
+    """One server, started when needed. Methods that send it a request raise `ServerError`."""
 
     def __init__(
         self,
@@ -239,10 +244,10 @@ class Server:
         answer: Answer,
         hear: Hear = lambda _event, _fields: None,
     ) -> None:
-        """`launch` gives how it is started, and raises `HermesError` where that cannot be told.
+        """`launch` returns how to start the server, or raises `HermesError` if that is not known.
 
-        `environ` is that of the process between, `answer` answers what the server asks, `hear` takes
-        its events.
+        `environ` is the environment of the host process. `answer` answers the server's questions, and `hear`
+        receives its events.
         """
         self.name = name
         self.health = Health()
@@ -261,7 +266,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> Mapping[str, Any]:
-        """Start it if it does not run; what it says of itself."""
+        """Start the server if it is not running; return its description of itself."""
         async with self._starting:
             if self._host is not None and not self._host.dead and self.health.state == "ready":
                 return self._about
@@ -304,7 +309,7 @@ class Server:
         self.health = self.health.ready(self._about["protocol"], time.monotonic() - began)
 
     async def _note_failure(self, clause: str, *, sign_in: bool = False) -> ServerError:
-        """Note a start that failed."""
+        """Record a failed start, and return the error for it."""
         if sign_in:
             self.health = self.health.needs_sign_in()
         else:
@@ -319,7 +324,7 @@ class Server:
         progress: Callable[[str], None] | None = None,
         seconds: float | None = None,
     ) -> Any:
-        """Ask it for something, within its time."""
+        """Send the server a request and return its result. A request that takes too long fails."""
         await self.connect()
         host, limit = self._host, seconds or self._seconds
         assert host is not None
@@ -343,14 +348,14 @@ class Server:
             self._signing.close()
 
     async def close(self) -> None:
-        """End it. It starts again when it is used again."""
+        """End the server. The next request starts it again."""
         async with self._starting:
             await self._let_go()
             self.health = self.health.after_stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _look_after(self, host: HostProcess) -> None:
-        """End a process that no longer reacts, whatever its server made it do."""
+        """Ping a host process, and end it if it does not answer in time."""
         try:
             async with asyncio.timeout(REACTS_IN):
                 await host.request("ping", {})
@@ -368,7 +373,7 @@ class Server:
         task.add_done_callback(self._tasks.discard)
 
     async def _leave(self) -> None:
-        """Let go of it without making a call wait for one that does not end."""
+        """Close the host process in the background, so that no call waits for one that does not end."""
         host, self._host = self._host, None
         if host is not None:
             self._beside(host.close())
@@ -403,7 +408,7 @@ MOST_LINES = 20
 
 @dataclass(slots=True)
 class LogPace:
-    """Counts the lines of one server. Times are of `time.monotonic`."""
+    """Limits the log lines that one server may write per second. Times are those of `time.monotonic`."""
 
     most: int = MOST_LINES
     second: float = float("-inf")

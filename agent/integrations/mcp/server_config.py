@@ -1,4 +1,4 @@
-"""Servers as they are configured: declared, checked, agreed to by a hash, and ready to be launched."""
+"""Configured servers: declared, checked, approved by their hash, and prepared for launch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthConfig:
-    """What is known of signing in before the server is asked."""
+    """Sign-in settings that are known before the server is contacted."""
 
     client_id: str = ""
     client_secret_env: str = ""
@@ -60,7 +60,7 @@ class OAuthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One server, as it was written: variables are not filled in yet."""
+    """One server as written in the configuration; variables are not yet replaced."""
 
     name: str
     transport: Transport
@@ -87,7 +87,10 @@ class ServerConfig:
 
     @property
     def start_time(self) -> float:
-        """Seconds a start has: more than usual where it may be an installation and nothing else is set."""
+        """The timeout of a start in seconds.
+
+        It is longer if the command may install the server first and the settings give no timeout.
+        """
         program = PurePath(self.command).name.lower().removesuffix(".cmd").removesuffix(".exe")
         first = next((each for each in self.args if not each.startswith("-")), "")
         installs = program in _INSTALLERS or first in _INSTALLING.get(program, ())
@@ -95,23 +98,26 @@ class ServerConfig:
 
     @property
     def identity(self) -> str:
-        """The hash of what decides who answers; what is kept of another server does not count for this."""
+        """The hash of transport, command, address and folder.
+
+        Data stored for a server with another hash is not used.
+        """
         parts = (self.transport, self.command, list(self.args), self.url, self.cwd)
         return _hash(parts)
 
     @property
     def digest(self) -> str:
-        """The hash of everything a person agrees to."""
+        """The hash of everything that a person approves."""
         return _hash(asdict(self))
 
     @property
     def place(self) -> str:
-        """Where it is, for a person: its command line or its address."""
+        """The command line or URL of the server, as it is shown to a person."""
         return self.url or " ".join((self.command, *self.args))
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """What a person agrees to besides its place, a line each; values of variables are left out."""
+        """What a person approves besides command or URL, one line each. Values of variables are left out."""
         lines: list[str] = []
         if self.command:
             network = "with the network" if self.network else "without the network"
@@ -129,13 +135,13 @@ class ServerConfig:
         return tuple(lines)
 
     def offers(self, tool: str) -> bool:
-        """Whether `include` and `exclude` let a tool through."""
+        """Whether `include` and `exclude` allow a tool."""
         included = not self.include or any(fnmatchcase(tool, each) for each in self.include)
         return included and not any(fnmatchcase(tool, each) for each in self.exclude)
 
 
 def server_config(name: str, given: McpServerSettings) -> ServerConfig:
-    """The server `name` as the settings describe it. Raises `ConfigError` with what is wrong."""
+    """Read the server `name` from the settings. Raises `ConfigError`."""
     where = f"The MCP server {name!r}"
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{where} needs a name of letters, digits, `-`, `_` and `.`, at most 64 of them.")
@@ -181,7 +187,7 @@ def server_config(name: str, given: McpServerSettings) -> ServerConfig:
 
 
 def address_config(url: str) -> ServerConfig:
-    """A server that is only named by its address. Raises `ConfigError`."""
+    """Make the configuration of a server that is only given by its URL. Raises `ConfigError`."""
     _check_address("The MCP server", url)
     return ServerConfig(name=urlsplit(url).hostname or "server", transport="http", url=url)
 
@@ -204,18 +210,20 @@ def _hash(value: object) -> str:
 
 
 class ServerAgreement(ConsentFile):
-    """The servers of projects that were agreed to, by the hash of project and server."""
+    """The approved servers of projects, by the hash of project and server."""
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is that of the home for servers."""
+        """`folder` is the folder for servers in the home folder."""
         super().__init__(folder / "agreed.json")
 
     def holds(self, root: Path, config: ServerConfig) -> bool:
-        """Whether exactly this server of the project at `root` was agreed to."""
+        """Whether exactly this server of the project at `root` is approved."""
         return _key(root, config) in self.all()
 
     def all(self) -> dict[str, tuple[str, str]]:
-        """The name and the project of each server by the hash; empty texts where they were not kept."""
+        """Return name and project of each approved server by its hash; empty texts if they were not
+        stored.
+        """
         data = self.data()
         agreed, servers = data.get("agreed"), data.get("servers")
         known = servers if isinstance(servers, dict) else {}
@@ -226,12 +234,12 @@ class ServerAgreement(ConsentFile):
         }
 
     def agree(self, root: Path, config: ServerConfig) -> None:
-        """Agree to it as it stands. Raises `ConfigError`."""
+        """Approve a server in its current form. Raises `ConfigError`."""
         with self.change() as data:
             self._put(data, self.all() | {_key(root, config): (config.name, str(root))})
 
     def withdraw(self, key: str) -> bool:
-        """Withdraw the agreement to a server by its hash; False if there was none. Raises `ConfigError`."""
+        """Withdraw the approval with this hash; return False if there is none. Raises `ConfigError`."""
         with self.change() as data:
             agreed = self.all()
             found = agreed.pop(key, None)
@@ -278,13 +286,13 @@ class DeclaredServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredServers:
-    """All servers by name, those of the settings first, and what is wrong with the others."""
+    """All usable servers by name, those of the settings first, and the problems of the others."""
 
     servers: tuple[DeclaredServer, ...]
     problems: tuple[str, ...] = ()
 
     def find_server(self, name: str) -> DeclaredServer:
-        """The server of that name. Raises `ConfigError` with those there are."""
+        """Return the server called `name`. Raises `ConfigError`, which lists the existing ones."""
         for server in self.servers:
             if server.config.name == name:
                 return server
@@ -295,7 +303,10 @@ class DeclaredServers:
 
 
 def declared_servers(settings: Settings, folder: Path, workspace: Path) -> DeclaredServers:
-    """The servers of the settings and of the project around `workspace`; `folder` is the home's for them."""
+    """Read the servers of the settings and of the project around `workspace`.
+
+    `folder` is the folder for servers in the home folder.
+    """
     found: dict[str, DeclaredServer] = {}
     problems: list[str] = []
     for name, given in settings.mcp_servers.items():
@@ -324,9 +335,10 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
 def given_servers(
     servers: Sequence[tuple[str, Mapping[str, Any]]], taken: Collection[str]
 ) -> tuple[list[DeclaredServer], list[str]]:
-    """Servers that a surface hands over for one session, and what to say of those left out. Pure.
+    """Read the servers that a user interface passes for one session. Pure.
 
-    They are the person's own, as they come from the program they work in. Nothing in them is filled in.
+    Returns the servers, and a sentence for each that was left out. They count as the person's own, because
+    they come from the editor in use. Variables in them are not replaced.
     """
     found: dict[str, DeclaredServer] = {}
     problems: list[str] = []
@@ -369,7 +381,7 @@ def _project_entries(root: Path, problems: list[str]) -> Mapping[str, Any]:
 
 
 def _project_config(name: str, entry: Any, problems: list[str]) -> ServerConfig:
-    """A server as other programs write it too. Raises `ConfigError`."""
+    """Read a server from a project file, in the form that other programs use too. Raises `ConfigError`."""
     from pydantic import ValidationError
 
     from agent.core.config.schema import McpServerSettings
@@ -402,7 +414,7 @@ _WAY_OUT = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchEnvironment:
-    """What all servers of a session have in common."""
+    """Settings that all servers of a session share."""
 
     home: Home
     workspace: Path
@@ -421,13 +433,13 @@ class LaunchEnvironment:
 
     @property
     def of_process(self) -> dict[str, str]:
-        """What the process between inherits: the way to the network, and no secrets."""
+        """Return the environment of the host process: variables for network access, and no secrets."""
         wanted = {*_TRUST, *_WAY_OUT, *(name.upper() for name in _WAY_OUT), "PATH", "HOME", "LANG", "LC_ALL"}
         return {name: value for name, value in self.variables.items() if name in wanted}
 
 
 def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
-    """Everything that is needed to start or reach a server. Raises `ConfigError`."""
+    """Resolve everything needed to start or reach a server. Raises `ConfigError`."""
     where, variables = f"The MCP server {config.name}", around.variables
     folder = around.home.servers
     oauth = config.oauth
@@ -462,7 +474,7 @@ def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
 
 
 def token_path(folder: Path, config: ServerConfig) -> Path:
-    """Where it is kept what signing in to a server gave; `folder` is the home's for servers."""
+    """Return the path of a server's token file. `folder` is the folder for servers in the home folder."""
     return folder / "tokens" / f"{config.name}-{config.identity[:16]}.json"
 
 

@@ -1,4 +1,4 @@
-"""Requests of servers: forms and addresses for a person, and answers of the model."""
+"""Requests that servers send: forms and URLs for a person, and questions for the model."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class FormField:
 
     @property
     def title(self) -> str:
-        """What it is called, without its description."""
+        """The field's label, without its description."""
         return self.label.partition(": ")[0]
 
     @property
     def default_text(self) -> str:
-        """Its default as a person would type it."""
+        """The default as a person would type it."""
         if self.default is None:
             return ""
         match self.kind:
@@ -62,11 +62,11 @@ class FormField:
 
     @property
     def is_secret(self) -> bool:
-        """Whether it seems to ask for a secret, of which a person is warned."""
+        """Whether the field seems to ask for a secret. The person is then warned."""
         return is_secret_name(self.name) or is_secret_name(self.label.replace(" ", "_"))
 
     def value(self, text: str) -> Any:
-        """What was typed, as the field takes it. Raises `ConfigError` with what it takes."""
+        """Convert typed text to the field's type. Raises `ConfigError`, which says what the field accepts."""
         typed = text.strip()
         match self.kind:
             case "choice":
@@ -101,7 +101,7 @@ class FormField:
 
 
 def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
-    """The fields of a form, in its order; what is not a field of a form is passed over."""
+    """Return the fields of a form in order. Entries that are not fields are skipped."""
     properties = schema.get("properties")
     required = schema.get("required")
     wanted = (
@@ -118,7 +118,7 @@ def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
 def filled_form(
     fields: Sequence[FormField], texts: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was typed into a form, by name: the values, and what is wrong with the others."""
+    """Convert the texts typed into a form. Returns the values by field name, and the errors by field name."""
     values: dict[str, Any] = {}
     wrong: dict[str, str] = {}
     for field in fields:
@@ -136,7 +136,7 @@ def filled_form(
 
 
 def form_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A form filled in with nothing but its defaults."""
+    """Return the default values of a form by field name."""
     return {field.name: field.default for field in form_fields(schema) if field.default is not None}
 
 
@@ -169,7 +169,7 @@ def _kind(given: Mapping[str, Any]) -> tuple[FieldKind, tuple[tuple[str, str], .
 
 
 def _choices(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Values and labels, in any of the ways in which a schema lists them."""
+    """Return value and label of each choice, from any of the forms that a schema may use."""
     for key in ("oneOf", "anyOf"):
         if isinstance(listed := given.get(key), list):
             pairs = [(each.get("const"), each.get("title")) for each in listed if isinstance(each, Mapping)]
@@ -194,14 +194,14 @@ _DECLINE, _OPENED = "Decline", "Done, go on"
 
 
 class FormAsker(Asker):
-    """The way to a person who may fill in a form."""
+    """Asks a person who can fill in a form."""
 
     async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
         raise NotImplementedError
 
 
 async def ask_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a person answers: `action` (accept, decline, cancel) and `content`."""
+    """Ask a person, and return their `action` (accept, decline or cancel) and the `content` of the form."""
     message = clean(str(params.get("message") or ""))[:LONGEST_REQUEST]
     if params.get("mode") == "url":
         return await _address(asker, server, message, str(params.get("url") or ""))
@@ -210,7 +210,7 @@ async def ask_person(asker: FormAsker, server: str, params: Mapping[str, Any]) -
 
 
 def with_defaults(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer of somebody who agrees and changes nothing; an address is declined."""
+    """Return the answer that accepts a form with all its defaults. A URL to open is declined."""
     if params.get("mode") == "url":
         return {"action": "decline"}
     schema = params.get("requestedSchema")
@@ -255,12 +255,12 @@ _SHOWN = 1_000
 
 
 class Sampling:
-    """Asks one model of the session for servers."""
+    """Lets servers ask one model of the session."""
 
     def __init__(
         self, route: ModelRoute, meter: Meter, gate: Gate, may_ask: Callable[[], bool], retries: int = 1
     ) -> None:
-        """`may_ask` tells whether a person is there, or a budget bounds what nobody looks at."""
+        """`may_ask` says whether a person is present, or a budget limits the cost without one."""
         self._route = route
         self._meter = meter
         self._gate = gate
@@ -268,7 +268,7 @@ class Sampling:
         self._retries = retries
 
     async def ask(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The model's answer to the messages of a server. Raises `RefusedError`."""
+        """Return the model's answer to a server's messages. Raises `RefusedError`."""
         messages = _messages(params.get("messages"))
         system = clean(str(params.get("systemPrompt") or ""))
         if sum(len(each.content) for each in messages) + len(system) > LONGEST:
@@ -299,7 +299,7 @@ class Sampling:
 
 
 def _messages(given: Any) -> list[Message]:
-    """The messages of a question. Raises `RefusedError` for what is not text."""
+    """Read the messages of a server's request. Raises `RefusedError` for content that is not text."""
     if not isinstance(given, Sequence) or not given:
         raise RefusedError("it asked nothing")
     found = []

@@ -1,4 +1,4 @@
-"""The health of servers and the state of their tools, as it is shown. Pure."""
+"""The health of servers and the state of their tools, as displayed. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARKED_AFTER = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What is known of one server. Times are of `time.monotonic`."""
+    """The health of one server. Times are those of `time.monotonic`."""
 
     state: State = "idle"
     failures: int = 0
@@ -36,7 +36,7 @@ class Health:
     """Seconds the last of them took."""
 
     def waits(self, now: float) -> float:
-        """Seconds until it may be tried again; 0 when it may be now."""
+        """Return the seconds until the next try is allowed; 0 if it is allowed now."""
         return max(self.retry_at - now, 0.0) if self.state in ("failed", "parked") else 0.0
 
     def starting(self) -> Health:
@@ -49,7 +49,7 @@ class Health:
         return replace(self, calls=self.calls + 1, answered_in=took)
 
     def after_failure(self, reason: str, now: float) -> Health:
-        """One more failure in a row."""
+        """Return the health after one more failure in a row."""
         failures = self.failures + 1
         pause = PAUSES[min(failures, len(PAUSES)) - 1]
         state: State = "parked" if failures >= PARKED_AFTER else "failed"
@@ -64,7 +64,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolState:
-    """One tool of a server, as it is shown. Its texts come from the server."""
+    """One tool of a server, as displayed. Its texts come from the server."""
 
     name: str
     description: str
@@ -76,7 +76,7 @@ class ToolState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """One server, as it is shown."""
+    """One server, as displayed."""
 
     name: str
     origin: str
@@ -105,7 +105,7 @@ class ServerState:
 
 
 def why_parked(catalog: ServerCatalog, tool: ToolDefinition) -> str:
-    """Why a tool waits, as a clause."""
+    """Return why a tool waits for approval, as a clause."""
     if catalog.standing(tool) == "changed":
         return "has changed its description or parameters since it was agreed to"
     if tool.suspicion:
@@ -114,14 +114,16 @@ def why_parked(catalog: ServerCatalog, tool: ToolDefinition) -> str:
 
 
 def tool_state(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
-    """One tool as it is shown."""
+    """Return one tool as it is displayed."""
     why = "" if catalog.standing(tool) == "ready" else why_parked(catalog, tool)
     difference = catalog.differences.get(tool.name, "")
     return ToolState(name=tool.name, description=tool.description, why=why, difference=difference)
 
 
 def waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
-    """One sentence on the tools of a server that wait for a person; none where none does."""
+    """Return a sentence about a server's tools that wait for approval, in a list; the list is empty if none
+    wait.
+    """
     parked = catalog.parked_tools() if catalog is not None else ()
     if not parked or catalog is None:
         return []

@@ -1,4 +1,4 @@
-"""The servers of one session: what they offer, calls of their tools, and how each of them does."""
+"""The servers of one session: their tools and prompts, calls of their tools, and their health."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COMES_BACK_IN = 10.0
 
 
 class SignIns:
-    """The sign-ins that are under way, one for a server at most. Methods raise `ServerError`."""
+    """The running sign-ins, at most one for each server. Methods raise `ServerError`."""
 
     def __init__(self, around: LaunchEnvironment) -> None:
         self._around = replace(around, interactive=True, renew=True)
@@ -50,11 +50,17 @@ class SignIns:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     def address(self, name: str) -> str | None:
-        """Where a person has to sign in; empty until the server has said so, None without a sign-in."""
+        """Return the URL at which a person signs in.
+
+        The text is empty until the server has sent the URL. None means that no sign-in is running.
+        """
         return self._addresses.get(name)
 
     async def sign_in(self, config: ServerConfig) -> None:
-        """Sign in again, and keep what that gives. Ends when the person came back, or nobody did."""
+        """Sign in again and store the tokens.
+
+        Returns when the person has signed in; raises if nobody does.
+        """
         name = config.name
         if not config.url:
             mend = "only servers with an address are signed in to"
@@ -77,12 +83,12 @@ class SignIns:
             del self._tasks[name], self._addresses[name]
 
     def cancel(self, name: str) -> None:
-        """Leave a sign-in; callers that wait for it hear so."""
+        """Cancel a sign-in; callers that wait for it get an error."""
         if (task := self._tasks.get(name)) is not None:
             task.cancel()
 
     async def came_back(self, name: str, address: str) -> None:
-        """Take the address that a browser on another machine ended at."""
+        """Complete a sign-in with the URL at which a browser on another machine ended."""
         expected = urlsplit(_way_back(self._addresses.get(name) or ""))
         given = urlsplit(address.strip())
         if not expected.port or (given.netloc, given.path) != (expected.netloc, expected.path):
@@ -99,15 +105,18 @@ class SignIns:
             raise ServerError(name, "nothing waits for that address", "begin the sign-in again") from error
 
     def is_signed_in(self, config: ServerConfig) -> bool:
-        """Whether tokens are kept. Reads the disk."""
+        """Whether tokens for a server are stored. Reads the disk."""
         return bool(config.url) and "tokens" in self._tokens(config).read()
 
     def sign_out(self, config: ServerConfig) -> bool:
-        """Forget what signing in gave; False if nothing was kept. Touches the disk. Raises `ConfigError`."""
+        """Delete the stored tokens; return False if there were none.
+
+        Writes to the disk. Raises `ConfigError`.
+        """
         return self._tokens(config).forget()
 
     async def close(self) -> None:
-        """Leave all of them."""
+        """Cancel all sign-ins."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -136,7 +145,7 @@ class SignIns:
 
 
 def _way_back(address: str) -> str:
-    """The page of this machine at which a sign-in ends. Pure."""
+    """Return the local URL to which a sign-in redirects the browser. Pure."""
     return next(iter(parse_qs(urlsplit(address).query).get("redirect_uri", ())), "")
 
 
@@ -153,20 +162,20 @@ Log = Callable[[str, str, str], None]
 
 
 class Answers(Protocol):
-    """Who answers what servers ask. Both raise `RefusedError`."""
+    """Answers the questions of servers. Both methods raise `RefusedError`."""
 
     async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A form, or an address to open: `action` and `content`."""
+        """Have a person fill in a form or open a URL; return `action` and `content`."""
         ...
 
     async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a model says: `role`, `content`, `model`."""
+        """Return a model's answer: `role`, `content` and `model`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool that can be called, under the name the model calls it by."""
+    """A callable tool, with the name that the model uses for it."""
 
     name: str
     server: str
@@ -175,7 +184,7 @@ class OfferedTool:
 
 @dataclass(slots=True)
 class _Kept:
-    """What is known of one server in this session."""
+    """The state of one server in this session."""
 
     declared: DeclaredServer
     server: Server
@@ -198,12 +207,12 @@ class _Kept:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is known is what it offers now."""
+        """Whether the catalog is the server's current list."""
         return self.catalog is not None and self.listed_at == self.moment
 
 
 class McpService:
-    """All servers of a session. Methods that ask a server raise `ServerError`."""
+    """All servers of a session. Methods that contact a server raise `ServerError`."""
 
     def __init__(
         self,
@@ -213,7 +222,7 @@ class McpService:
         say: Say,
         write: Log = lambda _server, _level, _text: None,
     ) -> None:
-        """`write` takes what servers write into their logs, of each at most so much."""
+        """`write` receives the log lines of servers, limited for each of them."""
         self._write = write
         self._around = around
         self._answers = answers
@@ -245,14 +254,14 @@ class McpService:
         return _Kept(declared, server, None)
 
     def load(self) -> None:
-        """Read what is kept of all servers. Reads the disk."""
+        """Read the stored catalogs of all servers. Reads the disk."""
         for kept in self._kept.values():
             if kept.declared.usable:
                 kept.catalog = load_catalog(self._around.home.servers, kept.declared.config)
                 kept.is_signed_in = self._sign_ins.is_signed_in(kept.declared.config)
 
     def notices(self) -> list[str]:
-        """What a person has to be told of servers that are not agreed to, and of tools that wait."""
+        """Return notices for the person about servers and tools that wait for approval."""
         told = []
         for name, kept in self._kept.items():
             if kept.declared.config.enabled and not kept.declared.agreed:
@@ -265,7 +274,10 @@ class McpService:
         return told
 
     async def learn(self) -> None:
-        """Ask servers of which nothing is kept what they offer, all at once; failures are told."""
+        """Ask all servers without a stored catalog for their lists, in parallel.
+
+        Failures are reported as notices.
+        """
         unknown = [kept for kept in self._kept.values() if kept.declared.usable and kept.catalog is None]
 
         async def one(kept: _Kept) -> None:
@@ -277,7 +289,7 @@ class McpService:
         await asyncio.gather(*(one(kept) for kept in unknown))
 
     def learn_beside(self) -> asyncio.Task[None]:
-        """The same without waiting; what is found can be used at once."""
+        """Run `learn` in the background. Tools that it finds can be used at once."""
 
         async def learning() -> None:
             before = {tool.name for tool in self.offered_tools()}
@@ -291,19 +303,19 @@ class McpService:
         return self._beside(learning())
 
     def usable(self) -> bool:
-        """Whether there is a server that may be used."""
+        """Whether any server may be used."""
         return any(kept.declared.usable for kept in self._kept.values())
 
     def may_bring(self, name: str) -> bool:
-        """Whether a tool of that name can be one of a server that may be used, be it not there now."""
+        """Whether a tool with this name could belong to a usable server, even if it is not offered now."""
         return any(is_of(name, server) for server, kept in self._kept.items() if kept.declared.usable)
 
     def has_unknown(self) -> bool:
-        """Whether there are servers of which nothing is kept."""
+        """Whether any usable server has no stored catalog."""
         return any(kept.declared.usable and kept.catalog is None for kept in self._kept.values())
 
     def offered_tools(self) -> tuple[OfferedTool, ...]:
-        """All tools that can be called now, in an order that does not change."""
+        """Return all tools that can be called now, in a stable order."""
         found: dict[ToolKey, ToolDefinition] = {}
         every: list[ToolKey] = []
         for server, kept in sorted(self._kept.items()):
@@ -321,7 +333,7 @@ class McpService:
         )
 
     def prompts(self) -> tuple[tuple[str, PromptDefinition], ...]:
-        """All prompts, each with its server."""
+        """Return all prompts, each with the name of its server."""
         return tuple(
             (name, prompt)
             for name, kept in sorted(self._kept.items())
@@ -330,7 +342,7 @@ class McpService:
         )
 
     def with_resources(self) -> tuple[str, ...]:
-        """The servers that have resources."""
+        """Return the names of the servers that have resources."""
         return tuple(
             name
             for name, kept in sorted(self._kept.items())
@@ -344,7 +356,7 @@ class McpService:
         arguments: Mapping[str, Any],
         progress: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
-        """Call a tool; the result as the model gets it."""
+        """Call a tool and return its result as the model gets it."""
         kept = self._usable(server)
         await self._list_if_due(kept)
         self._check(server, tool, kept)
@@ -359,23 +371,23 @@ class McpService:
                 kept.calls.discard(progress)
 
     async def require(self, server: str, tool: str) -> None:
-        """Refuse, before anybody is asked, a tool that a server which runs does not offer (any more)."""
+        """Raise `ServerError` if a running server does not offer a tool. Called before a person is asked."""
         kept = self._usable(server)
         if kept.server.health.state == "ready":
             await self._list_if_due(kept)
             self._check(server, tool, kept)
 
     async def read(self, server: str, uri: str) -> dict[str, Any]:
-        """The contents of a resource."""
+        """Return the contents of a resource."""
         kept = self._usable(server)
         return await kept.server.request("read_resource", {"uri": uri})
 
     async def resources(self, server: str) -> dict[str, Any]:
-        """The resources of a server, and templates of further ones."""
+        """Return the resources of a server, and its templates for others."""
         return await self._usable(server).server.request("resources", {})
 
     async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """The messages of a prompt."""
+        """Return the messages of a prompt."""
         kept = self._usable(server)
         return await kept.server.request("get_prompt", {"name": name, "arguments": dict(arguments)})
 
@@ -386,22 +398,25 @@ class McpService:
         await self._list_if_due(kept)
 
     async def sign_in(self, server: str) -> None:
-        """Sign in to a server and start it again. Ends when the person came back, failed or left it."""
+        """Sign in to a server and restart it.
+
+        Returns when the sign-in has succeeded; raises if it fails or is cancelled.
+        """
         kept = self._usable(server)
         await self._sign_ins.sign_in(kept.declared.config)
         kept.is_signed_in = True
         await self.restart(server)
 
     async def leave_sign_in(self, server: str) -> None:
-        """Leave a sign-in that is under way."""
+        """Cancel a running sign-in."""
         self._sign_ins.cancel(server)
 
     async def came_back(self, server: str, address: str) -> None:
-        """Take the address at which a browser on another machine ended."""
+        """Complete a sign-in with the URL at which a browser on another machine ended."""
         await self._sign_ins.came_back(server, address)
 
     async def sign_out(self, server: str) -> bool:
-        """Forget what signing in gave and end the server; False if nobody was signed in."""
+        """Delete the tokens of a server and end it; return False if nobody was signed in."""
         kept = self._usable(server)
         was = await asyncio.to_thread(self._sign_ins.sign_out, kept.declared.config)
         kept.is_signed_in = False
@@ -409,9 +424,10 @@ class McpService:
         return was
 
     async def agree(self, server: str, seen: str = "") -> None:
-        """Agree to a server of the project, and to its tools as they are now.
+        """Approve a server of the project, and its tools in their current form.
 
-        With `seen`, that of the `ServerState` which the person looked at, only if nothing changed since.
+        With `seen`, the value from the `ServerState` that the person looked at, this fails if anything
+        changed since.
         """
         kept = self._kept.get(server)
         if kept is None:
@@ -432,7 +448,7 @@ class McpService:
         self.changed()
 
     async def states(self) -> tuple[ServerState, ...]:
-        """All servers and how they do."""
+        """Return the state of every server."""
         return tuple(self._state(name, kept) for name, kept in self._kept.items())
 
     async def close(self) -> None:
@@ -481,7 +497,7 @@ class McpService:
         return kept
 
     def _check(self, server: str, tool: str, kept: _Kept) -> None:
-        """Refuse a tool that is gone, left out, or not as it was agreed to."""
+        """Raise `ServerError` if a tool no longer exists, is excluded, or differs from what was approved."""
         catalog = kept.catalog or ServerCatalog()
         found = next((each for each in catalog.tools if each.name == tool), None)
         if found is None or not kept.declared.config.offers(tool):
@@ -492,7 +508,7 @@ class McpService:
             raise ServerError(server, f"its tool {tool} {why_parked(catalog, found)}", mend)
 
     async def _list_if_due(self, kept: _Kept) -> None:
-        """Have it listed once after each start and each change, before anything of it is used."""
+        """List a server's tools if it was started or has changed since the last list."""
         try:
             about = await kept.server.connect()
         except HermesError:
@@ -540,7 +556,7 @@ class McpService:
                     self._write(name, level, text)
 
     def _probe_later(self, kept: _Kept) -> None:
-        """Try a server again by itself that is parked, or that nobody can use as nothing is known of it."""
+        """Try a failed server again in the background if it is parked or if its tools are not known."""
         if self._around.probes and not kept.is_probed:
             self._beside(self._probe(kept))
 
@@ -559,7 +575,7 @@ class McpService:
             kept.is_probed = False
 
     async def _again(self, kept: _Kept) -> None:
-        """List a server that says that its offer has changed; many at once count as one."""
+        """List a server that reports a change. Several changes in a short time are handled together."""
         if kept.is_renewing:
             return
         kept.is_renewing = True

@@ -1,4 +1,4 @@
-"""Tools and prompts of servers in a session: judged as `mcp(server/tool)`."""
+"""Tools and prompts of servers in a session. Permission rules name them `mcp(server/tool)`."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _READ_SCHEMA = {
 
 
 def register_servers(service: McpService, registry: Registry) -> None:
-    """Put everything the servers offer into `registry`, now and whenever it changes.
+    """Register all tools of the servers in `registry`, now and after each change.
 
-    A tool that goes stays there, so that a call of it is answered with what happened to it.
+    A removed tool stays registered, so that a call of it is answered with what happened to it.
     """
     tools = _ServerTools(service, registry)
     tools.renew()
@@ -50,7 +50,7 @@ def register_servers(service: McpService, registry: Registry) -> None:
 
 
 class _ServerTools:
-    """The tools of the servers of one session in its registry."""
+    """Keeps the tools of a session's servers registered."""
 
     def __init__(self, service: McpService, registry: Registry) -> None:
         self._service = service
@@ -59,7 +59,7 @@ class _ServerTools:
         self._offered = frozenset[str]()
 
     def renew(self) -> None:
-        """Put what is new into the registry."""
+        """Register new tools."""
         offered = self._service.offered_tools()
         self._offered = frozenset(tool.name for tool in offered)
         for tool in offered:
@@ -156,7 +156,10 @@ def _brief(value: Any) -> str:
 
 @contextmanager
 def stand_ins(gone: Sequence[ToolSpec], registry: Registry) -> Iterator[None]:
-    """Have the tools offered within the block; afterwards a call of one is told that it is gone."""
+    """Register missing tools again and offer them inside the block.
+
+    A call of one says that the tool is gone.
+    """
     is_shown = True
     for spec in gone:
         registry.register(
@@ -190,13 +193,13 @@ _GIVEN = re.compile(r"([A-Za-z_][\w-]*)=(.*)", re.DOTALL)
 def prompt_names(
     prompts: tuple[tuple[str, PromptDefinition], ...],
 ) -> dict[str, tuple[str, PromptDefinition]]:
-    """Prompts by the word that runs them, as tools are named."""
+    """Return prompts by the word that runs them, formed like the names of tools."""
     names = tool_names((server, prompt.name) for server, prompt in prompts)
     return {names[server, prompt.name]: (server, prompt) for server, prompt in prompts}
 
 
 async def prompt_text(service: McpService, text: str) -> str:
-    """What the model is told with a message that runs a prompt of a server; else empty."""
+    """Return the text of a server's prompt if a message runs one; else an empty text."""
     match = _CALLED.match(text.strip())
     found = prompt_names(service.prompts()).get(match[1]) if match is not None else None
     if match is None or found is None:
@@ -216,7 +219,10 @@ async def prompt_text(service: McpService, text: str) -> str:
 
 
 def prompt_arguments(prompt: PromptDefinition, words: str) -> dict[str, str]:
-    """Words after a prompt as its arguments: `name=value` where it has that name, else in their order."""
+    """Read the words after a prompt's name as its arguments.
+
+    `name=value` sets the argument with that name; other words fill the arguments in order.
+    """
     try:
         parts = shlex.split(words)
     except ValueError:
@@ -239,7 +245,7 @@ def prompt_arguments(prompt: PromptDefinition, words: str) -> dict[str, str]:
 
 
 def listed_prompts(prompts: Mapping[str, tuple[str, PromptDefinition]]) -> list[tuple[str, str, str]]:
-    """Word, description and arguments of each prompt, for menus."""
+    """Return word, description and arguments of each prompt, for menus."""
     return [
         (
             word,

@@ -1,1 +1,1 @@
-"""The process that speaks to one server, so that nothing a server sends holds up the screen."""
+"""A separate process for each server, so that nothing a server sends can block the user interface."""

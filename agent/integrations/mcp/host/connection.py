@@ -1,4 +1,4 @@
-"""The connection to one server: opened, asked and closed by the official package."""
+"""The connection to one server through the official package: opening, requests and closing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _STREAM = "text/event-stream"
 
 
 class TooLargeError(httpx2.HTTPError):
-    """An answer had more bytes than a message may have."""
+    """A response has more bytes than a message may have."""
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -68,7 +68,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Streams of events have their limit per event; everything else has it as a whole."""
+    """Limit the size of a response. Event streams are limited per event, so they are left out here."""
     if not response.headers.get("content-type", "").startswith(_STREAM):
         response.stream = _Bounded(response.stream)
 
@@ -80,7 +80,7 @@ def http_client(
     *,
     reading: float = 300.0,
 ) -> httpx2.AsyncClient:
-    """A client for one server. `reading` are the seconds without a byte that it waits."""
+    """Create a client for one server. `reading` is the timeout in seconds while no byte arrives."""
     return httpx2.AsyncClient(
         headers=dict(headers or {}),
         timeout=timeout or httpx2.Timeout(30.0, read=reading),
@@ -110,7 +110,10 @@ _PACE = 0.1
 
 
 class ServerConnection:
-    """One server. All methods raise `CallFaultError` with a clause that says what is wrong."""
+    """The connection to one server.
+
+    All methods raise `CallFaultError`, whose text gives the reason as a clause.
+    """
 
     def __init__(self, launch: ServerLaunch, tell: Tell, ask: Ask) -> None:
         self._launch = launch
@@ -132,7 +135,7 @@ class ServerConnection:
         self._sign_in: SignInProvider | None = None
 
     async def open(self) -> dict[str, Any]:
-        """Connect; what the server says of itself."""
+        """Connect, and return the server's description of itself."""
         opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._holding = asyncio.create_task(self._hold(opened), name="server")
         self._client = client = await opened
@@ -148,13 +151,13 @@ class ServerConnection:
         }
 
     async def close(self) -> None:
-        """Let go of the server, and wait until it has ended."""
+        """Disconnect from the server, and wait until it has ended."""
         self._closing.set()
         if self._holding is not None:
             await asyncio.gather(self._holding, return_exceptions=True)
 
     async def list(self) -> dict[str, Any]:
-        """Everything it offers."""
+        """Return the tools, prompts and capabilities of the server."""
         client = self._need()
         able = client.server_capabilities
         self._filter.begin()
@@ -165,7 +168,7 @@ class ServerConnection:
         return {"tools": checked + self._filter.refused, "prompts": prompts}
 
     async def resources(self) -> dict[str, Any]:
-        """The resources it lists, and the templates of further ones."""
+        """Return the resources that the server lists, and its templates for others."""
         client = self._need()
         if not client.server_capabilities.resources:
             return {"resources": [], "templates": []}
@@ -219,7 +222,7 @@ class ServerConnection:
             raise fault from error
 
     async def _wait_for_end(self) -> None:
-        """Wait a moment for how a server ended, which is known after its output has."""
+        """Wait briefly until it is known how the server ended, since its output closes earlier."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDS_WITHIN):
                 await self._has_ended.wait()
@@ -243,7 +246,7 @@ class ServerConnection:
         return found if size <= LARGEST_LISTING else found[: max(len(found) // 2, 1)]
 
     async def _hold(self, opened: asyncio.Future[Client]) -> None:
-        """Enter and leave the client in one task, as it asks for that."""
+        """Enter and leave the client in one task, as the package requires."""
         try:
             async with self._make() as client:
                 try:
@@ -348,7 +351,7 @@ class ServerConnection:
         return types.ElicitResult.model_validate(answer)
 
     async def _answer_to(self, kind: str, params: Any) -> Any:
-        """Ask, unless it asks too much at once."""
+        """Pass a question of the server to Hermes, unless too many are waiting already."""
         if self._asking >= MOST_ASKED:
             raise CallFaultError(f"{MOST_ASKED} questions wait already")
         self._asking += 1
@@ -375,7 +378,10 @@ class ServerConnection:
                 pass
 
     def _tell_change(self) -> None:
-        """Tell at once that its offer is another one; what follows soon, once in a while."""
+        """Report that the server's list has changed.
+
+        The first change is reported at once, later ones at intervals.
+        """
         if self._change is not None:
             self._has_changed = True
             return
@@ -389,14 +395,14 @@ class ServerConnection:
             self._tell_change()
 
     async def _hear_logs(self, client: Client) -> None:
-        """Ask an older server for its log; one that refuses goes without."""
+        """Ask a server with an older protocol version for its log. A refusal is ignored."""
         if client.server_capabilities.logging and client.protocol_version <= "2025-11-25":
             with warnings.catch_warnings(), suppress(MCPError):
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 await client.set_logging_level("info")
 
     async def _hear_changes(self, client: Client) -> None:
-        """Listen for changes where a stream has to be opened for that."""
+        """Listen for changes of the server's lists, if the protocol version needs a stream for that."""
         able = client.server_capabilities
         if client.protocol_version <= "2025-11-25" or not (able.tools and able.tools.list_changed):
             return
@@ -421,7 +427,7 @@ def _progress(done: float, total: float | None, message: str | None) -> str:
 
 
 def _check_tools(tools: Sequence[Mapping[str, Any]], schemas: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tools with their `schemas` as they were listed, and a mark on each whose schema cannot be read."""
+    """Return the tools with their original `schemas`; those whose schema cannot be read are marked."""
     from jsonschema.validators import validator_for
 
     checked = []

@@ -1,4 +1,4 @@
-"""The process of one server: answers frames of Hermes on a socket until it is closed."""
+"""The process of one server: answers requests of Hermes on a socket until the socket is closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TURNS = 5
 
 
 def main() -> None:
-    """Serve the socket whose number stands in the arguments."""
+    """Serve the socket whose file descriptor is given as an argument."""
     for each in (signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     warnings.simplefilter("ignore")
@@ -47,7 +47,7 @@ async def _serve(connection: socket.socket) -> None:
 
 
 class _Host:
-    """Carries out what frames ask for, in parallel."""
+    """Carries out the requests in frames, in parallel."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self.closing = False
@@ -60,7 +60,7 @@ class _Host:
         self._numbers = itertools.count(1)
 
     def handle(self, frame: Mapping[str, Any]) -> None:
-        """Take one frame in."""
+        """Process one frame: a call, a cancellation, an answer, or the request to close."""
         if "call" in frame:
             number = frame["call"]
             task = asyncio.create_task(self._carry_out(number, frame["method"], frame["arguments"]))
@@ -77,7 +77,7 @@ class _Host:
             self.closing = True
 
     async def aclose(self) -> None:
-        """Cancel what is under way and let go of the server."""
+        """Cancel all running calls and disconnect from the server."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -134,7 +134,10 @@ class _Host:
         return await getattr(connection, method)(**arguments)
 
     async def _begin_anew(self, before: Any) -> None:
-        """Another session in place of one that the server has forgotten; of many calls one does it."""
+        """Open a new protocol session, because the server has forgotten the old one.
+
+        Of several calls that find this out, only one does it.
+        """
         from agent.integrations.mcp.host.connection import ServerConnection
 
         async with self._renewing:

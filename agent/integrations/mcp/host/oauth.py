@@ -1,7 +1,7 @@
-"""Signing in to a server with OAuth 2.1: the package's own client, with our files, locks and callback.
+"""OAuth 2.1 sign-in to a server: the package's own client, with our files, locks and callback server.
 
-What is kept: tokens with the moment they end, the registration, and where they came from, so that a
-renewal after a restart goes to the right place. Renewing is done by one process at a time.
+Tokens, their expiry time, the registration and their origin are stored, so that they can be renewed after a
+restart. Only one process renews at a time.
 """
 
 from __future__ import annotations
@@ -39,10 +39,12 @@ _NOT_DONE = "Signing in did not work. Go back to Hermes, which says why."
 
 
 class Callback:
-    """A server for exactly one answer. Its port is kept from the moment it is made."""
+    """A local web server that receives the result of one sign-in. Its port is reserved on creation."""
 
     def __init__(self, path: str, port: int = 0, *, opens: bool = True) -> None:
-        """`port` is that of an earlier registration; `opens` tells whether anybody will be sent here."""
+        """`port` is that of an earlier registration, or 0; `opens` says whether a browser will be sent
+        here.
+        """
         self._path = path
         self._socket = None if port or not opens else _bound(0)
         self._port = port if self._socket is None else int(self._socket.getsockname()[1])
@@ -54,20 +56,20 @@ class Callback:
         return f"http://{HOST}:{self._port}{self._path}"
 
     async def open(self) -> None:
-        """Listen. May be called again for another answer. Raises `OSError`."""
+        """Start listening. May be called again for another sign-in. Raises `OSError`."""
         self._answer = asyncio.get_running_loop().create_future()
         if self._server is None:
             self._socket = self._socket or _bound(self._port)
             self._server = await asyncio.start_server(self._serve, sock=self._socket, limit=_LARGEST)
 
     async def answer(self) -> dict[str, str]:
-        """The parameters with which the browser came back. Raises `TimeoutError`."""
+        """Return the query parameters with which the browser came back. Raises `TimeoutError`."""
         assert self._answer is not None
         async with asyncio.timeout(PATIENCE):
             return await self._answer
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         if self._server is not None:
             self._server.close()
         elif self._socket is not None:
@@ -102,7 +104,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def _parameters(head: bytes, path: str) -> dict[str, str] | None:
-    """The parameters of a request for `path`; None for any other request."""
+    """Return the query parameters of a request for `path`; None for any other request."""
     words = head.split(b"\r\n", 1)[0].decode("ascii", "replace").split(" ")
     if len(words) != 3 or words[0] != "GET":
         return None
@@ -131,7 +133,7 @@ Ask = Callable[[str, Any], Awaitable[Any]]
 
 
 def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
-    """What signs requests to a server. Reads its file of tokens."""
+    """Create the object that signs requests to a server. Reads the server's token file."""
     file = TokenFile(Path(launch.tokens))
     if launch.sign_in.renew:
         file.change({"tokens": None, "expires": None})
@@ -140,7 +142,7 @@ def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
 
 
 class _Storage:
-    """What the package keeps, in our file."""
+    """Stores the package's data in our token file."""
 
     def __init__(self, launch: ServerLaunch, file: TokenFile, callback: Callback) -> None:
         self.file = file
@@ -171,7 +173,9 @@ class _Storage:
 
 
 class SignInProvider(OAuthClientProvider):
-    """The package's flow, which remembers over restarts and renews before it asks a person."""
+    """The package's sign-in flow, which also remembers tokens after a restart and renews them before it asks
+    a person.
+    """
 
     def __init__(self, launch: ServerLaunch, storage: _Storage, callback: Callback, ask: Ask) -> None:
         sign_in = launch.sign_in
@@ -197,7 +201,7 @@ class SignInProvider(OAuthClientProvider):
         self._is_given = bool(sign_in.client_id)
 
     def close(self) -> None:
-        """Give back the port that a browser would come to."""
+        """Release the port on which the browser's return is awaited."""
         self._callback.close()
 
     async def _send_person(self, url: str) -> None:
@@ -254,7 +258,7 @@ class SignInProvider(OAuthClientProvider):
         return await super()._handle_refresh_response(response)
 
     async def _forget_registration(self) -> None:
-        """Drop a registration that the server no longer knows, with all that resulted from it."""
+        """Delete a registration that the server no longer knows, and the tokens obtained with it."""
         self.context.client_info = None
         self.context.clear_tokens()
         await asyncio.to_thread(self._file.change, {"client": None, "tokens": None, "expires": None})
@@ -291,13 +295,15 @@ class SignInProvider(OAuthClientProvider):
                     await flow.aclose()
 
     async def _take_turn(self, held: ExitStack) -> None:
-        """Be the one that renews; what another process renewed meanwhile is taken over."""
+        """Lock the token file for a renewal, and load what another process may have renewed in the
+        meantime.
+        """
         lock = self._file.lock()
         await asyncio.to_thread(held.enter_context, lock)
         await self._initialize()
 
     async def _needs_renewal(self, response: httpx2.Response, held: ExitStack) -> bool:
-        """Whether to renew tokens that the server no longer takes, before a person is asked."""
+        """Whether the server refused the tokens and they should be renewed before a person is asked."""
         if response.status_code != 401 or not self.context.can_refresh_token():
             return False
         before = self.context.current_tokens
@@ -307,7 +313,7 @@ class SignInProvider(OAuthClientProvider):
 
 
 def _asks(response: httpx2.Response) -> bool:
-    """Whether a server asks for a sign-in, or for more rights than were given."""
+    """Whether a response asks for a sign-in, or for more rights than the tokens have."""
     challenge = response.headers.get("WWW-Authenticate", "")
     return response.status_code == 401 or (response.status_code == 403 and "insufficient_scope" in challenge)
 
@@ -321,7 +327,10 @@ class _Step:
 
 
 async def _relay(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> AsyncGenerator[_Step, None]:
-    """A flow step by step; the response is put into the step before the next one is asked for."""
+    """Yield the requests of a flow as steps.
+
+    The caller sets the response of each step before it asks for the next.
+    """
     try:
         step = _Step(await anext(flow))
         while True:
@@ -333,7 +342,7 @@ async def _relay(flow: AsyncGenerator[httpx2.Request, httpx2.Response]) -> Async
 
 
 def _read(kind: Any, data: Any) -> Any:
-    """Something of the file as the package has it; None where it is not valid."""
+    """Read an entry of the token file as an object of the package; None if it is invalid."""
     if not isinstance(data, dict):
         return None
     try:
@@ -343,7 +352,7 @@ def _read(kind: Any, data: Any) -> Any:
 
 
 def _port_before(file: TokenFile) -> int:
-    """The port under which this client was registered; 0 if it is not known."""
+    """Return the port with which this client was registered; 0 if it is not known."""
     client = _read(OAuthClientInformationFull, file.read().get("client"))
     uris = client.redirect_uris if client is not None else None
     return (uris[0].port or 0) if uris else 0

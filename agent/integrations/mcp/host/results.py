@@ -1,7 +1,6 @@
-"""Answers of a server as the model gets them: text, data, and files for what is not text.
+"""Conversion of a server's answers for the model: text, data, and files for everything that is not text.
 
-Texts that are too long and everything that is not text are written to files of the session, so that
-what crosses to Hermes is small.
+Long texts and other content are written to files of the session, so that only little data is sent to Hermes.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ MOST_PARTS = 1_000
 
 
 def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """The result of a tool; `error` holds its text where it says that it failed."""
+    """Convert the answer to a tool call. If the server reports a failure, `error` holds its text."""
     result = parts_result(answer.get("content") or [], files)
     data = clean_data(answer.get("structuredContent"))
     if data is not None and not _says_the_same(result.get("content", ""), data):
@@ -53,7 +52,7 @@ def call_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
 
 
 def clean_data(data: Any, depth: int = 0) -> Any:
-    """Data of a server with every text in it as `clean` leaves it; what is nested too deep is cut. Pure."""
+    """Clean every text in a server's data; deeply nested parts are cut off. Pure."""
     if isinstance(data, str):
         return clean(data)
     if depth > _DEEPEST:
@@ -66,13 +65,13 @@ def clean_data(data: Any, depth: int = 0) -> Any:
 
 
 def resource_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """The contents of a resource."""
+    """Convert the contents of a resource."""
     contents = answer.get("contents") or []
     return parts_result([{"type": "resource", "resource": each} for each in contents], files)
 
 
 def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
-    """The messages of a prompt, as role and text each."""
+    """Convert the messages of a prompt, each with role and text."""
     messages = []
     for each in (answer.get("messages") or [])[:MOST_PARTS]:
         part = parts_result([each.get("content") or {}], files)
@@ -81,7 +80,7 @@ def prompt_result(answer: Mapping[str, Any], files: Path) -> dict[str, Any]:
 
 
 def parts_result(parts: Sequence[Any], files: Path) -> dict[str, Any]:
-    """Parts of an answer put together, each kind under a name of its own."""
+    """Combine the parts of an answer, with one key for each kind of part."""
     texts: list[str] = []
     found: dict[str, list[Any]] = {}
     for part in parts[:MOST_PARTS]:
@@ -134,7 +133,7 @@ def _bound_result(data: Any, files: Path) -> Any:
 
 
 def _says_the_same(text: str, data: Any) -> bool:
-    """Whether the text is the data once more, as servers send it for older clients."""
+    """Whether the text only repeats the data, as servers do for older clients."""
     alone = data["result"] if isinstance(data, Mapping) and list(data) == ["result"] else data
     if alone == text:
         return True
@@ -146,7 +145,7 @@ def _says_the_same(text: str, data: Any) -> bool:
 
 
 def _save_file(encoded: Any, media_type: Any, files: Path) -> dict[str, Any]:
-    """Something that is not text as a file."""
+    """Write content that is not text to a file, and return its description."""
     kind = clean(media_type) if isinstance(media_type, str) else "application/octet-stream"
     try:
         data = base64.b64decode(encoded if isinstance(encoded, str) else "", validate=True)
@@ -171,7 +170,7 @@ _FORGOTTEN = (INVALID_REQUEST, "Session terminated")
 
 
 class CallFaultError(Exception):
-    """Something a server was asked failed. The text is a clause after its name."""
+    """A request to a server failed. The text is a clause that follows the server's name."""
 
     def __init__(
         self, text: str, *, gone: bool = False, sign_in: bool = False, forgotten: bool = False
@@ -189,11 +188,11 @@ class CallFaultError(Exception):
 
 
 class SignInNeededError(Exception):
-    """A person has to sign in, and nobody is there who could."""
+    """A person has to sign in, but nobody is present."""
 
 
 def words(error: BaseException) -> CallFaultError:
-    """An error of the package as a fault."""
+    """Turn an error of the package into a `CallFaultError`."""
     inner = _innermost(error)
     match inner:
         case CallFaultError():
@@ -225,7 +224,7 @@ def words(error: BaseException) -> CallFaultError:
 
 
 def _oauth_words(text: str) -> str:
-    """What a server said in a refusal, in words where it is the JSON that the protocol asks for."""
+    """Return the server's message from a refusal; the JSON form that OAuth prescribes is put into words."""
     start = text.find("{")
     try:
         said = json.loads(text[start:]) if start >= 0 else None
@@ -239,7 +238,7 @@ def _oauth_words(text: str) -> str:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The first error of a group, however deep."""
+    """Return the first single error in an error group, however deeply nested."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error
@@ -261,7 +260,7 @@ _PACE = (0.2, 5.0)
 
 
 def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Which of the tools in a list can only be called as a task."""
+    """Return the names of the tools that can only be called as tasks."""
     if client.server_capabilities.tasks is None:
         return frozenset()
     wanted = [tool for tool in tools if (tool.get("execution") or {}).get("taskSupport") == "required"]
@@ -269,7 +268,7 @@ def tools_run_as_tasks(client: Client, tools: Sequence[Mapping[str, Any]]) -> fr
 
 
 async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
-    """Call; where the server wants addresses opened first, have that done and call once more."""
+    """Run `call`. If the server requires that a person opens URLs first, ask for that and call again."""
     try:
         return await call()
     except MCPError as error:
@@ -286,7 +285,7 @@ async def with_addresses(call: Callable[[], Awaitable[Any]], ask: Ask) -> Any:
 async def call_as_task(
     client: Client, name: str, arguments: Mapping[str, Any], told_of: Progress
 ) -> dict[str, Any]:
-    """Call a tool that works as a task, and wait for its result. Cancelling cancels the task."""
+    """Call a tool as a task, and return its result. Cancelling this call cancels the task."""
     # The package's own check of answers does not know tasks.
     send = client.session._dispatcher.send_raw_request
     params = {"name": name, "arguments": dict(arguments), "task": {"ttl": KEPT_FOR}}
@@ -307,7 +306,7 @@ async def call_as_task(
 
 
 async def _watch(client: Client, task: types.Task, told_of: Progress) -> None:
-    """Tell what a task says of itself, until it is cancelled."""
+    """Report the status messages of a task until cancelled."""
     request = types.GetTaskRequest(params=types.GetTaskRequestParams(task_id=task.task_id))
     said, count = "", 0
     while True:
@@ -323,7 +322,7 @@ async def _watch(client: Client, task: types.Task, told_of: Progress) -> None:
 
 
 def _addresses(error: MCPError) -> list[dict[str, Any]]:
-    """The addresses an error asks for. Raises `CallFaultError` where it names none."""
+    """Return the URLs that an error asks to open. Raises `CallFaultError` if it names none."""
     data = error.error.data
     listed = data.get("elicitations") if isinstance(data, Mapping) else None
     found = [dict(each) for each in listed or [] if isinstance(each, Mapping) and each.get("url")]
@@ -341,20 +340,23 @@ _MOST_PARTS = 1_000
 
 
 class ListingFilter:
-    """Stands before the package's own check of lists. `refused` are the tools taken out of the last ones,
-    `schemas` those of the others by their names, as the server listed them."""
+    """Filters tool lists before the package checks them.
+
+    `refused` holds the tools removed from the last list. `schemas` holds the original schemas of the others
+    by name.
+    """
 
     def __init__(self) -> None:
         self.refused: list[dict[str, Any]] = []
         self.schemas: dict[str, Any] = {}
 
     def begin(self) -> None:
-        """Forget the last list."""
+        """Forget the results of the last list."""
         self.refused.clear()
         self.schemas.clear()
 
     def put_before(self, client: Client) -> None:
-        """Look at lists of this client from now on."""
+        """Start filtering the lists that this client receives."""
         # The package has no place for that; what it hands on is the plain answer of the server.
         dispatcher = client.session._dispatcher
         send = dispatcher.send_raw_request
@@ -391,7 +393,10 @@ class ListingFilter:
 
 
 def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema as the package takes it; one that is for no object stays, and is refused."""
+    """Return a schema in the form that the package accepts.
+
+    A schema that is not for an object stays as it is.
+    """
     try:
         return schema if schema.get("type") in SCALARS else sound(schema)
     except RecursionError:
@@ -399,7 +404,7 @@ def _readable_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:
-    """Why a list with these tools is refused, as a clause; empty if it is not."""
+    """Return why the package refuses a list with these tools, as a clause; empty if it accepts the list."""
     try:
         methods.validate_server_result(_METHOD, version, {**raw, "tools": tools})
     except ValidationError as error:
@@ -412,7 +417,10 @@ def _why(raw: Mapping[str, Any], tools: Sequence[Any], version: str) -> str:
 
 
 def readable_result(raw: dict[str, Any], version: str) -> dict[str, Any]:
-    """A result of a call as the package takes it; as it came where it is right, or no result at all. Pure."""
+    """Return the result of a call in the form that the package accepts. Pure.
+
+    A result that needs no repair, or that cannot be a result at all, is returned unchanged.
+    """
     if _is_result(raw, version) or "task" in raw:
         return raw
     content = raw.get("content", raw.get("toolResult"))
@@ -431,7 +439,7 @@ def readable_result(raw: dict[str, Any], version: str) -> dict[str, Any]:
 
 
 def _readable_part(part: Any, version: str) -> Any:
-    """One part of a result as the package takes it."""
+    """Return one part of a result in the form that the package accepts."""
     if _is_result({"content": [part]}, version):
         return part
     if isinstance(part, Mapping):

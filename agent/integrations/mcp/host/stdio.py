@@ -1,7 +1,7 @@
-"""Starting a server and exchanging lines of JSON with it over its input and output.
+"""Starting a server, and exchanging lines of JSON with it over standard input and output.
 
-Output that is not a message is left out, its errors go to a file of bounded
-size, and one message may have at most `LARGEST_MESSAGE` bytes.
+Output lines that are not messages are ignored. Standard error is written to a file of limited size. A message
+may have at most `LARGEST_MESSAGE` bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _GRACE = 1.0
 
 @dataclass(slots=True)
 class Complaints:
-    """What a server printed on its errors: the whole in a file up to a limit, the newest lines here."""
+    """The server's standard error: written to a file up to a limit, with the newest lines in memory."""
 
     file: Path
     first: str = ""
@@ -72,7 +72,7 @@ class Complaints:
         self.first = self.first or next(iter(said), "")
 
     def words(self) -> str:
-        """Why it ended, as far as it said so."""
+        """Return why the server ended, as far as its output says so."""
         rest = clean(self._rest.decode("utf-8", "replace"))
         lines = [*self.newest, rest] if rest.strip() else list(self.newest)
         reason = error_line(lines)
@@ -83,10 +83,9 @@ class Complaints:
 
 
 def error_line(lines: Sequence[str]) -> str:
-    """The line among those of a program that names its error; empty where none surely does. Pure.
+    """Return the line of a program's output that names its error; empty if none clearly does. Pure.
 
-    Python puts it after its trace, Node before it and its own version at the end, and a program that
-    explains its usage first of all.
+    Python prints that line after the traceback, Node before it, and some programs print their usage first.
     """
     errors = [line.strip() for line in lines if _ERROR.match(line)]
     if not errors:
@@ -107,9 +106,10 @@ async def stdio_streams(
     complaints: Complaints,
     ended: Callable[[str], None],
 ) -> AsyncIterator[Any]:
-    """The streams of a server that is started. `ended` hears how it went, if it goes by itself.
+    """Start a server and return its message streams. `ended` is called with a reason if the server ends by
+    itself.
 
-    Raises `OSError` when it cannot be started.
+    Raises `OSError` if the server cannot be started.
     """
     wrapped = start()
     environment = {name: value for name, value in {**env, **wrapped.env}.items() if name not in wrapped.unset}
@@ -158,7 +158,7 @@ async def _reading(
     complaints: Complaints,
     ended: Callable[[str], None],
 ) -> None:
-    """Hand on messages. What is not a message is passed over."""
+    """Pass on the messages in a server's output; everything else is ignored."""
     assert process.stdout is not None
     held = bytearray()
     reason = ""
@@ -193,7 +193,7 @@ def _message(line: bytes) -> SessionMessage | None:
 
 
 async def _how(process: asyncio.subprocess.Process, complaints: Complaints) -> str:
-    """How it ended, in words."""
+    """Describe how the server ended."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_GRACE):
             await process.wait()
@@ -223,7 +223,7 @@ async def _listening(process: asyncio.subprocess.Process, complaints: Complaints
 
 
 def resolved_command(command: Sequence[str], path: str) -> list[str]:
-    """The command with its program looked up in `path`. Raises `FileNotFoundError`."""
+    """Return the command with its program looked up in `path`. Raises `FileNotFoundError`."""
     import shutil
 
     program = shutil.which(command[0], path=path)
@@ -233,7 +233,10 @@ def resolved_command(command: Sequence[str], path: str) -> list[str]:
 
 
 def wrap_command(argv: Sequence[str], confinement: Confinement | None, folder: Path) -> Wrapped:
-    """How to start a server. Looks at the disk. Raises `ToolError` when the boundary cannot be drawn."""
+    """Return the command that starts a server inside its sandbox.
+
+    Reads the disk. Raises `ToolError` if the sandbox cannot be set up.
+    """
     if confinement is None:
         return Wrapped(argv=list(argv))
     workspace = Path(confinement.workspace)
@@ -259,7 +262,10 @@ def wrap_command(argv: Sequence[str], confinement: Confinement | None, folder: P
 
 
 def _in_temporary_folders(argv: Sequence[str], secret: Sequence[str]) -> list[Path]:
-    """Where program and scripts lie in folders of which a server has its own: they are shown read-only."""
+    """Return the paths of the program and its scripts that are in temporary folders.
+
+    Servers have their own temporary folders, so these paths are mounted read-only.
+    """
     private = [*PRIVATE_TMP, *(folder.resolve() for folder in PRIVATE_TMP)]
     kept_away = [Path(each).expanduser().resolve() for each in secret]
     found = []
@@ -279,7 +285,7 @@ def _in_temporary_folders(argv: Sequence[str], secret: Sequence[str]) -> list[Pa
 
 
 def own_places(folder: Path) -> dict[str, str]:
-    """Variables that lead a server's caches into its own folder, which is made."""
+    """Return variables that put a server's caches into its own folder, which is created."""
     cache = folder / "cache"
     private_folder(folder)
     private_folder(cache)
