@@ -13,7 +13,8 @@ from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from app.tui.screens.page import CountedPage, CountedRows, line
+from app.tui.screens.entry_page import CountedPage, CountedRows
+from app.tui.screens.page import line
 from widgets.rows.row_text import fit
 
 if TYPE_CHECKING:
@@ -91,16 +92,14 @@ def picture_rows(path: Path, cells: int = PICTURE_CELLS) -> tuple[PageRow, ...]:
 class PageRows(CountedRows[PageRow]):
     """The rows of the picture and the lines of the page."""
 
-    def lines(self, index: int, width: int) -> list[Text]:
-        """See `CountedRows.lines`."""
-        row = self.entries[index]
-        if row.signs is not None:
-            return [Text(" ").append_text(row.signs)]
-        if not row.pixels:
-            ink = self.ink("accent" if "[ref=" in row.text else "text")
-            return [fit(Text(" ").append(line(row.text) or " ", ink), width)]
+    def draw_entry(self, entry: PageRow, width: int) -> list[Text]:
+        if entry.signs is not None:
+            return [Text(" ").append_text(entry.signs)]
+        if not entry.pixels:
+            ink = self.ink("accent" if "[ref=" in entry.text else "text")
+            return [fit(Text(" ").append(line(entry.text) or " ", ink), width)]
         text = Text(" ")
-        for upper, lower in row.pixels[: max(width - 2, 1)]:
+        for upper, lower in entry.pixels[: max(width - 2, 1)]:
             text.append("▀", Style(color=Color.from_rgb(*upper), bgcolor=Color.from_rgb(*lower)))
         return [text]
 

@@ -7,17 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.errors import HermesError
 from agent.knowledge.context.context_table import ContextLayer, ContextTable
 from agent.knowledge.context.quarantine import SHORT, KeptPassage
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ConfirmDialog
-from app.tui.screens.page import CountedPage, CountedRows, line
+from app.tui.screens.entry_page import CountedPage, CountedRows, change
+from app.tui.screens.page import line
 from widgets.panes.status import UNKNOWN, money, percent, tokens
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit
 
 NAME_CELLS = 20
@@ -107,17 +105,16 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         """Return the rows of the table, and how full the window is."""
         return rows_of(found), window_text(found)
 
-    def on_row_list_activated(self, event: RowList.Activated) -> None:
+    def open_entry(self, entry: ContextRow) -> None:
         """Show a withheld passage in full, with invisible characters spelled out."""
-        event.stop()
-        if (passage := self._passage()) is not None:
+        if (passage := entry.passage) is not None:
             why = KEEPS_BACK.format(rules=", ".join(passage.rules))
             text = f"{why}\n\n{passage.digest}\n\n{passage.text}"
             self.app.push_screen(DetailScreen(passage.place, text, spelled=True))
 
-    @work(exclusive=True, group="let-in")
+    @change
     async def action_let_in(self) -> None:
-        passage = self._passage()
+        passage = self.pointed.passage if self.pointed is not None else None
         if passage is None or self._let_in is None:
             self.notify("Nothing is kept back here; the rows that begin with ◆ are.", markup=False)
             return
@@ -126,16 +123,7 @@ class ContextScreen(CountedPage[ContextTable, ContextRow]):
         question = f"Let in {passage.place}? The agent will follow it:\n\n{said}"
         if not await self.app.push_screen_wait(ConfirmDialog(question, "Let it in", "Keep it back")):
             return
-        try:
-            said = await self._let_in(passage)
-        except HermesError as error:
-            self.notify(line(str(error)), severity="error", markup=False)
-            return
-        self.notify(line(said), markup=False)
-
-    def _passage(self) -> KeptPassage | None:
-        cursor = self.rows.cursor
-        return self.listed.entries[cursor].passage if cursor is not None else None
+        self.notify(line(await self._let_in(passage)), markup=False)
 
     def _renew(self) -> None:
         """Count again if the session has changed; the old numbers stay visible until then."""
@@ -154,22 +142,20 @@ class ContextRows(CountedRows[ContextRow]):
         )
         return fit(Text(head, self.ink("dim")), width)
 
-    def lines(self, index: int, width: int) -> list[Text]:
-        """See `CountedRows.lines`."""
-        row = self.entries[index]
-        match row.kind:
+    def draw_entry(self, entry: ContextRow, width: int) -> list[Text]:
+        match entry.kind:
             case "heading":
-                return [Text(f" {row.name}", self.ink("accent", bold=True))]
+                return [Text(f" {entry.name}", self.ink("accent", bold=True))]
             case "sentence":
-                text = Text(line(row.name), self.ink("text"))
+                text = Text(line(entry.name), self.ink("text"))
                 wrapped = text.wrap(self.app.console, max(width - 4, 1))
                 return [Text(" ").append_text(each) for each in wrapped]
             case "blank":
                 return [Text(" ")]
             case "passage":
-                return self._passage(row, width)
+                return self._passage(entry, width)
             case _:
-                return self._figures(row, width)
+                return self._figures(entry, width)
 
     def _passage(self, row: ContextRow, width: int) -> list[Text]:
         """Return the lines of a withheld passage: its place, then its text without formatting."""

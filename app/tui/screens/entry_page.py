@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rich.text import Text
@@ -132,7 +134,7 @@ class ListPage(Page[Outcome], Generic[Outcome, Entry]):
         event.stop()
         self.tell()
 
-    def tell(self) -> None:
+    def tell(self) -> object:
         """Update the details of the entry under the cursor."""
         entry = self.pointed
         for place in self.query(self.details).results(Static):
@@ -170,3 +172,46 @@ class EntryPage(SplitPage[Outcome], ListPage[Outcome, Entry], Generic[Outcome, E
 
     def beside(self) -> Iterable[Widget]:
         yield VerticalScroll(Static(id="entry-text"), id="entry", can_focus=False)
+
+
+Counted = TypeVar("Counted")
+
+
+class CountedRows(EntryRows[Entry]):
+    """Rows with a `text` that are shown once they are counted; the cursor keeps its position."""
+
+    def __init__(self) -> None:
+        super().__init__(key=lambda _row: 0, words=attrgetter("text"), empty="Counting …")
+
+    def show(self, entries: Sequence[Entry], at: object = None) -> None:
+        """Show the rows."""
+        if entries != self.entries:
+            super().show(entries)
+
+
+class CountedPage(ListPage[None, Entry], Generic[Counted, Entry]):
+    """A table that is counted when it opens, and again on request."""
+
+    keys = "r count again · / filter · y copy · ? help · esc back"
+
+    def __init__(self, count: Callable[[], Awaitable[Counted]], table: CountedRows[Entry]) -> None:
+        """`count` may take a while and raises `HermesError`."""
+        super().__init__(table)
+        self._count = count
+
+    @abstractmethod
+    def rows_and_title(self, found: Counted) -> tuple[Sequence[Entry], str]:
+        """Return the rows, and a few words for the title."""
+
+    def on_mount(self) -> None:
+        self.action_count()
+
+    @work(exclusive=True)
+    async def action_count(self, quiet: bool = False) -> None:
+        """Count again and show the result; `quiet` shows no sign of counting."""
+        if not quiet:
+            self.state("counting …")
+        try:
+            self.list_entries(*self.rows_and_title(await self._count()))
+        except HermesError as error:
+            self.state(str(error))

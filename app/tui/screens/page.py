@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from rich.segment import Segment
-from rich.text import Text
-from textual import events, work
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -20,7 +18,6 @@ from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Input, OptionList, Static
 
-from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
 from themes.skin import Skin
 from tools.text.safe_text import left_out, reveal
@@ -312,69 +309,3 @@ class MarkedList(OptionList):
             return strip
         color = self.get_component_rich_style("marked-list--mark", partial=True)
         return Strip.join([Strip([Segment(MARK, first.style + color)]), strip.crop(1)])
-
-
-Counted = TypeVar("Counted")
-
-
-class Worded(Protocol):
-    """A row that can be searched and copied."""
-
-    @property
-    def text(self) -> str: ...
-
-
-Row = TypeVar("Row", bound=Worded)
-
-
-class CountedRows(RowList, Generic[Row]):
-    """Rows that are shown once they are counted."""
-
-    def __init__(self) -> None:
-        super().__init__(self.lines, search_text=lambda index: self.entries[index].text, empty="Counting …")
-        self.entries: Sequence[Row] = ()
-
-    def show(self, rows: Sequence[Row]) -> None:
-        """Show the rows; the cursor keeps its position."""
-        if rows == self.entries:
-            return
-        cursor, self.entries = self.cursor, rows
-        self.reset(len(rows))
-        if cursor:
-            self.move_to(min(cursor, len(rows) - 1))
-
-    @abstractmethod
-    def lines(self, index: int, width: int) -> list[Text]:
-        """Return the lines of one row."""
-
-
-class CountedPage(Page[None], Generic[Counted, Row]):
-    """A table that is counted when it opens, and again on request."""
-
-    keys = "r count again · / filter · y copy · ? help · esc back"
-
-    def __init__(self, count: Callable[[], Awaitable[Counted]], table: CountedRows[Row]) -> None:
-        """`count` may take a while and raises `HermesError`."""
-        super().__init__(table)
-        self._count = count
-        self.listed = table
-
-    @abstractmethod
-    def rows_and_title(self, found: Counted) -> tuple[Sequence[Row], str]:
-        """Return the rows, and a few words for the title."""
-
-    def on_mount(self) -> None:
-        self.action_count()
-
-    @work(exclusive=True)
-    async def action_count(self, quiet: bool = False) -> None:
-        """Count again and show the result; `quiet` shows no sign of counting."""
-        if not quiet:
-            self.state("counting …")
-        try:
-            rows, state = self.rows_and_title(await self._count())
-        except HermesError as error:
-            self.state(str(error))
-            return
-        self.listed.show(rows)
-        self.state(state)

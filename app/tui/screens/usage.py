@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from agent.session.spending.report import SpendingBound, SpendingOverview, UsageLine
 from agent.session.spending.request_table import MAIN, SENT, SIDE
 from app.tui.screens.context import bar, share_text
-from app.tui.screens.page import CountedPage, CountedRows
+from app.tui.screens.entry_page import CountedPage, CountedRows
 from widgets.panes.status import UNKNOWN, money, tokens
 from widgets.rows.row_text import fit
 
@@ -64,22 +64,20 @@ class UsageRows(CountedRows[UsageRow]):
     def heading(self, width: int) -> Text:
         return fit(Text(_columns("who", ("requests", "in", "cached", "out", "cost")), self.ink("dim")), width)
 
-    def lines(self, index: int, width: int) -> list[Text]:
-        """See `CountedRows.lines`."""
-        row = self.entries[index]
-        match row.kind:
+    def draw_entry(self, entry: UsageRow, width: int) -> list[Text]:
+        match entry.kind:
             case "heading":
-                return [fit(Text(f" {row.name}", self.ink("accent", bold=True)), width)]
+                return [fit(Text(f" {entry.name}", self.ink("accent", bold=True)), width)]
             case "sentence":
-                wrapped = Text(row.name, self.ink("dim")).wrap(self.app.console, max(width - 4, 1))
+                wrapped = Text(entry.name, self.ink("dim")).wrap(self.app.console, max(width - 4, 1))
                 return [Text(" ").append_text(each) for each in wrapped]
             case "blank":
                 return [Text(" ")]
             case "bound":
-                return [self._bound(row, width)]
+                return [self._bound(entry, width)]
             case _:
-                ink = self.ink("text", bold=row.kind == "total")
-                return [fit(Text(_columns(row.name, row.cells), ink), width)]
+                ink = self.ink("text", bold=entry.kind == "total")
+                return [fit(Text(_columns(entry.name, entry.cells), ink), width)]
 
     def _bound(self, row: UsageRow, width: int) -> Text:
         used, ceiling = row.cells

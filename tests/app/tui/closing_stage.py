@@ -45,7 +45,7 @@ from app.tui.screens.closable import ClosableModal, ClosableScreen
 from app.tui.screens.context import ContextScreen
 from app.tui.screens.detail import DetailScreen
 from app.tui.screens.dialog import ChangeDialog, ConfirmDialog, Dialog, TextDialog
-from app.tui.screens.entry_page import EntryPage
+from app.tui.screens.entry_page import CountedPage, EntryPage, ListPage
 from app.tui.screens.extra_dialog import ExtraDialog
 from app.tui.screens.help import HelpScreen, here
 from app.tui.screens.history.branches import BranchesScreen
@@ -61,7 +61,7 @@ from app.tui.screens.memory import MemoryScreen
 from app.tui.screens.models.key_dialog import FetchDialog, KeyDialog, ProviderDialog, ServerDialog
 from app.tui.screens.models.models import ModelsScreen
 from app.tui.screens.models.onboarding import OnboardingScreen
-from app.tui.screens.page import CountedPage, Page, SplitPage
+from app.tui.screens.page import Page, SplitPage
 from app.tui.screens.palette import StyledCommandPalette
 from app.tui.screens.plugins import PluginsScreen
 from app.tui.screens.schedule import ScheduleScreen
@@ -303,7 +303,17 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     UsageScreen: Opened(at_once(lambda *_: UsageScreen(lambda: _soon(USAGE))), "r"),
 }
 """Every screen that lies over the session's own."""
-BASES = {ClosableScreen, ClosableModal, ConversationScreen, Page, CountedPage, SplitPage, EntryPage, Dialog}
+BASES = {
+    ClosableScreen,
+    ClosableModal,
+    ConversationScreen,
+    Page,
+    ListPage,
+    CountedPage,
+    SplitPage,
+    EntryPage,
+    Dialog,
+}
 """What others are made of; never shown themselves."""
 
 

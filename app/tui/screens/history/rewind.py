@@ -20,12 +20,12 @@ from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 from agent.workspace.checkpoints.git_words import step_apart
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from agent.workspace.checkpoints.state_listings import alike
+from app.tui.screens.entry_page import EntryPage, EntryRows
 from app.tui.screens.history.restoring import listing, restore_change
 from app.tui.screens.history.timeline_services import BRING_BACK, WHATS, FileDifferenceRow, TimelinePick
-from app.tui.screens.page import PAUSE, PointedRows, Skinned, SplitPage, line
+from app.tui.screens.page import PAUSE, Skinned, line
 from tools.text.safe_text import clean
 from tools.text.words import ago, plural
-from widgets.rows.row_list import RowList
 from widgets.rows.row_text import fit, one_line, spread
 
 
@@ -128,42 +128,34 @@ class RewindServices:
     """Adds counts of lines to changes."""
 
 
-class SaidRows(PointedRows):
+class SaidRows(EntryRows[SaidMessage]):
     """One row per message: its first line, the number of files changed since, and its time."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(
-            self._row, search_text=lambda at: one_line(self.said[at].text, 2_000), empty="Reading …"
+            key=lambda said: said.node, words=lambda said: one_line(said.text, 2_000), empty="Reading …"
         )
-        self.said: Sequence[SaidMessage] = ()
         self._lines: dict[int, tuple[int, int]] = {}
         self._now = now
 
-    def show(self, said: Sequence[SaidMessage]) -> None:
-        """List the messages."""
-        self.said = said
-        self.empty = EMPTY
-        self.reset(len(said))
-
     def learn(self, index: int, added: int, removed: int) -> None:
         """Add the counts of lines added and removed since a message."""
-        self._lines[index] = (added, removed)
+        self._lines[self.entries[index].node] = (added, removed)
         self.update_row(index)
 
-    def _row(self, index: int, width: int) -> list[Text]:
-        said = self.said[index]
-        left = Text.assemble(" ", ("❯ ", self.ink("user")), (one_line(said.text) or "–", self.ink("text")))
+    def draw_entry(self, entry: SaidMessage, width: int) -> list[Text]:
+        left = Text.assemble(" ", ("❯ ", self.ink("user")), (one_line(entry.text) or "–", self.ink("text")))
         right = Text()
-        if said.files:
-            right.append(f"± {plural(said.files, 'file')}", self.ink("dim"))
-            added, removed = self._lines.get(index, (0, 0))
+        if entry.files:
+            right.append(f"± {plural(entry.files, 'file')}", self.ink("dim"))
+            added, removed = self._lines.get(entry.node, (0, 0))
             right.append(f" +{added:,}" if added else "", self.ink("added"))
             right.append(f" −{removed:,}" if removed else "", self.ink("removed"))
-        right.append(f"{ago(self._now() - said.created):>8} ", self.ink("dim"))
+        right.append(f"{ago(self._now() - entry.created):>8} ", self.ink("dim"))
         return [spread(left, fit(right, width * 2 // 3), width)]
 
 
-class RewindScreen(SplitPage[RewindTarget | None]):
+class RewindScreen(EntryPage[RewindTarget | None, SaidMessage]):
     """The list of the person's messages. Its result is the point to go back to, or None."""
 
     heading = "Go back to before …"
@@ -189,9 +181,8 @@ class RewindScreen(SplitPage[RewindTarget | None]):
         except HermesError as error:
             self.state(str(error))
             return
-        self._said.show(said)
-        self.offer(bool(said))
-        self.state(f"{plural(len(said), 'message')} of yours on this branch" if said else "")
+        self.rows.empty = EMPTY
+        self.list_entries(said, f"{plural(len(said), 'message')} of yours on this branch" if said else "")
         for index, each in enumerate(said[:COUNTED_ROWS]):
             if each.files:
                 await self._count(index, each)
@@ -204,18 +195,16 @@ class RewindScreen(SplitPage[RewindTarget | None]):
             return
         self._said.learn(index, sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files))
 
-    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
-        self._look(event.index)
-
     @work(exclusive=True, group="look")
-    async def _look(self, index: int | None) -> None:
+    async def tell(self) -> None:
+        """Show the message under the cursor, and what going back to it does to files."""
         files = self.query_one("#split-files", Static)
         text = self.query_one(Skinned)
-        if index is None or index >= len(self._said.said):
+        said = self.pointed
+        if said is None:
             text.read("")
             files.update(Content(""))
             return
-        said = self._said.said[index]
         text.read(clean(said.text[:SHOWN_CHARS]))
         if self._services.plan is None:
             files.update(Content.assemble((NOT_KEPT, "$text-muted")))
@@ -230,14 +219,12 @@ class RewindScreen(SplitPage[RewindTarget | None]):
         files.update(listing(plan, changes, FILE_LINES))
 
     @work(exclusive=True, group="act")
-    async def on_row_list_activated(self, event: RowList.Activated) -> None:
-        event.stop()
-        said = self._said.said[event.index]
+    async def open_entry(self, entry: SaidMessage) -> None:
         if self._services.plan is None:
-            self.dismiss(RewindTarget(said.node, said.step, files=False, conversation=True))
+            self.dismiss(RewindTarget(entry.node, entry.step, files=False, conversation=True))
             return
-        question = f"Go back to before “{line(said.text, 200)}”. What should be as it was then?"
+        question = f"Go back to before “{line(entry.text, 200)}”. What should be as it was then?"
         chosen = await self.app.push_screen_wait(TimelinePick(question, BRING_BACK))
         if chosen is not None:
             what = WHATS[chosen]
-            self.dismiss(back_with(said.node, said.step, what))
+            self.dismiss(back_with(entry.node, entry.step, what))

@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.tui.screens.closable import ClosableModal
+from app.tui.screens.entry_page import EntryRows
 from app.tui.screens.page import KeyLine, ScreenHeader, line
 from app.tui.screens.skins.appearance import findings, problems_text
 from app.tui.screens.skins.preview import SkinPreview
@@ -63,45 +64,24 @@ async def choose(app: AppearancePort, name: str = "") -> None:
     await app.appearance.keep(name)
 
 
-class SkinList(RowList):
+class SkinList(EntryRows[ListedSkin]):
     """The names of skins; the person's own ones are marked."""
 
     def __init__(self) -> None:
-        super().__init__(self._row, search_text=lambda index: self.skins[index].name, background="surface")
-        self.skins: tuple[ListedSkin, ...] = ()
+        super().__init__(key=lambda skin: skin.name, words=lambda skin: skin.name)
+        self.background = "surface"
         self.worn = ""
         """The current skin when the list was opened."""
-
-    def show(self, skins: tuple[ListedSkin, ...], worn: str) -> None:
-        """List the skins, with the cursor on the current one."""
-        self.skins, self.worn = skins, worn
-        self.reset(len(skins))
-        names = [skin.name for skin in skins]
-        self.move_to(names.index(worn) if worn in names else 0)
-
-    def cursor_moved(self) -> None:
-        super().cursor_moved()
-        self._tell()
-
-    def repaint(self) -> None:
-        super().repaint()
-        # A filter may have left the cursor on another skin.
-        self._tell()
-
-    def _tell(self) -> None:
-        if self.is_attached and isinstance(self.screen, SkinsScreen):
-            self.screen.rest_on(self.highlighted_name)
 
     @property
     def highlighted_name(self) -> str | None:
         """The name under the cursor."""
-        return None if self.cursor is None else self.skins[self.cursor].name
+        return None if self.pointed is None else self.pointed.name
 
-    def _row(self, index: int, width: int) -> list[Text]:
-        skin = self.skins[index]
-        left = Text(" ").append("▶ " if skin.name == self.worn else "  ", self.ink("accent"))
-        left.append(one_line(skin.name), self.ink("text"))
-        return [spread(left, Text("yours " if skin.own else "", self.ink("dim")), width)]
+    def draw_entry(self, entry: ListedSkin, width: int) -> list[Text]:
+        left = Text(" ").append("▶ " if entry.name == self.worn else "  ", self.ink("accent"))
+        left.append(one_line(entry.name), self.ink("text"))
+        return [spread(left, Text("yours " if entry.own else "", self.ink("dim")), width)]
 
 
 class SkinsScreen(ClosableModal[SkinChoice | None]):
@@ -139,17 +119,20 @@ class SkinsScreen(ClosableModal[SkinChoice | None]):
     async def on_mount(self) -> None:
         self.query_one(SkinList).use(self._looks.palette)
         skins = await asyncio.to_thread(list_skins, self._looks.folder)
-        self.query_one(SkinList).show(skins, self._looks.skin.name)
+        listed = self.query_one(SkinList)
+        listed.worn = self._looks.skin.name
+        listed.show(skins, listed.worn)
 
-    def rest_on(self, name: str | None) -> None:
+    def on_pointed_rows_pointed(self) -> None:
         """Preview the skin that the cursor moved to."""
+        name = self.query_one(SkinList).highlighted_name
         if name is not None and name != self._on:
             self._on = name
             self._try_on(name)
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self.dismiss(SkinChoice(self.query_one(SkinList).skins[event.index].name))
+        self.dismiss(SkinChoice(self.query_one(SkinList).entries[event.index].name))
 
     def action_edit(self) -> None:
         if name := self.query_one(SkinList).highlighted_name:
