@@ -15,15 +15,13 @@ from textual.binding import Binding, BindingType
 from agent.safety.audit.check import AuditReport, verify
 from agent.safety.audit.log import AuditEntry, AuditError, AuditTail, asker
 from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page, line
 from tools.text.words import plural
 from widgets.rows.row_list import RowList
-from widgets.rows.row_text import fit
 
 POLL = 0.5
 """Seconds between two looks at the log."""
-KEPT = 5_000
-"""Entries that can be scrolled back to."""
 GLYPHS = {
     "allowed": ("✓", "success"),
     "denied": ("✗", "error"),
@@ -56,7 +54,7 @@ class AuditScreen(Page[None]):
 
     @work(exclusive=True, group="follow")
     async def _follow(self) -> None:
-        tail = AuditTail(self._folder, KEPT)
+        tail = AuditTail(self._folder, AuditRows.kept)
         while True:
             try:
                 self._lines.take(await asyncio.to_thread(tail.read))
@@ -81,12 +79,14 @@ class AuditScreen(Page[None]):
         self._tell()
 
     def action_refused(self, only: bool) -> None:
-        self._lines.show_refused(only)
+        self._lines.refused = only
+        self._lines.accept_again()
         self._tell()
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self.app.push_screen(DetailScreen("Ruling", self._lines.text(event.index)))
+        record = self._lines.entries[event.index].record
+        self.app.push_screen(DetailScreen("Ruling", json.dumps(record, indent=2, ensure_ascii=False)))
 
     def _tell(self) -> None:
         lines = self._lines
@@ -95,64 +95,21 @@ class AuditScreen(Page[None]):
         self.state(" · ".join(filter(None, (number, following, self._checked))))
 
 
-class AuditRows(RowList):
-    """One row per ruling; the newest stays visible."""
+class AuditRows(FollowedRows[AuditEntry]):
+    """One row per ruling."""
 
     def __init__(self) -> None:
-        super().__init__(
-            self._draw_entry, search_text=self._plain, empty="Nothing was asked of the gate yet.", follow=True
-        )
-        self._all: list[AuditEntry] = []
-        self._rows: list[AuditEntry] = []
+        super().__init__(words=_words, empty=self.hint(False))
         self.refused = False
         """True if only refused actions are shown."""
 
-    def text(self, index: int) -> str:
-        """Return the complete entry of a row as text."""
-        return json.dumps(self._rows[index].record, indent=2, ensure_ascii=False)
-
-    def take(self, entries: list[AuditEntry]) -> None:
-        """Add entries."""
-        if not entries:
-            return
-        self._all = [*self._all, *entries][-KEPT:]
-        shown = [each for each in entries if self._matches_filter(each)]
-        self._rows += shown
-        if shown:
-            self.add_rows(len(shown))
-        if over := max(len(self._rows) - KEPT, 0):
-            del self._rows[:over]
-            self.drop_rows(over)
-
-    def show_refused(self, only: bool) -> None:
-        """Hide allowed actions if `only`, else show all."""
-        self.refused = only
-        self._rows = [each for each in self._all if self._matches_filter(each)]
-        self.empty = (
-            "Nothing was refused. a shows all." if self._all else "Nothing was asked of the gate yet."
-        )
-        self.reset(len(self._rows))
-        if self._rows:
-            self.move_to(len(self._rows) - 1)
-
-    def explain(self, sentence: str) -> None:
-        """Show why there are no entries."""
-        self._all, self._rows = [], []
-        self.empty = line(sentence)
-        self.reset(0)
-
-    def _matches_filter(self, entry: AuditEntry) -> bool:
+    def accepts(self, entry: AuditEntry) -> bool:
         return not self.refused or entry.outcome not in ("allowed", "")
 
-    def _plain(self, index: int) -> str:
-        entry = self._rows[index]
-        return line(
-            f"{entry.tool} {entry.headline} {entry.outcome} {entry.judge} "
-            f"{entry.agent} {entry.agent_name} {entry.session}"
-        )
+    def hint(self, some: bool) -> str:
+        return "Nothing was refused. a shows all." if some else "Nothing was asked of the gate yet."
 
-    def _draw_entry(self, index: int, width: int) -> list[Text]:
-        entry = self._rows[index]
+    def draw_entry(self, entry: AuditEntry) -> Text:
         glyph, role = GLYPHS.get(entry.outcome, ("·", "dim"))
         moment = time.strftime("%m-%d %H:%M:%S", time.localtime(entry.time))
         row = Text(" ", self.ink("text")).append(f"{glyph} ", self.ink(role))
@@ -161,8 +118,14 @@ class AuditRows(RowList):
         row.append(f"{line(entry.tool)[:11]:<12}", self.ink("text"))
         if who := asker(entry):
             row.append(f"{line(who)}: ", self.ink("dim"))
-        row.append(line(entry.headline), self.ink("text"))
-        return [fit(row, width - 1)]
+        return row.append(line(entry.headline), self.ink("text"))
+
+
+def _words(entry: AuditEntry) -> str:
+    return line(
+        f"{entry.tool} {entry.headline} {entry.outcome} {entry.judge} "
+        f"{entry.agent} {entry.agent_name} {entry.session}"
+    )
 
 
 def report_text(report: AuditReport) -> str:

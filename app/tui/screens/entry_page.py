@@ -20,6 +20,7 @@ from agent.errors import HermesError
 from app.tui.screens.dialog import TextDialog
 from app.tui.screens.page import WAYS_OUT, Page, PointedRows, SplitPage, line
 from widgets.rows.row_list import RowList
+from widgets.rows.row_text import fit
 
 Entry = TypeVar("Entry")
 Outcome = TypeVar("Outcome")
@@ -215,3 +216,65 @@ class CountedPage(ListPage[None, Entry], Generic[Counted, Entry]):
             self.list_entries(*self.rows_and_title(await self._count()))
         except HermesError as error:
             self.state(str(error))
+
+
+class FollowedRows(RowList, Generic[Entry]):
+    """One row for each accepted entry of something that grows; the newest stays in view."""
+
+    kept: ClassVar[int] = 5_000
+    """Entries that can be scrolled back to."""
+
+    def __init__(self, *, words: Callable[[Entry], str], empty: str) -> None:
+        super().__init__(
+            lambda index, width: [fit(self.draw_entry(self.entries[index]), width - 1)],
+            search_text=lambda index: words(self.entries[index]),
+            empty=empty,
+            follow=True,
+        )
+        self._all: list[Entry] = []
+        self.entries: list[Entry] = []
+        """The entries that are listed."""
+
+    @abstractmethod
+    def accepts(self, entry: Entry) -> bool:
+        """Return whether the entry is listed."""
+
+    @abstractmethod
+    def draw_entry(self, entry: Entry) -> Text:
+        """Return the line of a row; it is cut at the edge."""
+
+    @abstractmethod
+    def hint(self, some: bool) -> str:
+        """Return what stands in an empty list; `some`: entries that are not accepted were read."""
+
+    def take(self, entries: Sequence[Entry], *, anew: bool = False) -> None:
+        """Add entries; with `anew` they replace the others."""
+        if anew:
+            self._all, self.entries = [], []
+        self._all = [*self._all, *entries][-self.kept :] if entries else self._all
+        shown = [each for each in entries if self.accepts(each)]
+        over = max(len(self.entries) + len(shown) - self.kept, 0)
+        self.empty = self.hint(bool(self._all))
+        if anew:
+            self.entries = shown[-self.kept :]
+            self.reset(len(self.entries))
+        elif shown:
+            self.entries += shown
+            self.add_rows(len(shown))
+            if over:
+                del self.entries[:over]
+                self.drop_rows(over)
+
+    def accept_again(self) -> None:
+        """List all entries that are accepted now, the newest in view."""
+        self.entries = [each for each in self._all if self.accepts(each)]
+        self.empty = self.hint(bool(self._all))
+        self.reset(len(self.entries))
+        if self.entries:
+            self.move_to(len(self.entries) - 1)
+
+    def explain(self, sentence: str) -> None:
+        """Show why there are no entries."""
+        self._all, self.entries = [], []
+        self.empty = line(sentence)
+        self.reset(0)

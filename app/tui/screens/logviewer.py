@@ -17,13 +17,13 @@ from textual.binding import Binding, BindingType
 
 from agent.errors import HermesError
 from app.tui.screens.detail import DetailScreen
+from app.tui.screens.entry_page import FollowedRows
 from app.tui.screens.page import Page
 from tools.kit.files import NotAFileError, open_file
 from tools.text.redact import Redactor, secret_values
 from tools.text.safe_text import reveal
 from tools.text.words import plural
 from widgets.rows.row_list import RowList
-from widgets.rows.row_text import fit
 
 TAIL_BYTES = 512 * 1024
 """Bytes read at most at one time."""
@@ -136,8 +136,6 @@ class LogTail:
 
 POLL = 0.5
 """Seconds between two looks at the file."""
-KEPT = 5_000
-"""Lines that can be scrolled back to."""
 LEVELS = {"errors": logging.ERROR, "warnings": logging.WARNING, "all": logging.NOTSET}
 GLYPHS = ((logging.ERROR, "✗", "error"), (logging.WARNING, "◆", "warning"), (logging.NOTSET, " ", "dim"))
 """Lowest level, glyph and role of its lines."""
@@ -177,12 +175,13 @@ class LogScreen(Page[None]):
 
     def action_level(self, name: str) -> None:
         self._shown = name
-        self._lines.use_level(LEVELS[name])
+        self._lines.level = LEVELS[name]
+        self._lines.accept_again()
         self._tell()
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
-        self.app.push_screen(DetailScreen("Log", self._lines.text(event.index)))
+        self.app.push_screen(DetailScreen("Log", self._lines.entries[event.index].text))
 
     def _tell(self) -> None:
         number = self._lines.count
@@ -193,62 +192,23 @@ class LogScreen(Page[None]):
         self.state(f"{said}{' · following' if self._lines.follows else ''}")
 
 
-class LogRows(RowList):
-    """One row for each line of at least the chosen level; the newest stays visible."""
+class LogRows(FollowedRows[LogLine]):
+    """One row for each line of at least the chosen level."""
 
     def __init__(self) -> None:
-        super().__init__(self._draw_line, search_text=self.text, empty="Reading …", follow=True)
-        self._all: list[LogLine] = []
-        self._rows: list[LogLine] = []
-        self._level = logging.NOTSET
+        super().__init__(words=lambda line: line.text, empty="Reading …")
+        self.level = logging.NOTSET
 
-    def text(self, index: int) -> str:
-        """Return the complete line."""
-        return self._rows[index].text
+    def accepts(self, entry: LogLine) -> bool:
+        return entry.level >= self.level
 
-    def take(self, lines: tuple[LogLine, ...], *, anew: bool) -> None:
-        """Add lines; with `anew` they replace the others."""
-        if anew:
-            self._all, self._rows = [], []
-        self._all = [*self._all, *lines][-KEPT:] if lines else self._all
-        shown = [line for line in lines if line.level >= self._level]
-        over = max(len(self._rows) + len(shown) - KEPT, 0)
-        self.empty = self._nothing()
-        if anew:
-            self._rows = shown[-KEPT:]
-            self.reset(len(self._rows))
-        elif shown:
-            self._rows += shown
-            self.add_rows(len(shown))
-            if over:
-                del self._rows[:over]
-                self.drop_rows(over)
+    def hint(self, some: bool) -> str:
+        return "No line of this level; a shows all." if some else "The log is empty."
 
-    def use_level(self, level: int) -> None:
-        """Show only lines of this level and above."""
-        self._level = level
-        self._rows = [line for line in self._all if line.level >= level]
-        self.empty = self._nothing()
-        self.reset(len(self._rows))
-        if self._rows:
-            self.move_to(len(self._rows) - 1)
-
-    def explain(self, sentence: str) -> None:
-        """Show why there are no lines."""
-        self._all, self._rows = [], []
-        self.empty = sentence
-        self.reset(0)
-
-    def _nothing(self) -> str:
-        return "The log is empty." if not self._all else "No line of this level; a shows all."
-
-    def _draw_line(self, index: int, width: int) -> list[Text]:
-        entry = self._rows[index]
+    def draw_entry(self, entry: LogLine) -> Text:
         glyph, role = next((glyph, role) for least, glyph, role in GLYPHS if entry.level >= least)
         line = Text(" ", self.ink("text")).append(f"{glyph} ", self.ink(role))
         if entry.time:
             line.append(f"{entry.time} ", self.ink("dim")).append(f"{entry.name} ", self.ink("dim"))
-            line.append(entry.message, self.ink("text"))
-        else:
-            line.append(f"  {entry.message}", self.ink("dim"))
-        return [fit(line, width - 1)]
+            return line.append(entry.message, self.ink("text"))
+        return line.append(f"  {entry.message}", self.ink("dim"))

@@ -80,9 +80,9 @@ async def test_enter_opens_everything_that_was_taken_down(folder: Path) -> None:
     host = PageHost(lambda: AuditScreen(folder))
     async with host.run_test(size=(100, 24)) as pilot:
         rows = await ready(pilot, host)
-        assert json.loads(rows.text(0))["hash"]
+        assert rows.entries[0].record["hash"]
         await pilot.press("slash", *"change", "enter")
-        await until(pilot, lambda: rows.shown == 1)
+        await until(pilot, lambda: rows.shown_count == 1)
         await pilot.press("enter")
         await until(pilot, lambda: isinstance(host.screen, DetailScreen))
 

@@ -174,7 +174,7 @@ async def test_slash_filters_the_page(tmp_path: Path) -> None:
         await until(pilot, lambda: isinstance(host.screen, HelpScreen))
         await pilot.press("slash", *"skin editor", "enter")
         rows = host.screen.rows  # type: ignore[attr-defined]
-        await until(pilot, lambda: rows.shown == 1)
+        await until(pilot, lambda: rows.shown_count == 1)
         assert "/skin-editor" in lines_of(rows)[0]
 
 

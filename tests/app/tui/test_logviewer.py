@@ -112,14 +112,14 @@ async def test_slash_filters_y_copies_and_enter_opens_in_full(log: Path) -> None
     async with host.run_test(size=(80, 24)) as pilot:
         rows = await ready(pilot, host)
         await pilot.press("slash", *"provider", "enter")
-        await until(pilot, lambda: rows.shown == 1)
+        await until(pilot, lambda: rows.shown_count == 1)
         await pilot.press("y", "enter")
         await until(pilot, lambda: isinstance(host.screen, DetailScreen))
         assert host.copied == [LINES[1].rstrip("\n")]
         await pilot.press("escape")
         await until(pilot, lambda: isinstance(host.screen, LogScreen))
         await pilot.press("escape")
-        await until(pilot, lambda: rows.shown == len(LINES))
+        await until(pilot, lambda: rows.shown_count == len(LINES))
         await pilot.press("escape")
         await until(pilot, lambda: host.outcomes == [None])
 
@@ -135,14 +135,14 @@ async def test_a_missing_file_is_told_and_read_once_it_is_there(log: Path) -> No
 
 
 async def test_only_so_many_lines_are_kept(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logviewer, "KEPT", 5)
+    monkeypatch.setattr(logviewer.LogRows, "kept", 5)
     host = host_of(log)
     async with host.run_test(size=(80, 24)) as pilot:
         rows = await ready(pilot, host, 5)
         with log.open("a") as file:
             file.write(record("six") + record("seven"))
         await until(pilot, lambda: "seven" in shown(host))
-        assert rows.count == 5 and rows.text(4).endswith("seven")
+        assert rows.count == 5 and rows.entries[4].text.endswith("seven")
 
 
 @pytest.mark.sample(1)
