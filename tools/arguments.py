@@ -78,7 +78,10 @@ def _fold_name(name: str) -> str:
 
 
 def _left_out(schema: Mapping[str, Any], item: Any) -> bool:
-    """Return whether an optional parameter is unset: null, or an empty text if no text is valid."""
+    """Return whether an optional parameter counts as unset.
+
+    It does if it is null, or if it is an empty text and the schema allows no text.
+    """
     kinds = _kinds(schema)
     if item is None:
         return "null" not in kinds
@@ -125,7 +128,9 @@ def _item(schema: Mapping[str, Any], value: Any, where: str) -> Any:
 
 
 def _wrap_value(schema: Mapping[str, Any], value: Any) -> tuple[bool, Any]:
-    """Return whether one item was wrapped into the required list, and the list."""
+    """Put a single item into a list if the schema requires a list; return whether that was done, and the
+    list.
+    """
     wanted = _kinds(schema.get("items", {}))
     if isinstance(value, dict) and "object" in wanted:
         return True, [value]
@@ -167,7 +172,7 @@ def _check_size(schema: Mapping[str, Any], value: Any, where: str) -> None:
 
 
 def _coerce(kind: str, value: Any) -> tuple[bool, Any]:
-    """Return whether `value` is, or plainly means, a `kind`, and the converted value."""
+    """Convert `value` to the JSON type `kind`; return whether that was possible, and the converted value."""
     text = value.strip() if isinstance(value, str) else ""
     match kind:
         case "string":

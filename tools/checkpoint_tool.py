@@ -24,7 +24,7 @@ _DONE = {"save": "saved", "restore": "taken back", "branch": "branched"}
 
 
 async def checkpoint(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Carry out one action."""
+    """Carry out one action of the `checkpoint` tool."""
     points = context.service(Checkpoints)
     name, path = (str(arguments.get(key, "")).strip() for key in ("name", "path"))
     match arguments["action"]:

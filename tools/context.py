@@ -61,7 +61,7 @@ class TodoList(Service):
 
 @dataclass(frozen=True, slots=True)
 class PersonAnswer:
-    """The end of a question. `text` is set only if `outcome` is `answered`."""
+    """The outcome of a question to the user. `text` is set only if `outcome` is `answered`."""
 
     outcome: Literal["answered", "declined", "expired", "cancelled"]
     text: str = ""
@@ -103,7 +103,7 @@ class FileMemory(Service):
 
 
 class Folded(Service):
-    """The part of this conversation that is no longer sent in full."""
+    """The messages of this conversation that are no longer sent to the model in full."""
 
     async def message(self, id: int) -> FoundMessage:
         """Return one message of the conversation in full. Raises `ToolError`."""
@@ -165,7 +165,7 @@ class Delegates(Service):
     absent = "No other agents can be sent from here; do it yourself."
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
-        """Show the user what agents may use, if that is much; True if the user was asked and agreed."""
+        """Ask the user if agents may use much; return True only if the user was asked and agreed."""
         raise NotImplementedError
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
@@ -206,7 +206,7 @@ class Delegates(Service):
     async def merge(
         self, id: str, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
     ) -> Mapping[str, Any]:
-        """Merge those changes into the workspace, after `permit` returned, as one undoable step."""
+        """Merge an agent's changes into the workspace as one undoable step, after `permit` returned."""
         raise NotImplementedError
 
     async def discard(self, id: str) -> Mapping[str, Any]:
@@ -277,18 +277,18 @@ class InnerCaller(Service):
         raise NotImplementedError
 
     async def resume(self, script: str) -> None:
-        """Answer calls from the record of an earlier script, as long as they are the same.
+        """Answer further calls from the record of an earlier script, as long as they are the same calls.
 
         Raises `ToolError` if the record does not exist.
         """
 
     async def over(self, complete: bool) -> str:
-        """End the script. If it was cut off, return a text on its calls and how to continue."""
+        """End the script. If it was interrupted, return a text on its calls and how to continue."""
         raise NotImplementedError
 
 
 class ToolContext(Protocol):
-    """The engine as one call sees it."""
+    """The interface of the engine for one tool call."""
 
     @property
     def task(self) -> str:
@@ -316,7 +316,10 @@ class ToolContext(Protocol):
         ...
 
     def service(self, kind: type[S]) -> S:
-        """The service of that type, as this call may use it. Raises `ToolError` where there is none."""
+        """Return the service of type `kind`, limited to what this call may use.
+
+        Raises `ToolError` if the session has no such service.
+        """
         ...
 
     async def permit(self, action: Action) -> None:
@@ -324,10 +327,10 @@ class ToolContext(Protocol):
         ...
 
     async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
-        """Pass the gate with the agents of a tool, after the user has seen what they may use.
+        """Ask the gate for the agents of a tool, after showing the user what they may use.
 
-        With `act`, a text on what all of them are for, they pass as one. Raises `ToolError` if either answer
-        is no.
+        `act` is a text on what all of the agents do; with it, the gate decides once for all. Raises
+        `ToolError` if the user or the gate refuses.
         """
 
     def progress(self, text: str) -> None:

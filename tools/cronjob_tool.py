@@ -37,7 +37,7 @@ FIELDS = {
 
 
 async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Run one action."""
+    """Carry out one action of the `cronjob` tool."""
     action = str(arguments.get("action") or "")
     if action not in ACTIONS:
         raise ToolError(f"There is no action {action[:40]!r}; use one of {', '.join(ACTIONS)}.")
@@ -60,7 +60,7 @@ async def cronjob(arguments: Arguments, context: ToolContext) -> Mapping[str, An
 
 
 async def _permit(action: str, job: str, wanted: Mapping[str, Any], context: ToolContext) -> None:
-    """Pass the gate with the job, and with each of its effects that need no model."""
+    """Ask the gate for the job, and for each effect that the job has without a model."""
     what = str(wanted.get("script") or wanted.get("prompt") or wanted.get("name") or job)
     when = str(wanted.get("schedule") or action)
     await context.permit(ScheduleJob(tool="cronjob", when=when, what=f"{action} {what}"))

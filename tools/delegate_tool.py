@@ -100,7 +100,10 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return a definition, in which this tool lists the available agent kinds (name, description)."""
+    """Return the definition of this tool with the available kinds of agents listed in it.
+
+    `kinds` are pairs of name and description.
+    """
     if definition["name"] != NAME or not kinds:
         return dict(definition)
     lines = [f"- {name}: {shortened(about)}" for name, about in kinds[:MOST_NAMED]]

@@ -49,7 +49,7 @@ EXTRAS = {
 
 
 def is_installed(name: str) -> bool:
-    """Return whether everything an extra needs is there, without importing it."""
+    """Return whether everything that an extra needs is installed, without importing it."""
     return all(find_spec(module) is not None for module in EXTRAS[name].modules)
 
 

@@ -1,4 +1,4 @@
-"""Hits of a search over all messages and notes, in the form for tools."""
+"""Results of a search over all messages and notes, as data for tools."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ CALL = "tool_call"
 
 
 def meant_arguments(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of the target tool, as a stored conversation shows them."""
+    """Return the arguments for the target tool, which a stored conversation shows instead of the
+    outer ones.
+    """
     found = inner_call(tool, arguments)
     return arguments if found is None else found[1]
 

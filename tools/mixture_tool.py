@@ -148,7 +148,7 @@ def _members(arguments: Arguments) -> list[Member]:
 
 
 def _told_apart(names: Sequence[str]) -> list[str]:
-    """Return the names with duplicates numbered."""
+    """Return the names, with numbers added to those that occur more than once."""
     return [
         f"{name} ({names[:place].count(name) + 1})" if names.count(name) > 1 else name
         for place, name in enumerate(names)
@@ -170,7 +170,7 @@ def _assignment(member: Member, goal: str, budget: Mapping[str, float]) -> Assig
 def _plan_assignments(
     members: Sequence[Member], aggregator: Member, question: str, budget: Mapping[str, float], rounds: int
 ) -> list[Assignment]:
-    """Return all possible assignments, and how many answers each reads."""
+    """Return all assignments that may be needed, each with the number of answers that it reads."""
     plan = [
         (
             member,
@@ -190,7 +190,10 @@ def _plan_assignments(
 def _quoting(
     question: str, answers: Mapping[int, AgentSaid], number: int, task: str
 ) -> tuple[str, list[int]]:
-    """Return a question with others' answers in random order, and that order as their places."""
+    """Return a text with the question and the others' answers in random order, and the order used.
+
+    The order is a list of the members' indexes.
+    """
     order = sorted(answers)
     random.Random(f"{number} {question}").shuffle(order)
     texts = [_cut(answers[place].text) for place in order]
@@ -224,7 +227,7 @@ def _result(
 
 
 def _member_rows(talk: _Talk, shown: Mapping[int, str]) -> list[dict[str, Any]]:
-    """Return the outcome of each member, with failures of earlier rounds."""
+    """Return a row with the outcome of each member, including its failures in earlier rounds."""
     told = []
     for place, member in enumerate(talk.members):
         own = [said[place] for said in talk.rounds]

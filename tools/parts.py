@@ -1,7 +1,7 @@
 """Self-declaring parts: modules found by the folder and name of their file.
 
-Each kind of part has a place among the packages of the program, and a folder with its name in each folder of
-the search path. Only file names are read to find parts; a part is imported when it is requested.
+Each kind of part has a folder among the packages of the program, and one of its name in each folder of the
+search path. Only file names are read to find parts; a part is imported when it is requested.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ class PartKind(NamedTuple):
         return module
 
     def load_all(self) -> tuple[list[ModuleType], tuple[Problem, ...]]:
-        """Load all parts; failures are logged and returned. One never disables another."""
+        """Load all parts; return their modules and the failures, which are also logged. A failure affects no
+        other part.
+        """
         modules: list[ModuleType] = []
         problems: list[Problem] = []
         for part in self.files():
@@ -100,7 +102,7 @@ class PartKind(NamedTuple):
 
 @cache
 def _own(package: str, ending: str) -> tuple[PartFile, ...]:
-    """Return the parts of the program in `package`, cached because the files do not change while it runs."""
+    """Return the parts of the program in `package`; they are cached, because the files do not change."""
     folder = ROOT.joinpath(*package.split("."))
     if not ending:
         return tuple(PartFile(name, f"{package}.{name}", None) for name, _ in _entries(folder))

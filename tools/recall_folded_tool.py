@@ -1,4 +1,4 @@
-"""The tool by which the agent retrieves what was folded or masked to make room."""
+"""The tool by which the agent retrieves messages that were folded or masked to save context."""
 
 from __future__ import annotations
 

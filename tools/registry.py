@@ -81,7 +81,7 @@ class ToolEntry:
         return all(os.environ.get(name) for name in self.requires_env)
 
     def available(self) -> bool:
-        """Return whether the tool can be offered now; a check that fails to run means no."""
+        """Return whether the tool can be offered now. If its check fails with an exception, it cannot."""
         return self.configured() and _passes(self.check_fn)
 
 
@@ -239,7 +239,7 @@ _OBVIOUS: dict[str, tuple[Any, ...]] = {"default": (False, 0, "", []), "minimum"
 
 
 def _copied(value: Any) -> Any:
-    """Return a copy of a schema without obvious parts, several times as fast as `deepcopy`."""
+    """Return a copy of a schema without entries that equal the default. It is faster than `deepcopy`."""
     if isinstance(value, dict):
         return {key: _copied(each) for key, each in value.items() if each not in _OBVIOUS.get(key, ())}
     return [_copied(each) for each in value] if isinstance(value, (list, tuple)) else value

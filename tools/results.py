@@ -1,4 +1,4 @@
-"""Results of tools: one for the model, a display for any user interface."""
+"""Results of tools: one for the model, and a display for user interfaces."""
 
 from __future__ import annotations
 

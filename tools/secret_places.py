@@ -1,9 +1,9 @@
-"""Places of secrets: one table for all code that keeps, hides or asks about them.
+"""Paths of secrets: one table for all code that protects, hides or asks about them.
 
-Who reads which part:
+Users of the table:
 
-- The file tools (`tools.files.access`) refuse stores, names of credentials and what the system keeps.
-- The gate (`agent.safety.secrets`) asks before any of the table is read or changed, likely names too.
+- The file tools (`tools.files.access`) refuse stores, names of credentials and what the system protects.
+- The gate (`agent.safety.secrets`) asks before any of these is read or changed, also for likely names.
 - The boundary (`agent.safety.sandbox.secrets`) hides all of it from commands, and what only commands misuse.
 - The guard (`agent.safety.guarded`) asks in every mode before a store or a part of the system is changed.
 
@@ -90,5 +90,5 @@ def rows(table: str) -> tuple[str, ...]:
 
 
 def any_of(patterns: Iterable[str]) -> str:
-    """Return the patterns as one regular expression. Pure."""
+    """Return one regular expression that matches any of the patterns. Pure."""
     return "|".join(re.escape(each).replace(r"\*", "[^/]*") for each in patterns)

@@ -75,7 +75,7 @@ def change_of(arguments: Mapping[str, Any]) -> SkillChange:
 
 
 async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Prepare the change, pass the gate, make it."""
+    """Prepare the change of a skill, ask the gate, and carry it out."""
     draft = await context.service(SkillKeeper).draft(change_of(arguments))
     await _ask_for_skill(draft, context)
     change = draft.change
@@ -87,7 +87,7 @@ async def skill_manage(arguments: Arguments, context: ToolContext) -> dict[str, 
 
 
 async def _ask_for_skill(draft: SkillDraft, context: ToolContext) -> None:
-    """Ask separately for a dangerous skill, in every mode."""
+    """Ask the user about a dangerous skill with a separate question, in every permission mode."""
     if not draft.danger:
         return
     found = "\n".join(f"- {each}" for each in draft.danger[:8])

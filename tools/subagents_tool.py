@@ -30,7 +30,7 @@ LONGEST_WAIT = 600.0
 
 
 async def subagents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
-    """Run one action."""
+    """Carry out one action of the `subagents` tool."""
     delegates = context.service(Delegates)
     action, id = arguments["action"], str(arguments.get("id") or "").strip()
     text = str(arguments.get("text") or "")
@@ -71,7 +71,7 @@ async def _merge(
 
 
 def _paths(arguments: Arguments) -> list[str]:
-    """Return the named paths, as written in a workspace."""
+    """Return the paths in the arguments, in the form in which a workspace writes them."""
     named = [str(path).strip() for path in arguments.get("paths") or ()]
     return [str(PurePosixPath(path)) for path in named if path not in ("", ".", "./")]
 

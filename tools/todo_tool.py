@@ -56,7 +56,9 @@ def summary(items: Sequence[Todo]) -> dict[str, int]:
 
 
 def render(items: Sequence[Todo]) -> str:
-    """Return the list as text, one line each: `- [>] 2. Write the parser (in_progress)`."""
+    """Return the list as text, with one line for each item, such as `- [>] 2. Write the parser
+    (in_progress)`.
+    """
     return "\n".join(
         f"- [{MARKS[item.status]}] {item.id}. {' '.join(item.content.split())} ({item.status})"
         for item in items
@@ -66,8 +68,8 @@ def render(items: Sequence[Todo]) -> str:
 def reminder(calls_since_update: int, had_error: bool, items: Sequence[Todo]) -> str | None:
     """Return the line to append to a tool result, or None.
 
-    `calls_since_update` includes the call just finished. The reminder comes once, when the count reaches the
-    threshold; an error asks for a check each time.
+    `calls_since_update` includes the call just finished. The line is returned once, when the count reaches
+    the threshold, and after every error.
     """
     if not items:
         return None
@@ -100,9 +102,9 @@ def _content(value: Any, name: str, notes: list[str]) -> str:
 def updated(
     items: Sequence[Todo], changes: Sequence[Mapping[str, Any]], merge: bool
 ) -> tuple[list[Todo], list[str]]:
-    """Return the list after a write, and notes about what was interpreted differently.
+    """Return the list after a write, and notes about changes that were interpreted differently than written.
 
-    All or nothing: raises `ToolError` if a new item has no content or the list grows too long. If an id
+    Raises `ToolError` without any change if a new item has no content or the list grows too long. If an id
     occurs twice, the last one counts.
     """
     notes: list[str] = []
@@ -170,7 +172,7 @@ async def todo_write(arguments: Arguments, context: ToolContext) -> dict[str, An
 
 
 async def todo_read(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Return the whole list, and how long ago it was read."""
+    """Return the whole list, and the number of calls since it was last read."""
     todos = context.service(TodoList)
     listing = _listing(todos.items(), todos.calls_since_update())
     todos.touch()

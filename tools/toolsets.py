@@ -37,9 +37,9 @@ LEGACY: dict[str, str] = {
 
 
 def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
-    """Return the tools meant by a toolset or tool name; None for an unknown name.
+    """Return the tools that a name of a toolset or tool means; None for an unknown name.
 
-    A tool is in the toolset it registered under, and in the bundles it named then.
+    A tool belongs to the toolset and to the bundles with which it was registered.
     """
     name = name.strip()
     if name in EVERYTHING:

@@ -17,7 +17,7 @@ _MOST_DEPTH, _MOST_PAGES = 10, 10_000
 
 
 async def web_crawl(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Save pages to disk, with an index."""
+    """Save the pages of a site to disk, with an index."""
     depth, limit = arguments.get("depth"), arguments.get("limit")
     order = CrawlOrder(
         url=str(arguments["url"]).strip(),

@@ -19,7 +19,7 @@ _SHOWN = 20_000
 
 
 def _prepare(arguments: Arguments) -> Arguments:
-    """Wrap a single address in a list, also one given under another name."""
+    """Wrap a single address in a list, and accept other names of the parameter."""
     urls = arguments.pop("url", None) if "urls" not in arguments else arguments["urls"]
     if isinstance(urls, str):
         urls = [urls]

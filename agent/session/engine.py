@@ -206,15 +206,16 @@ class Engine:
 
     @property
     def scheduler(self) -> Scheduler:
-        """The scheduler that steers and stops the session's agents. Raises `HermesError` if it has none."""
+        """The scheduler that starts and stops the session's agents. Raises `HermesError` if it has none."""
         if self._scheduler is None:
             raise HermesError("In this session no other agents can be sent; see subagents.depth.")
         return self._scheduler
 
     @property
     def agents(self) -> Agents:
-        """The session's agents as a surface sees them. Each method raises `HermesError` if there can be
-        none.
+        """The session's agents in the form for surfaces.
+
+        Each method raises `HermesError` if there are none.
         """
         return Agents(lambda: self.scheduler, self.history)
 
@@ -235,7 +236,7 @@ class Engine:
     def submit(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
         """Begin a turn with a message, or queue it after the running turn.
 
-        `received` is the row of a messenger's message, which is marked as taken in the same commit.
+        `received` is the row of a message from a messenger. It is marked as taken in the same commit.
         """
         if self.busy:
             self._turn_queue.enqueue(text, attachments, received)
@@ -243,7 +244,9 @@ class Engine:
             self._begin(QueuedMessage(text, tuple(attachments), received), "prompt")
 
     def steer(self, text: str, attachments: Sequence[Attachment] = (), received: int = 0) -> None:
-        """Give a message to the running turn, read before its next request. Without a turn, begin one."""
+        """Give a message to the running turn, which reads it before its next request. Without a turn, begin
+        one.
+        """
         if self.busy:
             self._turn_queue.steer(text, attachments, received)
         else:
@@ -267,7 +270,7 @@ class Engine:
                 future.set_result(reply if isinstance(reply, type(asked.cancelled)) else asked.cancelled)
 
     async def add_note(self, text: str) -> None:
-        """Add the output of a process to the conversation, for the model to read."""
+        """Add the output of a process to the conversation as a note for the model."""
         await self.session.add("notice", text, {"kind": "process", "to_model": True})
         self.stream.emit(Noticed(kind="process", text=text))
 
@@ -278,7 +281,8 @@ class Engine:
         return await asyncio.shield(self._task)
 
     async def go_on(self) -> TurnEnded | None:
-        """Complete the turn in which the previous process was cut off; None if there is no such turn.
+        """Complete the turn in which the previous process was interrupted; return None if there is no such
+        turn.
 
         Stored answers and results are reused: neither a model request nor a call is repeated.
         """
@@ -354,7 +358,7 @@ class Engine:
         self._task.add_done_callback(self._continue)
 
     async def _turn(self, message: QueuedMessage, origin: str, kept: bool) -> TurnEnded:
-        """Run a turn, and make it undoable when it is over."""
+        """Run a turn, and make it undoable when it has ended."""
         before = await self._helpers.ask(MARKING, self.history.place, None)
         self._holds_message = True
         if self._stopping and (task := asyncio.current_task()) is not None:
@@ -366,7 +370,7 @@ class Engine:
         return ended
 
     async def _taken_up(self) -> TurnEnded:
-        """Run the rest of a turn that was cut off; an undo reverts the whole turn."""
+        """Run the rest of a turn that was interrupted; an undo reverts the whole turn."""
         begun = next((node for node in reversed(self.session.path) if _begins_turn(node)), None)
 
         async def began() -> SessionPlace:
@@ -381,7 +385,9 @@ class Engine:
         return ended
 
     async def _over(self, before: SessionPlace | None, text: str) -> None:
-        """Make an ended turn undoable. `before` is where the session stood before it, or None if unknown."""
+        """Make an ended turn undoable. `before` is the place of the session before the turn; None if
+        unknown.
+        """
         if before is None:
             return
         over = asyncio.ensure_future(

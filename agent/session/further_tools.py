@@ -74,9 +74,10 @@ class ToolOffer:
 
 
 def divide_tools(specs: Sequence[ToolSpec], further: Collection[str], window: int | None) -> ToolOffer:
-    """Divide the tools: those in `further` are left to the search if they take too much room. Pure.
+    """Divide the tools into those shown in requests and those found by search. Pure.
 
-    `window` is the model's context window in tokens; None if unknown.
+    Tools in `further` are left to the search if they take too much room. `window` is the model's context
+    window in tokens; None if unknown.
     """
     limit = CEILING if window is None else min(CEILING, int(window * SHARE))
     names = {spec.name for spec in specs}
@@ -220,12 +221,15 @@ class ToolAccess:
         return call if self.further is None else self.further.inner(call)
 
     def blocked(self, tool: str) -> str:
-        """Return the result of a call that a skill does not allow now; empty if the tool may be called."""
+        """Return the result of a call that an active skill forbids; empty if the tool may be called."""
         reason = "" if self.in_force is None else self.in_force.refusal(tool)
         return reason and json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
 
     def refusal(self, tool: str, shown: str) -> str:
-        """Return the result of a call of a tool that the agent may not call, named `shown`; else empty."""
+        """Return the result of a call of a tool that the agent may not call; empty if it may.
+
+        `shown` is the name of the tool in that result.
+        """
         finds = self.further is not None and self.further.reaches(tool)
         if self.registry.get(tool) is None or not (tool in self.offered or finds):
             offered = ", ".join(sorted(self.offered))

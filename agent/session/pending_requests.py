@@ -1,7 +1,7 @@
 """Requests that wait for a person: questions, approvals, forecasts, ceilings that were reached.
 
-Each is an event with a future. A surface resolves it; an interrupt resolves
-every pending one first, as cancelled; with nobody there it ends at once.
+Each is an event with a future. A surface resolves it. An interrupt first resolves every pending one as
+cancelled. In an unattended session it is resolved at once.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PendingRequests:
     async def ask(
         self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
     ) -> PersonAnswer:
-        """Ask the person a question. Declined at once in an unattended session."""
+        """Ask the person a question. In an unattended session it counts as declined at once."""
         return await self.ask_person(
             QuestionAsked, agent, question=question, choices=tuple(choices), allow_freetext=allow_freetext
         )
@@ -81,7 +81,7 @@ class PendingRequests:
     ) -> Decision:
         """Ask the person to allow an action, with the verdict of the rules and the impact of the action.
 
-        Expires at once in an unattended session.
+        In an unattended session the request expires at once.
         """
         return await self.ask_person(
             ApprovalAsked,
@@ -97,9 +97,9 @@ class PendingRequests:
         )
 
     async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
-        """Ask the person whether to send agents that may use this much.
+        """Ask the person whether to start agents that may use as much as the forecast says.
 
-        Expires at once in an unattended session.
+        In an unattended session the request expires at once.
         """
         goals = tuple(self._mask(goal) for goal in forecast.goals)
         told = replace(forecast, goals=goals)
@@ -108,7 +108,7 @@ class PendingRequests:
     async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
         """Ask the person what to do about a ceiling; `again` is the proposed new ceiling.
 
-        Expires at once in an unattended session.
+        In an unattended session the request expires at once.
         """
         return await self.ask_person(
             CeilingAsked,

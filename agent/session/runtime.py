@@ -96,9 +96,10 @@ async def open_engine(
     database: Database | None = None,
     automation: Automation = NO_AUTOMATION,
 ) -> Engine:
-    """Open a session, new or resumed, ready for its first message, on a new connection or on `database`.
+    """Open a session, new or resumed, ready for its first message.
 
-    Raises a `HermesError` when there is no model, no usable store, or no such session.
+    Uses `database`, or a new connection without it. Raises a `HermesError` if there is no model, no usable
+    store, or no such session.
     """
     home = Home.locate(dict(environ))
     private_folder(home.root)
@@ -322,7 +323,7 @@ def _spec(
 
 
 async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
-    """Return the person's decisions for the whole session, read from the store."""
+    """Return the stored decisions of the person for the whole session."""
     decisions = Decisions(talk.session, base.emit)
     if talk.opened.path:
         await decisions.recall()
@@ -344,7 +345,9 @@ def _background(
 
 
 async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
-    """Check the changes of background programs once none runs any more, while steps are still recorded."""
+    """Check the changes of background programs after all of them have ended, while steps are
+    still recorded.
+    """
     for each in looks:
         await each.aclose()
 
@@ -374,7 +377,7 @@ async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue
 
 
 async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ChangeReporter | None:
-    """Return the watcher of the workspace for changes by the person; None where nobody works beside it."""
+    """Return the watcher of the workspace for changes by the person; None in an unattended session."""
     options = base.options
     if not options.attended:
         return None
@@ -471,7 +474,7 @@ def _team(
     beginning: FirstRequest,
     closers: list[Closer],
 ) -> SessionAgents | None:
-    """Return the agents that the session may send; None if it may send none."""
+    """Return the agents that the session may start; None if it may start none."""
     settings = services.settings.subagents
     if settings.depth == 0:
         return None

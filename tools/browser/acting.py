@@ -127,7 +127,7 @@ _WRITTEN = {
 
 
 class GoneError(Exception):
-    """The element of a reference is no longer there."""
+    """Raised if the element of a reference is no longer on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,10 @@ async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> 
 
 
 async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
-    """Return what the click guard saw; None if its document is gone, perhaps because of the click."""
+    """Return what the script that watches a click recorded.
+
+    Returns None if the document of that script was unloaded, perhaps by the click.
+    """
     info = found.infos[found.key.frame]
     try:
         answer = await tab.unless_dialog(
@@ -201,7 +204,7 @@ async def hover(tab: Tab, ref: str) -> None:
 
 
 async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float, float]:
-    """Return the point, in the window, at which to act on an element; scrolls to it.
+    """Scroll to an element and return the point at which to act on it, in coordinates of the window.
 
     The scrolling does not count as a change by the action. Raises `GoneError` and `ToolError`.
     """
@@ -225,7 +228,10 @@ async def _point(tab: Tab, found: Found, *, guards: bool = False) -> tuple[float
 
 
 async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float, bool]:
-    """Convert a point of a frame to the frame around it; return also whether that frame was scrolled."""
+    """Convert a point of a frame to coordinates of the frame around it.
+
+    Returns x, y, and whether the frame around it was scrolled.
+    """
     owner, session = await tab.frames.owner(info), tab.frames.owner_session(info)
     parent = found.infos[info.parent]
     try:
@@ -266,7 +272,10 @@ async def _mouse(tab: Tab, kind: str, x: float, y: float, **more: Any) -> None:
 
 
 async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
-    """Return what an element accepts: `text`, `sets`, `password`, `tag` and so on. Raises `GoneError`."""
+    """Return which input an element accepts, with keys such as `text`, `sets`, `password` and `tag`.
+
+    Raises `GoneError`.
+    """
     try:
         kind = await tab.frames.apply(found.session, found.object_id, "kind")
     except CdpError:
@@ -319,7 +328,7 @@ async def _fill(tab: Tab, found: Found, kind: dict[str, Any], text: str) -> None
 
 
 async def _focus_field(tab: Tab, found: Found) -> bool:
-    """Focus a field; return whether it took the focus or a dialog opened."""
+    """Focus a field; return True if it has the focus afterwards or a dialog opened."""
     try:
         state = await tab.unless_dialog(tab.frames.apply(found.session, found.object_id, "enter"), None)
     except CdpError:
@@ -379,7 +388,10 @@ async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
 
 
 async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[str, Any]:
-    """Scroll the page, or the container of an element, by screens; return the new position."""
+    """Scroll the page, or the container of an element; return the new position.
+
+    `across` and `down` are in screens.
+    """
     if ref:
         found = await find(tab, ref)
         try:

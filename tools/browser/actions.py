@@ -23,7 +23,7 @@ class UsePage(Action):
 
     @property
     def place(self) -> str:
-        """Return host, port and path, the form that rule patterns match."""
+        """Return host, port and path of the page, which patterns of rules are compared with."""
         try:
             return f"{self.site}{urlsplit(self.url).path}"
         except ValueError:

@@ -45,11 +45,11 @@ class Cdp:
         self._reader = asyncio.create_task(self._read())
 
     def listen(self, session: str, handler: Handler) -> None:
-        """Register `handler` for the events of a session; the browser's session is empty."""
+        """Register `handler` for the events of a session. The browser itself has the empty session id."""
         self._handlers[session] = handler
 
     def forget(self, session: str) -> None:
-        """Stop listening to a session; its waiting calls end."""
+        """Stop listening to a session and end the calls that wait for its answers."""
         self._handlers.pop(session, None)
         self.break_off(session, "the frame went away")
 

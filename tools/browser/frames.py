@@ -72,7 +72,7 @@ class Frames:
         )
 
     def on_attached(self, session: str, frame: str, around: str) -> None:
-        """Record that a frame got a separate process."""
+        """Record that a frame now runs in its own process, with its own session."""
         self._sessions[session] = around
         self._roots[session] = frame
 
@@ -83,11 +83,11 @@ class Frames:
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] != session}
 
     def on_cleared(self, session: str) -> None:
-        """Record that the worlds of a session are gone."""
+        """Forget the isolated worlds of a session, because the browser has removed them."""
         self._worlds = {key: world for key, world in self._worlds.items() if key[0] != session}
 
     def around(self, session: str) -> str:
-        """Return the session of the frames around a session's frame."""
+        """Return the session of the frame that contains a session's root frame."""
         return self._sessions.get(session, self.main)
 
     def root(self, session: str) -> str:
@@ -142,7 +142,7 @@ class Frames:
         raise CdpError("the tab shows no page")
 
     def captured(self, info: FrameInfo, layout: DocumentLayout | None) -> FrameCapture:
-        """Return a capture of a frame with its layout but without a tree."""
+        """Return the capture of a frame that has a layout but no accessibility tree."""
         capture = FrameCapture(frame=info.id, loader=info.loader, session=info.session, url=info.url)
         if layout is not None:
             capture.boxes, capture.clickable, capture.passwords = (
@@ -156,14 +156,14 @@ class Frames:
     async def owners(
         self, infos: Mapping[str, FrameInfo], layouts: Mapping[str, DocumentLayout]
     ) -> dict[str, int]:
-        """Return the nodes that contain frames, by frame; 0 for one that is gone."""
+        """Return, by frame, the node that contains the frame; 0 if that node is gone."""
         found = {frame: node for layout in layouts.values() for node, frame in layout.frames.items()}
         asked = [info for info in infos.values() if info.parent and info.id not in found]
         told = await asyncio.gather(*map(self.owner, asked))
         return found | {info.id: node for info, node in zip(asked, told, strict=True)}
 
     async def owner(self, info: FrameInfo) -> int:
-        """Return the node that contains a frame, in the frame around it; 0 if it is gone."""
+        """Return the node that contains a frame; 0 if that node is gone."""
         around = self.around(info.session) if info.id == self.root(info.session) else info.session
         try:
             found = await self._cdp.call("DOM.getFrameOwner", {"frameId": info.id}, around)
@@ -172,7 +172,7 @@ class Frames:
         return int(found.get("backendNodeId", 0))
 
     def owner_session(self, info: FrameInfo) -> str:
-        """Return the session of that node."""
+        """Return the session of the node that contains a frame."""
         return self.around(info.session) if info.id == self.root(info.session) else info.session
 
     async def _layout(self, session: str) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class Frames:
         return found.get("nodes", [])
 
     async def world(self, session: str, frame: str, loader: str) -> int:
-        """Return our world in a frame, created on first use. Raises `CdpError`."""
+        """Return the id of our isolated world in a frame; it is created on first use. Raises `CdpError`."""
         key = session, frame, loader
         known = self._worlds.get(key)
         if known is not None:
@@ -238,7 +238,7 @@ class Frames:
         return value_of(done)
 
     async def resolve(self, session: str, frame: str, loader: str, node: int) -> str:
-        """Return a node as an object in our world. Raises `CdpError` if it is gone."""
+        """Return the object id of a node in our isolated world. Raises `CdpError` if the node is gone."""
         world = await self.world(session, frame, loader)
         found = await self._cdp.call(
             "DOM.resolveNode", {"backendNodeId": node, "executionContextId": world}, session
@@ -293,7 +293,7 @@ Tree = list[dict[str, Any]]
 
 
 class KeptTrees:
-    """The trees of parts of one tab that were in view at the last look."""
+    """Cached accessibility trees of the parts of one tab that were in view at the last capture."""
 
     def __init__(self) -> None:
         self.is_trusted = True
@@ -305,7 +305,9 @@ class KeptTrees:
     def reusable_trees(
         self, info: FrameInfo, layout: DocumentLayout, parts: Sequence[int]
     ) -> tuple[list[Tree], list[int]]:
-        """Return the trees of unchanged parts, and the places of parts that must be requested."""
+        """Return the cached trees of unchanged parts, and the indexes of parts whose trees must be
+        requested.
+        """
         reader = _Reader(layout)
         trees: list[Tree] = []
         asked: list[int] = []
@@ -323,7 +325,7 @@ class KeptTrees:
         return trees, asked
 
     def keep(self, info: FrameInfo, trees: Mapping[int, Tree]) -> None:
-        """Cache the requested trees, by the node of the part."""
+        """Cache the requested trees. The keys of `trees` are the nodes of the parts."""
         for node, tree in trees.items():
             key = (info.id, info.loader, node)
             if tree and key in self._noted:
@@ -336,7 +338,7 @@ class KeptTrees:
 
 
 class _Reader:
-    """Signatures of parts of one layout."""
+    """Computes signatures of the parts of one layout."""
 
     def __init__(self, layout: DocumentLayout) -> None:
         self._layout = layout
@@ -358,7 +360,10 @@ class _Reader:
         )
 
     def signature(self, place: int) -> Signature | None:
-        """Return everything that determines a part's tree; None if more may determine it."""
+        """Return a value that differs whenever the tree of a part can differ.
+
+        Returns None if the tree depends on more than the layout shows.
+        """
         above = self._holding(self._layout.parents[place])
         if above is None:
             return None
@@ -371,7 +376,7 @@ class _Reader:
         return tuple(found)
 
     def _holding(self, place: int) -> Signature | None:
-        """Return the signature of the nodes around a part, up to the document."""
+        """Return the signature of the nodes that contain a part, up to the document."""
         if place not in self._above:
             strings = self._layout.strings
             name = strings[self._names[place]]
@@ -440,7 +445,7 @@ class ViewCapture:
 async def capture_view(
     cdp: Cdp, frames: Frames, width: float, height: float, kept: KeptTrees
 ) -> ViewCapture | None:
-    """Capture what is in view; None if only a full capture can tell. Raises `CdpError`."""
+    """Capture what is in view. Returns None if a full capture is needed. Raises `CdpError`."""
     infos, layouts = await frames.layouts()
     root = frames.outermost(infos)
     # What an element owns from afar lies in its part of the tree, wherever it is on the page.
@@ -476,7 +481,10 @@ async def capture_view(
 
 
 def parts(layout: DocumentLayout, view: Box) -> list[int]:
-    """Return places of nodes whose trees cover the view, outermost if small. Pure."""
+    """Return the indexes of nodes whose trees together cover the view, outer nodes before inner ones.
+
+    A node whose tree is small enough is returned in place of the nodes in it. Pure.
+    """
     parents, sizes, boxes = layout.parents, layout.sizes, layout.boxes
     left, top, width, height = view
     taken = bytearray(len(parents))
@@ -499,7 +507,7 @@ def parts(layout: DocumentLayout, view: Box) -> list[int]:
 async def _tree(
     cdp: Cdp, info: FrameInfo, layout: DocumentLayout, parts: list[int], kept: KeptTrees
 ) -> list[dict[str, Any]]:
-    """Return the accessibility nodes of these parts of a frame, with their ancestors."""
+    """Return the accessibility nodes of the given parts of a frame, and their ancestors."""
     nodes: dict[str, dict[str, Any]] = {}
     document = layout.order[0]
 

@@ -139,7 +139,7 @@ class Call:
         return result | await self._rest(tab)
 
     async def whole(self, tab: Tab, *, full: bool) -> dict[str, Any]:
-        """Return the page from the beginning."""
+        """Capture the page and return it as a result that does not refer to earlier views."""
         after = await tab.unless_dialog(tab.look(), None)
         if after is None:
             return _dialog(tab) | await self._rest(tab)
@@ -186,7 +186,7 @@ class Call:
             await asyncio.to_thread(write_atomically, path, base64.b64decode(done["data"]), 0o600)
 
     async def _rest(self, tab: Tab) -> dict[str, Any]:
-        """Return notes, refusals, downloads and script errors."""
+        """Return the additional fields of a result: notes, refusals, downloads and script errors."""
         notes = [*self.notes, *tab.notes, *self.session.host.refused()]
         self.notes, tab.notes = [], []
         result: dict[str, Any] = {}
@@ -261,7 +261,10 @@ def _free(folder: Path, name: str) -> Path:
 
 
 async def _agreed_profile(tool: str, context: ToolContext) -> None:
-    """Ask once for the configured persistent profile, and store a yes. Raises `DeniedError`."""
+    """Ask the user once to approve the configured persistent profile, and store the approval.
+
+    Raises `DeniedError`.
+    """
     browsers = context.service(Browsers)
     host = browsers.host
     if host is None or browsers.running(context.task) is not None:
@@ -273,7 +276,7 @@ async def _agreed_profile(tool: str, context: ToolContext) -> None:
 
 @asynccontextmanager
 async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
-    """Open a call on the browser of the task. Raises `ToolError` with a sentence for its errors."""
+    """Open a call on the browser of the task. Errors of the browser are raised as `ToolError`."""
     await _agreed_profile(tool, context)
     session, note = await context.service(Browsers).session(context.task)
 

@@ -15,7 +15,7 @@ BackendName = Literal["local", "cdp", "browserbase"]
 
 
 class Transport(Protocol):
-    """A message connection to a browser, in order."""
+    """A connection to a browser that delivers messages in order."""
 
     def send(self, message: bytes) -> None:
         """Queue a message without waiting. Raises `OSError` if the browser is gone."""
@@ -48,19 +48,25 @@ class BrowserHost(Protocol):
         ...
 
     def unagreed_profile(self) -> str:
-        """Return the persistent profile the next browser would use without consent, or empty. Blocks."""
+        """Return the persistent profile that the next browser would use without the user's approval.
+
+        Returns an empty text if there is none. Blocks.
+        """
         ...
 
     def agree_to_profile(self, name: str) -> None:
-        """Record permanently that the user agreed to a persistent profile. Blocks. Raises `ToolError`."""
+        """Record permanently that the user approved a persistent profile. Blocks. Raises `ToolError`."""
         ...
 
     def refusal(self, url: str) -> str:
-        """Return why an address is never opened, as a sentence; empty if it may be requested."""
+        """Return a sentence on why an address is never opened; empty if it may be requested."""
         ...
 
     def denied(self, tool: str, url: str) -> str:
-        """Return why the rules deny an address, as a clause; empty if they allow or ask. Asks nobody."""
+        """Return a clause on why the rules deny an address; empty if they allow it or require a question.
+
+        Does not ask the user.
+        """
         ...
 
     def secret_in(self, text: str) -> str:
@@ -70,7 +76,7 @@ class BrowserHost(Protocol):
     def expect(self, url: str) -> None:
         """Announce an address that the model may open.
 
-        Only after this can an address of this machine that the user's rules name be reached.
+        An address of this machine that the user's rules name can be reached only after this call.
         """
         ...
 

@@ -486,7 +486,10 @@ def _child_frame(run: _Run, inside: _In, node: Mapping[str, Any], depth: int) ->
 
 
 def _visibility(inside: _In, node: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Return whether a node is in view, and whether it lies below; without a box the parent's counts."""
+    """Return whether a node is in view, and whether it is below the view.
+
+    A node without a box has the values of its parent.
+    """
     box = None
     at: Mapping[str, Any] | None = node
     for _ in range(_MOST_ABOVE):
@@ -527,7 +530,10 @@ def _acts(node: Mapping[str, Any]) -> bool:
 
 
 def _cells(inside: _In, node: Mapping[str, Any]) -> str:
-    """Return the cells of a row in one line; empty if something in it can be acted on."""
+    """Return the cells of a table row on one line.
+
+    Returns an empty text if the row contains an element that can be acted on.
+    """
     if _holds_actions(inside, node):
         return ""
     cells = [inside.nodes[child] for child in node.get("childIds", ()) if child in inside.nodes]

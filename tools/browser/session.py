@@ -87,7 +87,10 @@ class BrowserSession:
         self.current = self.tabs[-1]
 
     def folder(self, name: str) -> Path:
-        """Return a folder that both sides can access. Raises `ToolError` if there is none."""
+        """Return a folder that both this process and the browser can access.
+
+        Raises `ToolError` if there is none.
+        """
         if self.opened.folder is None:
             raise ToolError("This browser runs on another machine; files do not go to or from it.")
         path = self.opened.folder / name
@@ -144,12 +147,12 @@ class BrowserSession:
             await self.cdp.call("Page.bringToFront", {}, tab.session)
 
     async def allow(self, url: str) -> None:
-        """Record that an address was agreed to and is being opened."""
+        """Record that the user approved an address, which is about to be opened."""
         self._origins.add(origin_of(url))
         self.host.expect(url)
 
     async def judge(self, tab: Tab, url: str, is_redirect: bool) -> str:
-        """Return why a page may not go to an address, as a sentence; empty if it may."""
+        """Return a sentence on why a page may not open an address; empty if it may."""
         shown = clean(url)[:300]
         if url.startswith(("about:", "data:", "blob:")):
             return ""
@@ -320,7 +323,10 @@ class Browsers(Service):
         return next(reversed(self._open.values()), None) if self._open else None
 
     async def session(self, task: str) -> tuple[BrowserSession, str]:
-        """Return the browser of a task, started if necessary, and a note about that. Raises `ToolError`."""
+        """Return the browser of a task, started if necessary, and a note about the start.
+
+        Raises `ToolError`.
+        """
         from tools.browser.session import open_session
 
         if self.host is None:

@@ -99,7 +99,10 @@ class Tab:
         )
 
     async def _started(self, session: str, *work: Awaitable[Any]) -> None:
-        """Set up a waiting target and let it run; some settings are only confirmed after it runs."""
+        """Set up a target that is paused at its start, then let it run.
+
+        `work` holds the settings; the browser confirms some of them only after the target runs.
+        """
         tasks = [asyncio.ensure_future(each) for each in work]
         # Each is sent when it first runs, and so are those it makes.
         for _ in range(3):
@@ -156,7 +159,10 @@ class Tab:
                 raise TimeoutError
 
     async def wait_loaded(self, most: float = LOADING) -> bool:
-        """Wait until the page has loaded or shows enough; return whether it has."""
+        """Wait at most `most` seconds until the page has loaded or shows enough content.
+
+        Returns whether it has.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + most
         content_at: float | None = None
@@ -259,8 +265,10 @@ class Tab:
         return replace(view, elsewhere=frozenset(elsewhere) | before.elsewhere - shown)
 
     async def note_scroll(self) -> None:
-        """Make the position after scrolling to an element the starting view of the action. Raises
-        `CdpError`.
+        """Record the position after scrolling to an element, so that the scroll does not count as a change by
+        the action.
+
+        Raises `CdpError`.
         """
         if self.view is not None:
             self.view = await self.look_in_view(self.view)
@@ -375,7 +383,10 @@ class Tab:
             log.debug("a frame went away: %s", error)
 
     async def _on_paused(self, session: str, params: dict[str, Any]) -> None:
-        """Decide on the request of a document: the page is checked here, frames only by the proxy."""
+        """Continue or refuse a paused request for a document.
+
+        Only the page itself is checked here; the proxy checks its frames.
+        """
         request = {"requestId": params["requestId"]}
         url = params["request"]["url"]
         if session == self.session and params.get("frameId") == self.target:
@@ -403,7 +414,7 @@ class Tab:
         self.console.append(ConsoleLine(params.get("type", "log"), clean(" ".join(words))[:500]))
 
     def start(self, work: Awaitable[Any]) -> None:
-        """Run work in the background; it is cancelled when the tab goes."""
+        """Run work in the background; it is cancelled when the tab closes."""
         self._keep(asyncio.ensure_future(work))
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
@@ -417,7 +428,7 @@ class Tab:
         task.add_done_callback(over)
 
     def end(self) -> None:
-        """Cancel unfinished work."""
+        """Cancel the unfinished background work of the tab."""
         self.is_closed = True
         for task in list(self._tasks):
             task.cancel()

@@ -96,7 +96,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The text shown for a call, cleaned by `line` only when it is looked at."""
+    """The text shown for a call; `line` cleans it only when it is displayed."""
 
     arguments: str
     result: str
@@ -117,7 +117,7 @@ class RunningCall:
 class CodeProgress:
     """The state of a running script, sent when calls start or end and when there is new output.
 
-    It is sent at most thirty times a second; every ended call is in `finished` of exactly one.
+    At most thirty are sent per second. Each ended call is in the `finished` field of exactly one.
     """
 
     calls: int
@@ -169,7 +169,7 @@ class BadRequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RpcRequest:
-    """A tool call, or (`event`) a note about the script. The token was checked."""
+    """A tool call, or a note about the script if `event` is set. Its token has been checked."""
 
     number: int
     tool: str
@@ -209,7 +209,7 @@ def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
 
 
 def reply(number: int | None, result: str) -> bytes | None:
-    """Return the reply with a small result, which is JSON text; None if it must be sent in pieces."""
+    """Return the reply with a result, which is JSON text; None if the result is too large for one message."""
     if len(result) > SMALL or "\n" in result:
         return None
     return f'{{"id": {"null" if number is None else number}, "result": {result}}}\n'.encode(
@@ -274,7 +274,7 @@ class Clock:
         return self._pauses > 0
 
     def restart(self) -> None:
-        """Start again at zero, because the time before was preparation."""
+        """Restart the clock at zero, so that the preparation before is not counted."""
         self._started = time.monotonic()
         self._waited = 0.0
         self._pause_began = self._started

@@ -37,7 +37,10 @@ _VENVS = (".venv", "venv", "env")
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """A Python and the way to start it. `is_ours`: it reads code that we compiled."""
+    """A Python interpreter and the command that starts it.
+
+    `is_ours` tells whether it can load code that this interpreter compiled.
+    """
 
     path: str
     flags: tuple[str, ...]
@@ -46,7 +49,7 @@ class Interpreter:
     is_ours: bool = False
 
     def roots(self) -> tuple[Path, ...]:
-        """Return the folders of the interpreter, by either name."""
+        """Return the folders of the interpreter, with and without its links resolved."""
         given = Path(self.path)
         return tuple({path.parent.parent for path in (given, given.resolve())})
 
@@ -202,7 +205,9 @@ class Recipe:
 
 @dataclass(frozen=True, slots=True)
 class ChildHome:
-    """The owner of children: their mark, the guard that outlives us, and their boundary."""
+    """What all children of an owner share: its mark, the guard that kills them if we end, and their
+    boundary.
+    """
 
     owner: str
     guard: KillGuard
@@ -298,7 +303,7 @@ class ScriptChild:
                     break
 
     async def end(self, grace: float = process_tree.GRACE) -> None:
-        """Kill what is left of the child and its descendants, and clean up. May be called again."""
+        """Kill the child and its descendants if they still run, and clean up. May be called again."""
         await to_the_end(asyncio.ensure_future(self._end(grace)))
 
     async def _end(self, grace: float) -> None:
@@ -445,7 +450,10 @@ def on_exit(process: subprocess.Popen[bytes], tell: Callable[[int], None]) -> No
 
 
 def _highest_count(more: int) -> int:
-    """Return the process limit for the child's user, which covers all of the user's processes."""
+    """Return the process limit to set for the child: `more` than the user's processes now.
+
+    The system counts all processes of the user, not only those of the child.
+    """
     return threads_of_system() + more if more else 0
 
 

@@ -57,7 +57,9 @@ class Kernels:
         return [name for owner, name in self._kernels if owner == task]
 
     async def open(self, job: CodeJob, recipe: Recipe) -> tuple[ScriptChild, bool]:
-        """Return the kernel that `job` names, and whether it existed. Raises `ToolError` if it is in use."""
+        """Return the kernel that `job` names, and whether it existed before. Raises `ToolError` if it is in
+        use.
+        """
         key = _key(job)
         kernel = self._kernels.get(key)
         if key in self._opening or (kernel is not None and kernel.is_busy):
@@ -83,7 +85,10 @@ class Kernels:
         return f"script-{kernel.cells}.py"
 
     def keeps(self, job: CodeJob, child: ScriptChild, *, returned: bool) -> bool:
-        """End a run; return whether its kernel lives on, which it does if the script `returned`."""
+        """Record the end of a run; return whether its kernel is kept.
+
+        It is kept if the script `returned`, that is, ended by itself.
+        """
         kernel = self._kernels.get(_key(job))
         if kernel is None or kernel.child is not child or not returned or not child.is_alive:
             return False
@@ -174,9 +179,9 @@ class SpareChild:
         self._is_closed = False
 
     def prepare(self, recipe: Callable[[], Awaitable[Recipe]], *, after: float = 0.0) -> None:
-        """Start a waiting child of that recipe in the background, unless one waits already.
+        """Start a waiting child of the given recipe in the background, unless one waits already.
 
-        It starts `after` that many seconds, unless one has been requested by then.
+        The start is delayed by `after` seconds, and skipped if a child was requested by then.
         """
         self._stop_delay()
         if after > 0:
@@ -299,7 +304,10 @@ class RunWatch:
         child.server.on_event = self._note
 
     async def wait(self) -> RunEnd:
-        """Wait for the first reason to end. If the script must be stopped, its calls are stopped first."""
+        """Wait until something ends the run, and return that.
+
+        If the script must be stopped, its calls are stopped first.
+        """
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
             while True:

@@ -66,7 +66,7 @@ _PATIENCE = 10.0
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """A running call; its text is made when somebody looks."""
+    """A running call. Its text is computed only when it is displayed."""
 
     number: int
     tool: str
@@ -142,7 +142,9 @@ class CallDispatcher:
         return result
 
     def report(self, finished: CallRecord | None = None) -> None:
-        """Report the state of the script, at once or a moment after the last report."""
+        """Report the state of the script, either immediately or with a short delay after the previous
+        report.
+        """
         if finished is not None:
             self._finished.append(finished)
         if self._due is not None:
@@ -155,7 +157,7 @@ class CallDispatcher:
             self._due = loop.call_later(wait, self._show)
 
     def _show(self) -> None:
-        """Report the state of the script; errors there do not affect it."""
+        """Report the state of the script. Exceptions of the receiver do not affect the script."""
         if self._due is not None:
             self._due.cancel()
             self._due = None
@@ -202,8 +204,9 @@ class CallDispatcher:
         self.report(record)
 
     def _line(self, text: str) -> str:
-        """Return the beginning of a text on one line, masked before it is cut, since half a secret has no
-        shape.
+        """Return the beginning of a text on one line.
+
+        It is masked before it is cut, because half a secret would not be recognised.
         """
         line = " ".join(redact(clean(text), self.secrets).split())
         return shorten(line, PREVIEW)
@@ -386,7 +389,10 @@ class Connection(asyncio.BufferedProtocol):
         self._hold_back()
 
     async def _serve(self) -> None:
-        """Answer requests one after another, in one task, since one each would cost two loop turns."""
+        """Answer the requests one after another in a single task.
+
+        A task for each request would cost two turns of the event loop.
+        """
         task = asyncio.current_task()
         assert task is not None
         began = time.monotonic()
@@ -428,7 +434,7 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def _linger(self) -> bool:
-        """Wait a moment for more input and return whether it came. Only if nobody else has to wait."""
+        """Wait briefly for more input; return whether it came. Does not wait if other work is pending."""
         if self._transport is None or self._is_paused or len(self._server.connections) > 1:
             return False
         descriptor = self._transport.get_extra_info("socket").fileno()
@@ -537,7 +543,7 @@ def pour(link: socket.socket, data: Iterable[bytes]) -> None:
 
 
 def _shut(link: socket.socket) -> None:
-    """Wake the thread that writes to `link`, which may have finished."""
+    """Shut down `link`, so that a thread that still writes to it wakes."""
     try:
         link.shutdown(socket.SHUT_RDWR)
     except OSError:
@@ -604,7 +610,7 @@ class ScriptServer:
             self._private.remove()
 
     def welcomes(self, connection: Connection, peer: socket.socket) -> bool:
-        """Return whether a client that connected by name may stay."""
+        """Return whether a client that connected by the path of the socket may stay connected."""
         if len(self.connections) >= CONNECTIONS:
             return False
         uid = peer_uid(peer)

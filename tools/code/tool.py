@@ -136,7 +136,7 @@ def result_of(outcome: CodeOutcome) -> dict[str, Any]:
 
 
 def patch_schema(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
-    """Return the schema with the functions that a script really has."""
+    """Return the definition with the functions that scripts can call in this session."""
     scripts = registry.with_trait("for_scripts")
     names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
     functions = ", ".join(_signature(name) for name in names)

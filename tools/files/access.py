@@ -132,7 +132,7 @@ class CredentialGuard:
         self._protected = frozenset(places)
 
     def hides(self, path: Path) -> bool:
-        """Return whether the content of `path` (resolved) is kept from the model."""
+        """Return whether the model may not see the content of `path`, which must be resolved."""
         text = str(path)
         if self._is_protected(text) or _IS_SECRET_IN_SYSTEM.match(text):
             return True
@@ -198,7 +198,10 @@ def _linked_stores(homes: Iterable[str]) -> Iterator[str]:
 
 
 def _both_forms(text: str) -> tuple[str, str]:
-    """Return a path as written and as resolved, since a link to a store must not open it."""
+    """Return a path as written and as resolved.
+
+    Both are checked, so that links cannot bypass a protection.
+    """
     return os.path.normpath(text), os.path.realpath(text)
 
 
@@ -219,12 +222,15 @@ class Access:
         return resolve_entry(self._locate(text), self._ctx.workspace)
 
     def name(self, path: Path) -> str:
-        """Return `path` as the model reads it."""
+        """Return `path` in the form that the model is shown."""
         boundary = self._ctx.service(Terminals).boundary
         return display_path(path if boundary is None else boundary.path_in_sandbox(path), self._ctx.workspace)
 
     def _locate(self, text: str) -> str:
-        """Return `text` as a path of this machine; commands may have a private `/tmp` and mean that."""
+        """Return `text` as a path of this machine.
+
+        A path in `/tmp` may mean the private `/tmp` that commands have.
+        """
         terminals = self._ctx.service(Terminals)
         if place := terminals.elsewhere:
             raise ToolError(

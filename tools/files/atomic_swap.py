@@ -24,7 +24,7 @@ _Rename = Callable[[int, bytes, int, bytes, int], int]
 
 @cache
 def _system() -> tuple[_Rename, int, int] | None:
-    """Return the system's function with flags, and its flags for exchanging and not replacing."""
+    """Return the system's rename function, its flag for exchanging and its flag for not replacing."""
     name = {"linux": "renameat2", "darwin": "renameatx_np"}.get(sys.platform)
     if name is None:
         return None

@@ -160,7 +160,7 @@ class _Transaction:
             _set_executable(path, effect.executable)
 
     def _keep(self, path: Path) -> None:
-        """Keep a file whose content is not in memory under a second name, if a later step can fail."""
+        """Give a file whose content is not in memory a second name, if a later step can fail."""
         if self._is_single:
             return
         aside = self._aside(path)
@@ -196,7 +196,7 @@ def _require(path: Path, before: OnDisk | None) -> None:
 
 
 def _set_executable(path: Path, wanted: bool) -> None:
-    """Let everyone who may read the file run it, or nobody."""
+    """Give or take the execute permission, for everyone who may read the file."""
     with open_folder(path.parent) as folder:
         descriptor = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
@@ -258,8 +258,8 @@ class Finished:
 def written_down(folder: Path | None, effects: Sequence[Effect], task: str, workspace: Path) -> Iterator[str]:
     """Keep a plan of several effects on disk while it is carried out.
 
-    Yields the prefix of the names of temporary files, by which leftovers are found. Raises `OSError`; nothing
-    was begun then.
+    Yields the prefix of the names of temporary files, by which leftovers are found. Raises `OSError` before
+    any effect is carried out.
     """
     token = secrets.token_hex(8)
     if folder is None or len(effects) < 2:

@@ -106,9 +106,9 @@ async def settle(editor: EditorSide, path: Path) -> None:
 
 
 async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[Path, str]:
-    """Return where to read a file, itself or a private copy of the editor's text, and a note.
+    """Return the path at which to read a file, and a note.
 
-    Raises `OSError`.
+    The path is the file's, or that of a private copy of the editor's text. Raises `OSError`.
     """
     found = await unsaved(editor, path)
     if found is None:
@@ -128,7 +128,7 @@ async def readable_copy(editor: EditorSide, path: Path, scratch: Path) -> tuple[
 
 
 async def hand_over(editor: EditorSide, writes: Sequence[Write], name: Callable[[Path], str]) -> list[str]:
-    """Send written text to the editor; return notes about that. `name` names files."""
+    """Send written text to the editor; return notes about that. `name` gives the shown name of a path."""
     notes: list[str] = []
     for each in writes if editor.writes else ():
         text = _as_text(each.data)

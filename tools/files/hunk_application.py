@@ -36,7 +36,9 @@ _DEFAULT_UNIT = 4
 
 @dataclass(frozen=True, slots=True)
 class Indentation:
-    """The indentation learned from matching lines: `known` maps the model's to the file's."""
+    """The indentation learned from matching lines. `known` maps indentations of the model to those of the
+    file.
+    """
 
     known: Mapping[str, str] = field(default_factory=dict)
     model_unit: int = _DEFAULT_UNIT
@@ -62,7 +64,7 @@ class Indentation:
 
     @property
     def is_same(self) -> bool:
-        """Return whether model and file indent alike, as far as known."""
+        """Return whether all known indentations of the model are those of the file."""
         return all(model == file for model, file in self.known.items())
 
     def carry(self, line: str) -> str:
@@ -184,10 +186,10 @@ def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bo
 
 
 def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> bool:
-    """Return whether every line that `exchange` removes from the file is one it names.
+    """Return whether `exchange` removes only lines from the file that it quotes.
 
     If only most lines of a block matched, this keeps a change from hitting a line the model never saw.
-    Blanks, quotes, dashes and escapes may differ in a named line; the rest may not.
+    Blanks, quotes, dashes and escapes may differ in a quoted line; the rest may not.
     """
     old, new = exchange.old, exchange.new
     if len(file_lines) == len(old):
@@ -212,7 +214,10 @@ def _spoken_tokens(line: str) -> list[str]:
 
 
 def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
-    """Return spans that turn `there`, at `offset`, into `new` and touch only lines that differ."""
+    """Return replacements that turn the text `there`, which begins at `offset`, into `new`.
+
+    They touch only lines that differ.
+    """
     a, b = there.split("\n"), new.split("\n")
     starts = line_starts(a)
     spans: list[Replacement] = []
@@ -262,7 +267,10 @@ def _in_place_of(pair: tuple[str, str], typed: str, carried: str) -> str:
 
 
 def _keep_typography(old: str, there: str, new: str) -> str:
-    """Return `new` with the file's typographic characters where the model typed plain ones unchanged."""
+    """Return `new` with the file's typographic characters where the model wrote ASCII for them.
+
+    Only unchanged characters are affected.
+    """
     if max(len(there), len(new)) > _MAX_ALIGNED_CHARS or len(plain_typography(new)) != len(new):
         return new
     for dash in DASHES:
@@ -274,7 +282,7 @@ def _keep_typography(old: str, there: str, new: str) -> str:
 
 
 def _align_characters(pieces: Sequence[_Piece], plain: str, new: str) -> str:
-    """Return `new` with the line's own characters where it equals the line's `plain` form."""
+    """Return `new`, in which the parts equal to `plain` keep the original characters of the line."""
     heads = {piece.start: piece for piece in pieces}
     result: list[str] = []
     for tag, start, stop, new_start, new_stop in SequenceMatcher(
@@ -419,9 +427,10 @@ def _place(index: LineIndex, hunk: PatchHunk, cursor: int, drift: int, name: str
 
 
 def _is_there_already(lines: Sequence[str], hunk: PatchHunk, first: int) -> bool:
-    """Return whether a hunk that only adds lines at one end of its quote was already applied.
+    """Return whether a hunk that only adds lines before or after its quoted lines was already applied.
 
-    A patch sent twice would add them once more. With kept lines on both sides it no longer fits.
+    A patch that is sent twice would add the lines twice. A hunk with quoted lines on both sides no longer
+    matches.
     """
     added = [line.text for line in hunk.lines if line.kind == "+"]
     if any(line.kind == "-" for line in hunk.lines) or not any(text.strip() for text in added):
@@ -448,7 +457,9 @@ def _find(index: LineIndex, hunk: PatchHunk) -> FoundLines | None:
 def _choose(
     lines: Sequence[str], hunk: PatchHunk, firsts: Sequence[int], cursor: int, drift: int, name: str
 ) -> int:
-    """Choose among several matches: by end of file, hints, line number, then order of the hunks."""
+    """Choose one of several matches, by the end of the file, hints, the line number, then the order of the
+    hunks.
+    """
     if len(firsts) == 1:
         return firsts[0]
     size = len(hunk.old)
@@ -483,7 +494,7 @@ def _nearest(firsts: Sequence[int], expected: int) -> int | None:
 
 
 def _stops_short(hunk: PatchHunk) -> bool:
-    """Return whether only the end of the file explains that no kept line follows the change."""
+    """Return whether a hunk must be at the end of the file, because no unchanged line follows its change."""
     return hunk.lines[0].kind == " " and hunk.lines[-1].kind != " "
 
 
@@ -495,7 +506,7 @@ def _unclear(hunk: PatchHunk, firsts: Sequence[int], name: str) -> PatchError:
 
 
 def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: str) -> _Placed:
-    """Return where to insert lines that are given without any line of the file."""
+    """Return where to insert the lines of a hunk that quotes no line of the file."""
     bare = replace(hunk, lines=tuple(line for line in hunk.lines if line.kind == "+"))
     if hunk.hints:
         hinted = _hinted_lines(lines, hunk.hints)
@@ -519,7 +530,10 @@ def _place_insertion(lines: Sequence[str], hunk: PatchHunk, drift: int, name: st
 
 
 def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
-    """Return the lines named by the last hint, each the first below a line named by the previous hint."""
+    """Return the line numbers that the last hint names.
+
+    Each is the first one below a line that the previous hint names.
+    """
     named = _lines_with(lines, hints[0])
     for hint in hints[1:]:
         below = _lines_with(lines, hint)
@@ -529,7 +543,9 @@ def _hinted_lines(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
 
 
 def _lines_with(lines: Sequence[str], hint: str) -> list[int]:
-    """Return the lines that equal the hint, else start with it, else contain it."""
+    """Return the line numbers whose lines equal the hint; else those that start with it; else those that
+    contain it.
+    """
     stripped = [line.strip() for line in lines]
     for fits in (hint.__eq__, lambda line: line.startswith(hint), lambda line: hint in line):
         found = [index for index, line in enumerate(stripped) if fits(line)]
@@ -641,7 +657,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
 def _trusted_matches(
     text: str, found: FoundMatches | None, new: str, *, everywhere: bool
 ) -> FoundMatches | None:
-    """Return `found` without loose matches in which the changed lines are not the quoted ones."""
+    """Return `found` without inexact matches in which the changed lines are not the quoted ones."""
     if found is None or found.strategy not in LOOSE:
         return found
     exchange = Exchange(split_lines(found.sought), split_lines(new))

@@ -116,7 +116,10 @@ def is_similar(line: str, wanted: str) -> bool:
 
 
 def _anchored(lines: Sequence[str], wanted: Sequence[str]) -> list[Window]:
-    """Return, for each first line, the last line that gives a block nearest to the wanted length."""
+    """Return one window for each line that equals the first line of `wanted`.
+
+    It ends at the last line that gives the length nearest to that of `wanted`.
+    """
     firsts: list[int] = []
     lasts: list[int] = []
     for index, line in enumerate(lines):
@@ -179,7 +182,7 @@ def _similar_share(window: Sequence[str], query: Sequence[str], solid: int) -> f
 
 
 def _best_apart(rated: list[tuple[float, Window]]) -> list[Window]:
-    """Return the windows without worse ones that overlap a better one, in file order."""
+    """Return the windows in file order, without those that overlap a better one."""
     kept: list[Window] = []
     for _, (first, stop) in sorted(rated, key=lambda item: (-item[0], item[1])):
         if all(stop <= other_first or first >= other_stop for other_first, other_stop in kept):
@@ -289,7 +292,10 @@ class LineIndex:
         return windows
 
     def find(self, wanted: Sequence[str]) -> FoundLines | None:
-        """Return the matches of the lines `wanted`, by strategies that pair lines one to one; or None."""
+        """Return the matches of the lines `wanted`; None if there are none.
+
+        Only strategies that pair lines one to one are used.
+        """
         is_large = self.size > MAX_TOLERANT_CHARS
         for strategy, normal in _LINE_CHAIN[:2] if is_large else _LINE_CHAIN:
             if strategy != "exact" and not any(line.strip() for line in wanted):
@@ -473,7 +479,7 @@ class _Pieces:
     text_starts: list[int]
 
     def back(self, offset: int) -> int | None:
-        """Return the offset in the original; None inside a substitution."""
+        """Convert an offset in the substituted text to the original; None if it is inside a substitution."""
         index = bisect_right(self.plain_starts, offset) - 1
         if index < 0:
             return offset
@@ -538,7 +544,7 @@ def numbered(lines: Sequence[str], first: int, stop: int) -> str:
 
 
 def places(firsts: Sequence[int]) -> str:
-    """Return line numbers (given from 0) for a sentence: `lines 3, 17 and 40`."""
+    """Return line numbers as text for a sentence, such as `lines 3, 17 and 40`. `firsts` count from 0."""
     shown = [str(first + 1) for first in firsts[:_LISTED]]
     if len(firsts) > _LISTED:
         return f"lines {', '.join(shown)} and {len(firsts) - _LISTED} more"

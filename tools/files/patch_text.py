@@ -208,7 +208,7 @@ def plain_pair(old: Name, new: Name) -> tuple[str, str]:
 
 
 def backed_up(old: str, new: str) -> str | None:
-    """Return the original file if one of two names is that of its backup."""
+    """Return the name of the original file if one of two names is that of its backup; else None."""
     for suffix in _BACKUPS:
         if old == new + suffix:
             return new
@@ -362,7 +362,10 @@ class _Reader:
         )
 
     def _counted_stop(self, header: re.Match[str]) -> int | None:
-        """Return the end of the hunk by its counts; None if they do not match the lines."""
+        """Return the index after the hunk according to the counts in its header.
+
+        Returns None if the lines contradict the counts.
+        """
         old_left = int(header["old_count"] or 1)
         new_left = int(header["new_count"] or 1)
         index = self._index
@@ -381,14 +384,19 @@ class _Reader:
         return index
 
     def _ends_at(self, index: int) -> bool:
-        """Return whether the hunk before line `index` has ended although the line could belong to one."""
+        """Return whether the hunk ends before line `index`, although that line looks like a line
+        of a hunk.
+        """
         if self.headers_at(index):
             return True
         behind = self._lines[index + 1] if index + 1 < len(self._lines) else ""
         return self._lines[index] == "-- " and _VERSION.match(behind) is not None
 
     def _prefixed_stop(self) -> int:
-        """Return the end of the hunk by line prefixes. Blank lines at the end are only spacing."""
+        """Return the index after the hunk according to the prefixes of its lines.
+
+        Blank lines at its end are only spacing.
+        """
         index = self._index
         while index < len(self._lines) and not self._ends_at(index):
             if self._lines[index][:1] not in ("", " ", "+", "-", "\\"):
@@ -402,9 +410,10 @@ class _Reader:
         return index
 
     def _behind_unmarked(self, index: int) -> int | None:
-        """Return the changed line after kept lines without their leading space; None for anything else.
+        """Return the index of the next changed line if only unchanged lines without a leading space come
+        before it.
 
-        The assumed lines must still be found in the file.
+        Returns None otherwise. The assumed lines must still be found in the file.
         """
         while index < len(self._lines) and not self._ends_at(index):
             line = self._lines[index]
@@ -423,7 +432,10 @@ def _hint(opening: str) -> str:
 
 
 def _line(text: str) -> PatchLine:
-    """Parse a line of a hunk; one without a mark is a kept line whose space was forgotten."""
+    """Parse a line of a hunk.
+
+    A line without a mark is read as an unchanged line whose space was forgotten.
+    """
     is_marked = text[:1] in (" ", "+", "-")
     return PatchLine(cast("Kind", text[0]), text[1:]) if is_marked else PatchLine(" ", text)
 
@@ -637,7 +649,7 @@ class _Parser:
             raise PatchError(f"Line {number} of the patch: each line of an added file starts with +.")
 
     def _finish_hunk(self, section: _Section) -> None:
-        """Close the current hunk; blank lines at its end are only spacing."""
+        """Close the current hunk and drop blank lines at its end, which are only spacing."""
         self._hunks += 1
         lines = tuple(section.lines)
         if not lines:
@@ -678,7 +690,9 @@ class _Parser:
 
 
 def _unframed(lines: list[str]) -> list[str]:
-    """Return `lines` with surrounding code fences and heredoc frames blanked; numbers stay the same."""
+    """Return `lines` with surrounding code fences and heredoc frames made blank, so that line numbers stay
+    the same.
+    """
     lines = list(lines)
     words: list[str] = []
     for index, line in enumerate(lines[:_WIDEST_FRAME]):
@@ -694,7 +708,7 @@ def _unframed(lines: list[str]) -> list[str]:
 
 
 def _without_diff_headers(lines: list[str]) -> list[str]:
-    """Return `lines` with `---` and `+++` lines blanked that repeat the name in a header."""
+    """Return `lines` in which `---` and `+++` lines that repeat the name of a header are made blank."""
     lines = list(lines)
     for index, line in enumerate(lines[:-3]):
         names, first = lines[index + 1 : index + 3], lines[index + 3]
@@ -705,7 +719,7 @@ def _without_diff_headers(lines: list[str]) -> list[str]:
 
 
 def _unpadded(lines: list[str]) -> list[str]:
-    """Return `lines` without an indentation of the whole patch, or of its frame lines alone."""
+    """Return `lines` without an indentation that all lines, or only the frame lines, have in common."""
     first = next((index for index, line in enumerate(lines) if line), 0)
     if not lines or lines[first][:1] not in (" ", "\t") or not _BEGIN.match(lines[first].strip()):
         return lines

@@ -54,7 +54,7 @@ SCHEMA: dict[str, Any] = {
 
 
 async def patch(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-    """Handler of the tool. See `SCHEMA`."""
+    """Handle a call of the tool `patch`. See `SCHEMA`."""
     access = await asyncio.to_thread(Access, ctx, NAME)
     if args["mode"] == "replace":
         return await _replace(args, ctx, access)
@@ -89,7 +89,7 @@ async def _check_unsaved(path: Path, ctx: ToolContext, access: Access) -> None:
 
 
 async def _apply(make_plan: Callable[[], PatchPlan], ctx: ToolContext, access: Access) -> dict[str, Any]:
-    """Plan, ask and carry out; repeat if a file changed while the user was asked."""
+    """Plan the change, ask for permission and carry it out; repeat if a file changed in the meantime."""
     for _ in range(TRIES):
         plan = await asyncio.to_thread(make_plan)
         await _permit_effects(plan, access)
@@ -180,7 +180,7 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
 
 
 def _edits(plan: PatchPlan) -> list[FileEdit]:
-    """Return the edits for language servers; a moved file is gone under its former name."""
+    """Return the edits for language servers. A moved file counts as removed under its old name."""
     edits: list[FileEdit | None] = []
     for effect in plan.effects:
         match effect:
@@ -239,7 +239,7 @@ def _report(plan: PatchPlan, access: Access) -> dict[str, Any]:
 
 
 def _exists(path: Path) -> bool:
-    """Return whether anything is at `path`; an unclear case is explained when it is opened."""
+    """Return whether anything exists at `path`; True if that cannot be found out."""
     try:
         return entry_status(path) is not None
     except OSError:

@@ -34,13 +34,15 @@ class OnDisk:
 
     @property
     def mark(self) -> tuple[int, int, int, int]:
-        """Return the values that distinguish this file from a changed or different one."""
+        """Return values that change if the file is changed or replaced."""
         return self.status.st_dev, self.status.st_ino, self.status.st_size, self.status.st_mtime_ns
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Writing `data` to `path`. `before` is None for a new file, which may take its mode from `like`."""
+    """Writing `data` to `path`. `before` is None for a new file; it then takes its mode from `like`, if
+    given.
+    """
 
     path: Path
     data: bytes
@@ -96,18 +98,18 @@ def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
 
 
 class Paths(Protocol):
-    """The resolution of patch paths; methods raise `ToolError`."""
+    """Finds the files that a patch names. All methods raise `ToolError`."""
 
     def target(self, text: str) -> Path:
-        """Return the file, links followed."""
+        """Return the file that `text` names, with links followed."""
         ...
 
     def entry(self, text: str) -> Path:
-        """Return the path, without following a final link."""
+        """Return the path that `text` names, without following a link at its end."""
         ...
 
     def name(self, path: Path) -> str:
-        """Return the path as the model reads it."""
+        """Return `path` in the form that the model is shown."""
         ...
 
 
@@ -295,7 +297,7 @@ class Simulation:
         )
 
     def _can_rename(self, path: Path, file: _File) -> bool:
-        """Return whether only the name changes, and both names may change."""
+        """Return whether a file only needs a new name, and both the old and the new path may change."""
         return (
             not file.changed
             and file.origin is not None

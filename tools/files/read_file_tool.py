@@ -49,7 +49,7 @@ SCHEMA: dict[str, Any] = {
 
 
 async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-    """Handler of the tool. See `SCHEMA`."""
+    """Handle a call of the tool `read_file`. See `SCHEMA`."""
     access = await asyncio.to_thread(Access, ctx, NAME)
     path = await asyncio.to_thread(access.target, args["path"])
     name = access.name(path)
@@ -80,7 +80,10 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 def _unchanged(
     ctx: ToolContext, path: Path, name: str, digest: str, offset: int, limit: int
 ) -> dict[str, Any] | None:
-    """A short answer when the model was shown this very region and the file is the same; notes the read."""
+    """Return a short result if the model was already shown these lines and the file is the same.
+
+    Returns None otherwise. Records the read.
+    """
     files = ctx.service(FileMemory)
     seen = files.seen_file(path)
     if seen is None or (seen.digest, seen.offset, seen.limit) != (digest, offset, limit):

@@ -70,7 +70,7 @@ class Window:
 
 @dataclass(slots=True)
 class _Scan:
-    """The state of the pass: complete lines are counted, requested ones collected."""
+    """The state while a file is read: complete lines are counted, and the requested ones collected."""
 
     offset: int
     limit: int
@@ -110,7 +110,9 @@ class _Scan:
         return self.complete + 1
 
     def _skip(self, chunk: bytes) -> int:
-        """Count lines up to the window without keeping them; return where it begins in `chunk`."""
+        """Count the lines before the window without keeping them; return where the window begins
+        in `chunk`.
+        """
         missing = max(self.offset - 1 - self.complete, 0) if self.wants else len(chunk) + 1
         newlines = chunk.count(b"\n")
         if newlines < missing:
@@ -187,7 +189,7 @@ def _chunks(
 
 
 def _as_8_bit(chunks: Iterator[bytes], mark: tuple[bytes, str] | None) -> Iterator[bytes]:
-    """Yield the text as bytes in which a newline is one byte; wide encodings become UTF-8."""
+    """Yield the text in an encoding in which a newline is one byte. Wide encodings become UTF-8."""
     if mark is None:
         yield from chunks
         return

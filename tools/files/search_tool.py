@@ -80,7 +80,7 @@ class _Search:
 
 
 async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-    """Handler of the tool. See `SCHEMA`."""
+    """Handle a call of the tool `search`. See `SCHEMA`."""
     access = await asyncio.to_thread(Access, ctx, NAME)
     pattern = args["pattern"]
     file_glob = args.get("file_glob") or ""
@@ -122,7 +122,9 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 
 
 def _exists(root: Path, name: str) -> bool:
-    """Return whether a folder or file exists. Raises `ToolError` for what would never end, such as a FIFO."""
+    """Return whether a folder or file exists. Raises `ToolError` if reading it could block forever, such as a
+    FIFO.
+    """
     try:
         status = entry_status(root)
         if status is not None and not stat.S_ISDIR(status.st_mode):

@@ -1,4 +1,7 @@
-"""Running a search as a child process (ripgrep, or our own for what it does not know); globs and hits."""
+"""Searches that run as a child process: ripgrep, or our own program for patterns that only Python knows.
+
+Also globs, and the collection of hits.
+"""
 
 from __future__ import annotations
 
@@ -74,10 +77,11 @@ def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
 def records(
     request: SearchRequest, ending: SearchEnding, stop: threading.Event, engine: Engine | None = None
 ) -> Generator[bytes, None, None]:
-    """Yield the records of a search: JSON lines, or paths. Close the iterator to end it early.
+    """Yield the records of a search: JSON lines, or paths if there is no pattern. Close the iterator to stop
+    early.
 
-    Without `engine` ripgrep is used if there is one, and Python for patterns only Python knows. Raises
-    `ToolError` for an invalid pattern.
+    Without `engine`, ripgrep is used if it is installed, and Python for patterns that only Python knows.
+    Raises `ToolError` for an invalid pattern.
     """
     program = find_ripgrep()
     if engine == "ripgrep" and program is None:
@@ -141,7 +145,9 @@ def _python(
 
 
 def place(root: Path) -> tuple[Path, str]:
-    """Return the folder to search and a single file in it, empty for all."""
+    """Return the folder to search, and the name of the only file to search in it; an empty name means all
+    files.
+    """
     return (root, "") if root.is_dir() else (root.parent, root.name)
 
 
@@ -211,7 +217,7 @@ def _chunks(process: subprocess.Popen[bytes], ending: SearchEnding, stop: thread
 
 
 def _split(chunks: Iterator[bytes], separator: bytes, ending: SearchEnding) -> Iterator[bytes]:
-    """Split chunks into records in linear time; too long ones are counted and left out."""
+    """Split chunks into records in linear time. Records that are too long are counted and left out."""
     held: list[bytes] = []
     size = 0
     for chunk in chunks:
@@ -260,7 +266,7 @@ def ignore_rules(pattern: str) -> list[str]:
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test whether a path relative to the searched folder matches `pattern`."""
+    """Return a function that tells whether a path, relative to the searched folder, matches `pattern`."""
     import pathspec
 
     spec = pathspec.GitIgnoreSpec.from_lines(ignore_rules(pattern))
@@ -278,7 +284,10 @@ def _split_outside_braces(pattern: str) -> Iterator[str]:
 
 
 def _without_braces(pattern: str) -> Iterator[str]:
-    """Yield the alternatives of all braces, innermost first. There may be very many; the caller must stop."""
+    """Yield the patterns that result from expanding all braces, innermost first.
+
+    There may be very many; the caller must stop.
+    """
     waiting = [pattern]
     while waiting:
         current = waiting.pop()
@@ -302,7 +311,7 @@ _LEAD_CHARS = 100
 
 @dataclass(slots=True)
 class FileHit:
-    """One matching line (or several, for a pattern over lines) and the lines around it."""
+    """One match and the lines around it. A match of a pattern with line ends may span several lines."""
 
     path: str
     line: int
@@ -321,7 +330,7 @@ class FileHit:
 
 @dataclass(slots=True)
 class _File:
-    """The hits of one file; they count only once the file turned out to be text."""
+    """The hits of one file. They count only once the file is known to be text."""
 
     path: str
     hits: list[FileHit] = field(default_factory=list)
@@ -333,7 +342,7 @@ class _File:
 
 @dataclass
 class FileHits:
-    """Counts all hits and keeps at most `limit` of them from number `offset` (from 0) on."""
+    """Counts all hits and keeps at most `limit` of them, beginning with hit `offset` (from 0)."""
 
     offset: int
     limit: int
@@ -430,7 +439,7 @@ def _path(data: dict[str, Any]) -> str:
 
 
 def _bytes(value: dict[str, str]) -> bytes:
-    """Return a text of the records: plain, or in base64 if it is not UTF-8."""
+    """Return the bytes of a text in a record, which is in base64 if it is not UTF-8."""
     if "text" in value:
         return value["text"].encode("utf-8", "surrogatepass")
     return base64.b64decode(value["bytes"])

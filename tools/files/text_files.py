@@ -46,7 +46,7 @@ class TextFile:
 
     @property
     def lines(self) -> list[str]:
-        """Return the lines without their ends; a final newline makes no difference."""
+        """Return the lines without their line ends. A newline at the end of the text adds no line."""
         return split_lines(self.text)
 
     @property
@@ -153,7 +153,7 @@ def to_newlines(text: str) -> str:
 
 
 def line_starts(lines: Iterable[str]) -> list[int]:
-    """Return the offset of each line in the joined text, and of the line after the last."""
+    """Return the offset of each line in the joined text, and the offset after the last line."""
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line) + 1)

@@ -65,7 +65,7 @@ class _Prepared:
 
 
 async def write_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
-    """Handler of the tool. See `SCHEMA`."""
+    """Handle a call of the tool `write_file`. See `SCHEMA`."""
     access = await asyncio.to_thread(Access, ctx, NAME)
     text, content = args["path"], args["content"]
     path = await asyncio.to_thread(access.target, text)
@@ -137,7 +137,7 @@ def _warning(ctx: ToolContext, path: Path, before: OnDisk, name: str) -> str | N
 
 
 def _fit(old: TextFile, new: TextFile) -> tuple[TextFile, tuple[str, ...]]:
-    """Return `new` in the form of `old`, as far as that is plainly meant, and what was kept."""
+    """Return `new` with properties of `old` that the model plainly meant to keep, and the names of these."""
     notes: list[str] = []
     text, ends = new.text, new.ends
     if old.line_ends == "crlf" and new.line_ends == "lf" and new.ends:

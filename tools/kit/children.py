@@ -1,4 +1,4 @@
-"""Child processes: each leads a session and a group, of which nothing is left afterwards.
+"""Child processes, each of which leads a session and a process group that is killed with it.
 
 A child begins with the user's umask, unless what it makes is for Hermes alone. Our own processes exchange
 JSON objects over an inherited socket, each after its length in four bytes.
@@ -50,8 +50,8 @@ async def start_child(
     """Start a program in a new session. Raises `OSError` and `ValueError`.
 
     `env` is its whole environment; None means the environment of this process. It inherits the descriptors
-    `fds`. Its files are `private` to us, or have the mode the user's own programs would give them. `limit` is
-    the longest line that can be read from it.
+    `fds`. With `private`, files that it creates are for Hermes alone; otherwise they follow the user's umask.
+    `limit` is the longest line that can be read from it.
     """
     return await asyncio.create_subprocess_exec(
         *argv,
@@ -75,7 +75,10 @@ async def run_child(
     env: Mapping[str, str] | None = None,
     cwd: str | Path | None = None,
 ) -> bytes:
-    """Return a program's answer to `data` and leave nothing of it. Raises `TimeoutError` and `OSError`."""
+    """Run a program with `data` as its input; return its output and kill its process group.
+
+    Raises `TimeoutError` and `OSError`.
+    """
     process = await start_child(argv, env=env, cwd=cwd, stdin=PIPE, private=True)
     try:
         async with asyncio.timeout(seconds):
@@ -100,9 +103,10 @@ async def kill_child(process: Process) -> None:
 
 
 async def end_child(process: Process, seconds: float, *, asked: bool = False) -> None:
-    """End a child with its group: by closing its input, by a request, by force, each for `seconds`.
+    """End a child and its group: close its input, then send SIGTERM, then SIGKILL, with `seconds` for each
+    step.
 
-    `asked`: the child was already asked, so begin with the request.
+    `asked` means that the child was already asked to end, so the first step is skipped.
     """
     if process.stdin is not None and not asked:
         process.stdin.close()
@@ -156,7 +160,7 @@ def framed(data: bytes) -> bytes:
 
 
 async def read_frame(reader: asyncio.StreamReader, largest: int) -> dict[str, Any] | None:
-    """Return the next frame of at most `largest` bytes; None at the end of the stream, even within a frame.
+    """Return the next frame of at most `largest` bytes; None if the stream ends, even within a frame.
 
     Raises `FrameError`.
     """
@@ -208,8 +212,9 @@ class WorkerProcess:
         return process.pid if process is not None and process.returncode is None else None
 
     async def ask(self, order: Mapping[str, Any], data: bytes = b"") -> bytes:
-        """Return the answer to a request. Raises `TimeoutError` and `WorkerError`; the next one
-        restarts it.
+        """Return the answer to a request. Raises `TimeoutError` and `WorkerError`.
+
+        After an error the next request starts a new process.
         """
         async with self._lock:
             self._stay()

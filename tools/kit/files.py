@@ -120,7 +120,10 @@ def read_bytes(path: Path, limit: int = MAX_WHOLE_BYTES) -> tuple[bytes, os.stat
 
 
 def read_plain(path: Path, limit: int = MAX_WHOLE_BYTES) -> bytes:
-    """Return `read_bytes` for a path that may hold links. A FIFO or device is an error, never waited for."""
+    """Return the content of a plain file, whose path may contain links.
+
+    Raises `OSError`. A FIFO or a device is an error and is not waited for.
+    """
     return read_bytes(Path(os.path.realpath(path)), limit)[0]
 
 
@@ -148,9 +151,9 @@ def require_file(status: os.stat_result) -> None:
 
 
 def read_owned(path: Path, largest: int) -> bytes | None:
-    """Return a file of this user, of at most `largest` bytes, that no one else may write.
+    """Return the content of a file that belongs to this user and that no one else may write.
 
-    None if it is missing, a link, or larger. Reads the disk.
+    Returns None if it is missing, a link, or larger than `largest` bytes. Reads the disk.
     """
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -167,9 +170,10 @@ def read_owned(path: Path, largest: int) -> bytes | None:
 
 
 def create_file(path: str | Path, mode: int = PRIVATE_FILE, *, folder: int | None = None) -> int:
-    """Create a file and return its descriptor for reading and writing; `folder` may hold `path`.
+    """Create a file; return its descriptor for reading and writing.
 
-    Raises `FileExistsError`, for a link too, and `OSError`.
+    `folder` is the descriptor of the folder that `path` is relative to. Raises `OSError`; `FileExistsError`
+    if the path exists, also as a link.
     """
     return os.open(path, _NEW, mode, dir_fd=folder)
 
@@ -312,7 +316,7 @@ def _existing(folder: int, name: str) -> os.stat_result | None:
 
 
 def _take_after(descriptor: int, pattern: Path) -> None:
-    """Give a new file owner, attributes and mode of `pattern`, in the order that keeps the mode."""
+    """Give a new file the owner, attributes and mode of `pattern`, in an order that keeps the mode."""
     with open_folder(pattern.parent) as folder:
         wanted = os.stat(pattern.name, dir_fd=folder, follow_symlinks=False)
         new = os.fstat(descriptor)

@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 class Stopped(Exception):  # noqa: N818 - a signal like StopIteration, not a failure
-    """Raised by work that was told to stop."""
+    """Raised by work that was asked to stop."""
 
 
 async def in_thread(work: Callable[[threading.Event], R]) -> R:
@@ -55,7 +55,7 @@ async def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 async def to_the_end(work: asyncio.Future[R] | asyncio.Task[R]) -> R:
-    """Wait for `work` even while being cancelled; the cancellation is passed on afterwards."""
+    """Wait for `work` to end even if the caller is cancelled; raise the cancellation afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

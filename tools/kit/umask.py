@@ -59,7 +59,7 @@ def make_folder(name: str, *, dir_fd: int) -> None:
 
 
 def _has_own_rule(folder: int) -> bool:
-    """Return whether a folder defines who may use new files in it, so that no umask applies."""
+    """Return whether a folder has an access list for new files in it, so that no umask applies."""
     if not hasattr(os, "listxattr"):
         return False
     try:

@@ -1,8 +1,6 @@
 """YAML within limits: depth and values are counted before anything is built.
 
 Import this module late, because it loads PyYAML.
-
-Import this module late: it loads PyYAML.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tools.text.safe_text import clean
 
 
 async def homeassistant(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Handler of the tool."""
+    """Handle a call of the tool `homeassistant`."""
     return dict(await context.service(Senses).home(arguments, context.permit))
 
 

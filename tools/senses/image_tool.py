@@ -22,7 +22,7 @@ MOST_LIKE = 4
 
 
 async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Handler of the tool."""
+    """Handle a call of the tool `image_generate`."""
     prompt = str(arguments["prompt"]).strip()
     if not prompt or len(prompt) > LONGEST:
         raise ToolError(f"Describe the picture in 1 to {LONGEST:,} characters.")

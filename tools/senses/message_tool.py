@@ -21,7 +21,7 @@ _LONGEST_NAME = 120
 
 
 async def send_message(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Handler of the tool."""
+    """Handle a call of the tool `send_message`."""
     target, text, title = (str(arguments.get(name) or "") for name in ("target", "text", "title"))
     files = await _read(arguments.get("files") or (), context)
     return dict(await context.service(Senses).send(target, text, title, context.permit, files))

@@ -41,7 +41,7 @@ class FitPicture:
 
 
 def fit(data: bytes) -> FitPicture:
-    """Scale and encode a picture for sending. Raises `ToolError` for what is not one."""
+    """Scale and encode a picture for sending. Raises `ToolError` if the data is not a picture."""
     from PIL import ImageOps
 
     image = open_picture(data)
@@ -66,7 +66,7 @@ def fit(data: bytes) -> FitPicture:
 
 
 def open_picture(data: bytes) -> Image.Image:
-    """Open a picture without decoding its pixels. Raises `ToolError` for what is not one, or too large."""
+    """Open a picture without decoding its pixels. Raises `ToolError` if it is not a picture or too large."""
     from PIL import Image, UnidentifiedImageError
 
     if len(data) > LARGEST_FILE:
@@ -94,13 +94,13 @@ def _too_many(width: int, height: int) -> ToolError:
 
 
 def _upright(size: tuple[int, int], shown: tuple[int, int]) -> tuple[int, int]:
-    """Return the original size, rotated like the picture."""
+    """Return `size`, with width and height swapped if the shown picture was rotated."""
     lies, shown_lies = size[0] >= size[1], shown[0] >= shown[1]
     return size if lies == shown_lies else (size[1], size[0])
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """Return the picture in colours that both formats support."""
+    """Return the picture in a colour mode that both output formats support."""
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         return image.convert("RGBA")
     return image.convert("RGB")
@@ -125,7 +125,7 @@ def _packed(image: Image.Image, is_photo: bool) -> tuple[bytes, Literal["image/p
 
 
 def _save_bare(image: Image.Image, form: str, **options: object) -> bytes:
-    """Encode again without metadata of the file (place, camera, comments)."""
+    """Encode a picture without the metadata of its file (location, camera, comments)."""
     from PIL import Image as Images
 
     bare = Images.frombytes(image.mode, image.size, image.tobytes())
@@ -158,7 +158,9 @@ class Thumbnail:
 
 
 def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int] = CELL) -> tuple[int, int]:
-    """Return the columns and rows of a picture of this size in pixels, in proportion, within limits. Pure."""
+    """Return the columns and rows that a picture of this size in pixels takes, in proportion, within limits.
+    Pure.
+    """
     across = min(columns, -(-width // cell[0]))
     down = across * height / width * cell[0] / cell[1]
     if down > rows:
@@ -169,9 +171,9 @@ def cells(width: int, height: int, columns: int, rows: int, cell: tuple[int, int
 def draw_thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """Draw the picture within `columns` and `rows` of cells of this pixel size.
+    """Draw the picture within `columns` and `rows` of cells of this size in pixels.
 
-    Raises `ToolError` for what is not a picture. Takes a while, and decodes untrusted data.
+    Raises `ToolError` if it is not a picture. Slow, and decodes untrusted data.
     """
     from PIL import Image, ImageOps
 
@@ -207,7 +209,7 @@ _RUN = re.compile(rb"(.)\1{3,}", re.DOTALL)
 
 
 def sixel_rows(image: Image.Image, height: int) -> list[bytes]:
-    """Return the picture in strips of `height` lines each, as terminal sequences. Takes a while."""
+    """Return the picture as Sixel control sequences, one for each strip of `height` lines. Slow."""
     from PIL import Image
 
     few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
@@ -220,7 +222,7 @@ def sixel_rows(image: Image.Image, height: int) -> list[bytes]:
 
 
 def _strip(pixels: bytes, width: int, height: int, palette: list[int]) -> bytes:
-    """Return one sequence; the terminal's content below the last line stays."""
+    """Return one Sixel sequence. It leaves the screen below its last line unchanged."""
     used = sorted(set(pixels))
     colours = b"".join(
         b"#%d;2;%d;%d;%d" % (each, *(round(part / 2.55) for part in palette[each * 3 : each * 3 + 3]))
@@ -233,7 +235,7 @@ def _strip(pixels: bytes, width: int, height: int, palette: list[int]) -> bytes:
 
 
 def _band(pixels: bytes, width: int) -> bytes:
-    """Return up to six lines: for each colour, the signs that mark its pixels."""
+    """Return the Sixel text of up to six lines: for each colour, the characters that mark its pixels."""
     signs: dict[int, bytearray] = {}
     for line in range(len(pixels) // width):
         bit = 1 << line
@@ -246,5 +248,5 @@ def _band(pixels: bytes, width: int) -> bytes:
 
 
 def _short(signs: bytes) -> bytes:
-    """Return signs with repeats shortened, and without trailing empty ones."""
+    """Return Sixel characters with repeats shortened and without empty ones at the end."""
     return _RUN.sub(lambda run: b"!%d%s" % (len(run[0]), run[1]), signs.rstrip(b"?"))

@@ -18,7 +18,7 @@ _START = "import runpy, sys; sys.path[:] = {path!r}; runpy.run_path({child!r}, r
 
 
 async def fit_apart(data: bytes) -> FitPicture:
-    """Return `tools.senses.pictures.fit` from a separate process. Raises `ToolError`."""
+    """Run `tools.senses.pictures.fit` in a separate process and return its result. Raises `ToolError`."""
     told, made = await _read(b"fit\n", data)
     width, height = told["original"]
     return FitPicture(
@@ -29,7 +29,9 @@ async def fit_apart(data: bytes) -> FitPicture:
 async def thumbnail(
     data: bytes, columns: int, rows: int, form: Form = "blocks", cell: tuple[int, int] = CELL
 ) -> Thumbnail:
-    """Return `tools.senses.pictures.draw_thumbnail` from a separate process. Raises `ToolError`."""
+    """Run `tools.senses.pictures.draw_thumbnail` in a separate process and return its result. Raises
+    `ToolError`.
+    """
     told, made = await _read(f"draw {columns} {rows} {form} {cell[0]} {cell[1]}\n".encode(), data)
     return Thumbnail(told["columns"], told["rows"], made, told["form"])
 

@@ -107,7 +107,7 @@ class PictureOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
-    """A file made by a service."""
+    """A file that a service generated."""
 
     data: bytes
     ending: str
@@ -132,7 +132,7 @@ class MessageFile:
 
 
 def until_ready() -> bool:
-    """Return False: the tool is offered only after a session has found that it can work."""
+    """Return False, because the tool is offered only after a session has found that it can work."""
     return False
 
 

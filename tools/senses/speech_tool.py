@@ -19,7 +19,7 @@ LARGEST_SOUND = 25_000_000
 
 
 async def text_to_speech(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Handler of `text_to_speech`."""
+    """Handle a call of the tool `text_to_speech`."""
     text = spoken(str(arguments["text"]))
     if not text:
         raise ToolError("There is nothing in this text that can be read aloud.")
@@ -36,7 +36,7 @@ async def text_to_speech(arguments: Arguments, context: ToolContext) -> dict[str
 
 
 async def transcribe(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Handler of `transcribe`."""
+    """Handle a call of the tool `transcribe`."""
     data, name = await read_file(context, HEAR, str(arguments["path"]), LARGEST_SOUND)
     return dict(
         await context.service(Senses).hear(data, name, str(arguments.get("language") or ""), context.permit)

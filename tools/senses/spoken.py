@@ -25,7 +25,9 @@ _SYMBOLS = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]")
 
 
 def spoken(text: str) -> str:
-    """Return a text as read aloud: without code blocks and tables, links and marks as words."""
+    """Return a text prepared for speech: code blocks and tables removed, links and marks
+    replaced by words.
+    """
     text = clean(text)
     text = _FENCE.sub("\n", text)
     text = _TABLE.sub("", text)
@@ -56,7 +58,9 @@ def sentences(text: str, longest: int = 400) -> Iterator[str]:
 
 
 class SentenceStream:
-    """Takes an answer in pieces and returns complete sentences. Code is held back as a whole."""
+    """Collects an answer that arrives in pieces, and returns complete sentences. Code is held back until it
+    ends.
+    """
 
     def __init__(self) -> None:
         self._text = ""
@@ -71,7 +75,7 @@ class SentenceStream:
         return list(sentences(spoken(ready)))
 
     def end(self) -> list[str]:
-        """Return the rest."""
+        """Return the sentences of the text that is left."""
         rest, self._text = self._text, ""
         return list(sentences(spoken(rest)))
 

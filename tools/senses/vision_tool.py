@@ -22,7 +22,7 @@ USUAL = "Describe what this picture shows, with all text in it."
 
 
 async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
-    """Handler of the tool."""
+    """Handle a call of the tool `vision_analyze`."""
     source = str(arguments["image"]).strip()
     question = str(arguments.get("question") or "").strip() or USUAL
     data, name = await load_picture(source, context)

@@ -109,7 +109,7 @@ class ChangeFiles(Action):
 
     @property
     def why(self) -> str:
-        """Return why the user may want to be asked, as a clause."""
+        """Return a clause on why the user should be asked."""
         raise NotImplementedError
 
     def writes(self) -> tuple[WritePath | DeletePath, ...]:
@@ -200,7 +200,7 @@ class SetGitSettings(Action):
 
     @classmethod
     def of(cls, example: str) -> SetGitSettings:
-        """Return the change of a key."""
+        """Return the action that changes the key `example`."""
         return cls(tool="terminal", keys=(example,))
 
 
@@ -250,7 +250,7 @@ class SearchWeb(Action):
 
     @classmethod
     def of(cls, example: str) -> SearchWeb:
-        """Return the search for a query."""
+        """Return the action that searches for `example`."""
         return cls(tool="web_search", query=example, routes=())
 
 
@@ -267,7 +267,7 @@ SearchWeb.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachHost(Action):
-    """Letting commands connect to a host that is not on the list. `host` is folded and in ASCII."""
+    """Letting commands connect to a host that is not on the list. `host` is in ASCII and lower case."""
 
     host: str
     port: int
@@ -283,7 +283,7 @@ class ReachHost(Action):
 
     @classmethod
     def of(cls, example: str) -> ReachHost:
-        """Return the connection to `example.org` or `example.org:8443`."""
+        """Return the action that connects to a host such as `example.org` or `example.org:8443`."""
         host, _, port = (
             example.rpartition(":") if example.rpartition(":")[2].isdigit() else (example, "", "443")
         )
@@ -324,7 +324,7 @@ class CallServer(Action):
 
     @classmethod
     def of(cls, example: str) -> CallServer:
-        """Return the call of `server/name`."""
+        """Return the action that calls a tool, named `server/name`."""
         server, _, name = example.partition("/")
         return cls(tool="mcp", server=server, name=name)
 
@@ -354,7 +354,7 @@ class CallPlugin(Action):
 
     @classmethod
     def of(cls, example: str) -> CallPlugin:
-        """Return the call of `plugin/tool`."""
+        """Return the action that calls a tool, named `plugin/tool`."""
         plugin, _, name = example.partition("/")
         return cls(tool=name or "plugin", plugin=plugin, name=name)
 
@@ -373,7 +373,7 @@ CallPlugin.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallConfinedPlugin(CallPlugin):
-    """Calling a tool of a plugin whose boundary allows no host and no writable place."""
+    """Calling a tool of a plugin whose boundary allows no host and no writable folder."""
 
 
 CallConfinedPlugin.effect = replace(
@@ -396,7 +396,7 @@ class SampleModel(Action):
 
     @classmethod
     def of(cls, example: str) -> SampleModel:
-        """Return the question of the server with this name."""
+        """Return the action in which the server `example` asks the model."""
         return cls(tool="sampling", server=example, text="")
 
 

@@ -47,11 +47,11 @@ class CanvasBoard(Service):
     """The canvases of one agent."""
 
     def canvases(self) -> tuple[Canvas, ...]:
-        """Return the shown canvases, the last changed one at the end."""
+        """Return the canvases that are shown, the most recently changed one last."""
         raise NotImplementedError
 
     async def show(self, name: str, title: str, kind: CanvasKind, content: bytes, words: str) -> Canvas:
-        """Add a version. Raises `ToolError`."""
+        """Add a version to the canvas `name` and return the canvas. Raises `ToolError`."""
         raise NotImplementedError
 
     async def read(self, version: CanvasVersion) -> bytes:
@@ -91,7 +91,9 @@ def canvases_of(results: Iterable[str]) -> tuple[Canvas, ...]:
 
 
 def changed_canvases(before: Sequence[Canvas], after: Sequence[Canvas]) -> tuple[Canvas, ...]:
-    """Return the canvases that differ in `after`; removed ones have no versions. Pure."""
+    """Return the canvases of `after` that differ from `before`; removed ones are returned without versions.
+    Pure.
+    """
     known = {each.name: each for each in before}
     names = {each.name for each in after}
     gone = tuple(Canvas(name, ()) for name in known if name not in names)

@@ -1,4 +1,4 @@
-"""Named places of a session for restoring, as tools use them; the engine implements them."""
+"""Named positions of a session for restoring, as tools use them; the engine implements them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.services.service import Service
 
 @dataclass(frozen=True, slots=True)
 class SavedPoint:
-    """A named place in the session."""
+    """A named position in the session."""
 
     name: str
     step: int
@@ -20,7 +20,7 @@ class SavedPoint:
 
 @dataclass(frozen=True, slots=True)
 class FileStep:
-    """The file changes of one call, restore or user."""
+    """The file changes of one call, of one restore, or of the user."""
 
     number: int
     label: str
@@ -76,7 +76,7 @@ PermitBack = Callable[[int, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]
 
 
 class Checkpoints(Service):
-    """The restorable places of the session. A reference is a name, or the number of a step.
+    """The positions of the session that can be restored. A reference is a name, or the number of a step.
 
     All methods raise `ToolError`.
     """
@@ -84,25 +84,29 @@ class Checkpoints(Service):
     absent = "What happens to files is not kept in this session, so there are no checkpoints."
 
     async def save(self, name: str) -> SavedPoint:
-        """Name the current place."""
+        """Give the current position a name."""
         raise NotImplementedError
 
     async def list(self) -> PointList:
         raise NotImplementedError
 
     async def diff(self, reference: str, path: str = "") -> SinceThen:
-        """Return the changes since a reference; with `path` only there, with numbered hunks of a file."""
+        """Return the changes since a reference.
+
+        With `path` only its changes are returned; those of a file are numbered hunks.
+        """
         raise NotImplementedError
 
     async def restore(
         self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
     ) -> TakenBack:
-        """Restore files, after `permit` returned. Later changes by others stay.
+        """Restore files after `permit` returned. Later changes by other programs are kept.
 
-        `path` is a file, or a folder with its content; with `hunks` only these of the file.
+        `path` is a file, or a folder with its content. With `hunks`, only these hunks of the file are
+        restored.
         """
         raise NotImplementedError
 
     async def branch(self, name: str) -> str:
-        """Create a branch of the conversation with that name here; return a sentence about it."""
+        """Create a branch of the conversation at the current position; return a sentence about it."""
         raise NotImplementedError

@@ -23,7 +23,7 @@ class FileEdit:
 
 
 class Diagnostics(Service):
-    """The check of files after an edit."""
+    """Checks files after an edit."""
 
     async def after(self, edits: Sequence[FileEdit]) -> Any:
         """Return new problems, JSON-able, for the result of the edit; None if there is nothing to report.
@@ -34,7 +34,7 @@ class Diagnostics(Service):
 
 
 def edit_of(path: Path, before: bytes | None, after: bytes | None) -> FileEdit | None:
-    """Return an edit from the bytes of a file; None for large files or non-UTF-8."""
+    """Return an edit from the bytes of a file; None if the file is large or not UTF-8."""
     try:
         old = None if before is None else before.decode("utf-8")
         new = None if after is None else after.decode("utf-8")

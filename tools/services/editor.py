@@ -14,13 +14,16 @@ Screen = Callable[[str], None]
 
 
 async def nothing_former(path: Path) -> Sequence[bytes]:
-    """Return no earlier contents, for sessions without that knowledge."""
+    """Return no earlier contents of a file, for sessions that do not know any."""
     return ()
 
 
 @dataclass(slots=True)
 class KnownTexts:
-    """A session's knowledge of files the editor may have open, by path; SHA-256 of texts."""
+    """A session's knowledge of the files that the editor may have open, by path.
+
+    Texts are kept as SHA-256.
+    """
 
     stood: dict[Path, set[str]] = field(default_factory=dict)
     """Texts that were on the disk."""
@@ -58,7 +61,7 @@ class EditorSide(Service):
         return None
 
     async def save(self, path: Path, text: str) -> bool:
-        """Put a text into a file. False if the editor did not."""
+        """Write a text to a file through the editor; return False if the editor did not."""
         return False
 
     def screen(self, call: str) -> Screen | None:

@@ -14,7 +14,7 @@ class JobKeeper(Service):
     absent = "No jobs are kept here; work on it now."
 
     async def create(self, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Add a job, with the names of `hermes cron add`."""
+        """Add a job. The keys of `wanted` are the option names of `hermes cron add`."""
         raise NotImplementedError
 
     async def update(self, job: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -26,5 +26,5 @@ class JobKeeper(Service):
         raise NotImplementedError
 
     async def change(self, job: str, action: str) -> Mapping[str, Any]:
-        """`pause`, `resume`, `remove`, or `run` now."""
+        """Pause, resume or remove a job, or run it now. `action` is `pause`, `resume`, `remove` or `run`."""
         raise NotImplementedError

@@ -36,7 +36,7 @@ class SandboxLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSpace:
-    """A network that programs join, as descriptors of its namespaces in our process."""
+    """A network that programs join, given by descriptors of its namespaces in our process."""
 
     net: int
     user: int
@@ -45,9 +45,10 @@ class NetworkSpace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxPolicy:
-    """The access rights of a child. Paths are absolute and resolved; of two rules the deeper path counts.
+    """The access rights of a child. Paths are absolute and resolved; of two rules, that of the deeper path
+    counts.
 
-    Everything not named is readable and read-only.
+    All other paths are readable and read-only.
     """
 
     workspace: Path
@@ -110,7 +111,7 @@ class Sandbox(Protocol):
 
     @property
     def lays_read_only(self) -> bool:
-        """Return whether a part of a writable folder can be read-only."""
+        """Return whether a part of a writable folder can be made read-only."""
         ...
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
@@ -120,7 +121,7 @@ class Sandbox(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """The needs of one start in addition to the usual policy."""
+    """The rights that one start needs in addition to the usual policy."""
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -156,7 +157,7 @@ class Boundary(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Return whether `prepare` has nothing left to do."""
+        """Return whether `prepare` would return at once."""
         ...
 
     def prepare(self) -> None:
@@ -164,11 +165,13 @@ class Boundary(Protocol):
         ...
 
     def look_again(self) -> None:
-        """Make `prepare` check again, because a program outside may have changed the inputs."""
+        """Make the next `prepare` check again, because a program outside may have changed what it depends
+        on.
+        """
         ...
 
     def at_work(self, permit: PermitHost | None = None) -> Callable[[], None]:
-        """Mark something started with `counts=False` as working; call the result when it is done."""
+        """Mark a process that was started with `counts=False` as working; the returned function ends that."""
         ...
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
@@ -176,14 +179,14 @@ class Boundary(Protocol):
         ...
 
     def locate(self, path: str) -> str:
-        """Return the machine's path of a file that a command inside calls `path` (absolute).
+        """Return the real path of a file that a command in the sandbox calls `path` (absolute).
 
-        A file of the machine's `/tmp` counts if the private folder has none with that name.
+        A file in the real `/tmp` is meant if the private folder has none with that name.
         """
         ...
 
     def path_in_sandbox(self, path: Path) -> Path:
-        """Return the path under which a command inside sees `path`."""
+        """Return the path under which a command in the sandbox sees `path`."""
         ...
 
     def asks_for_network(self, command: str, cwd: Path) -> bool:
@@ -191,23 +194,31 @@ class Boundary(Protocol):
         ...
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
-        """Return guarded places that the text of `command` changes; the user is asked before or after it."""
+        """Return the guarded paths that `command` changes according to its text.
+
+        The user is asked about them before or after it runs.
+        """
         ...
 
     def lends(self, command: str, cwd: Path) -> bool:
-        """Return whether `command` may change git settings, and gets copies of them."""
+        """Return whether `command` may change git settings, and therefore gets copies of them."""
         ...
 
     def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:
-        """Return hosts that `command` names, if the network is filtered; permission for it covers them."""
+        """Return the hosts that `command` names, if the network is filtered.
+
+        Permission for the command includes them.
+        """
         ...
 
     def private(self) -> tuple[Path, ...]:
-        """Return workspace files whose reading needs permission. Reads the disk."""
+        """Return the workspace files that may be read only with permission. Reads the disk."""
         ...
 
     def guarded_refusal(self, output: str) -> str:
-        """Return a sentence on a guarded place that a program failed to change, by its output, or empty."""
+        """Return a sentence on a guarded path that a program could not change, judged by its output; or
+        empty.
+        """
         ...
 
     def refusal(self, output: str, *, network: bool, command: str = "", failed: bool = True) -> str:
@@ -218,7 +229,9 @@ class Boundary(Protocol):
         ...
 
     def kept_back(self, note: str) -> str:
-        """Return what a note of `refusal` says was hidden or closed, as a clause for a question, or empty."""
+        """Return, as a clause for a question, what a note of `refusal` says was hidden or
+        closed; or empty.
+        """
         ...
 
     def hosts_refused(self, since: float) -> str:

@@ -1,4 +1,4 @@
-"""Services that tools ask for by their type, and the one table in which an agent's stand."""
+"""Services that tools ask for by their type, and the table that holds those of an agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tools.results import ToolError
 
 
 class Caller(Protocol):
-    """Who asks; `tools.context` says what each of these is."""
+    """The call that asks for a service; `tools.context` describes the members."""
 
     @property
     def task(self) -> str: ...
@@ -26,10 +26,10 @@ class Caller(Protocol):
 
 
 class Service:
-    """What a tool asks for by its type, as in `context.service(JobKeeper)`.
+    """Base class of what a tool asks for by its type, as in `context.service(JobKeeper)`.
 
-    The engine puts what it implements into the table. A service that needs no more than a place to work
-    opens itself: it overrides `open`, and the module it stands in is all there is to add beside its tool.
+    The engine adds the services that it implements to the table. A service that needs only what `Caller`
+    offers can create itself: it overrides `open`, and then needs no entry in the table.
     """
 
     absent: ClassVar[str] = "This is not available in this session."
@@ -37,11 +37,14 @@ class Service:
 
     @classmethod
     def open(cls, caller: Caller) -> Self:
-        """The service of one agent, when its first call asks. Raises `ToolError` where there is none."""
+        """Return a new service for an agent, at the first call that asks for it.
+
+        Raises `ToolError` if the session cannot have it.
+        """
         raise ToolError(cls.absent)
 
     async def aclose(self) -> None:
-        """End with the session; called for a service that has opened itself."""
+        """Close the service at the end of the session. It is called only for services created by `open`."""
 
 
 S = TypeVar("S", bound=Service)
@@ -49,24 +52,29 @@ C = TypeVar("C", bound=Caller)
 
 
 class ServiceTable(Generic[C]):
-    """The services of one agent by their type; `closers` takes what ends those that open themselves."""
+    """The services of one agent by their type. `closers` collects the functions that close those made by
+    `open`.
+    """
 
     def __init__(self, closers: list[Callable[[], Awaitable[None]]]) -> None:
         self._makers: dict[type[Service], Callable[[C], Service]] = {}
         self._closers = closers
 
     def add(self, kind: type[S], service: S | None) -> None:
-        """One for all calls; None: the session does not have it."""
+        """Add one service for all calls; None means that the session does not have it."""
         if service is not None:
             self._makers[kind] = lambda _: service
 
     def add_for_call(self, kind: type[S], make: Callable[[C], S] | None) -> None:
-        """What makes the one of a call."""
+        """Add a function that makes the service for each call."""
         if make is not None:
             self._makers[kind] = make
 
     def get(self, kind: type[S], caller: C) -> S:
-        """The service for a call. Raises `ToolError` where the session does not have it."""
+        """Return the service of type `kind` for a call.
+
+        Raises `ToolError` if the session does not have it.
+        """
         make = self._makers.get(kind)
         if make is None:
             opened = kind.open(caller)

@@ -32,7 +32,7 @@ class SkillChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillDraft:
-    """A prepared change that has not been made."""
+    """A prepared change that has not been written."""
 
     change: SkillChange
     folder: str
@@ -56,7 +56,7 @@ class SkillKeeper(Service):
     absent = "Skills are switched off here; see the setting skills.enabled."
 
     async def list(self, category: str) -> Mapping[str, Any]:
-        """Return names and descriptions, of one category or of all."""
+        """Return names and descriptions of the skills of one category, or of all if it is empty."""
         raise NotImplementedError
 
     async def view(self, name: str, file: str) -> Mapping[str, Any]:
@@ -64,9 +64,11 @@ class SkillKeeper(Service):
         raise NotImplementedError
 
     async def draft(self, change: SkillChange) -> SkillDraft:
-        """Prepare a change: checked against the format, scanned, compared. Nothing is written."""
+        """Prepare a change: check its format, scan it and compare it with the present skill. Nothing is
+        written.
+        """
         raise NotImplementedError
 
     async def carry_out(self, draft: SkillDraft) -> Mapping[str, Any]:
-        """Make a prepared change, if nothing changed in the meantime."""
+        """Write a prepared change, if the skill has not changed in the meantime."""
         raise NotImplementedError

@@ -39,7 +39,7 @@ class TrainingKeeper(Service):
         raise NotImplementedError
 
     async def stop(self, run: str) -> Mapping[str, Any]:
-        """End a run; its results stay."""
+        """Stop a run; its results are kept."""
         raise NotImplementedError
 
     async def results(self, run: str) -> Mapping[str, Any]:
@@ -51,5 +51,5 @@ class TrainingKeeper(Service):
         raise NotImplementedError
 
     async def test(self, tasks: int, group: int, model: str, permit: Permit) -> Mapping[str, Any]:
-        """Let a model work on a few tasks without training, to see that scores arrive and differ."""
+        """Run a model on a few tasks without training, to check that scores arrive and differ."""
         raise NotImplementedError

@@ -30,7 +30,7 @@ class WebReader(Service):
     absent = "The web cannot be read from here."
 
     async def search(self, query: str, limit: int) -> Mapping[str, Any]:
-        """Return results of the first service that has any."""
+        """Return the results of the first service that has any."""
         raise NotImplementedError
 
     async def extract(self, urls: Sequence[str], query: str, char_limit: int) -> Mapping[str, Any]:

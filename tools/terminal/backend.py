@@ -29,7 +29,7 @@ _DRAIN = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ShellEnding:
-    """The end of a shell. `still_open` means that a descendant still holds its output open."""
+    """How a shell ended. `still_open` means that a descendant still holds its output open."""
 
     code: int
     """Exit code; 128 + n when signal n ended it."""
@@ -71,7 +71,7 @@ class Pump:
             os.close(self._output)
 
     def _read_until_end(self, selector: selectors.BaseSelector, sink: Sink) -> bool:
-        """Read while the process lives; return whether the output is still open then."""
+        """Read while the process lives; return whether its output is still open afterwards."""
         ends = _process_descriptor(self._process.pid)
         is_open = True
         try:
@@ -105,7 +105,7 @@ class Pump:
         return True
 
     def _read(self) -> bytes | None:
-        """Return the next piece; empty at the end, None if there is nothing yet."""
+        """Return the next piece of output; empty at the end, None if none is available yet."""
         try:
             return os.read(self._output, _PIECE)
         except BlockingIOError:
@@ -144,7 +144,7 @@ COLUMNS, ROWS = 120, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """A command's permissions beyond the sandbox policy, given by the user."""
+    """The permissions that the user gave one command beyond the sandbox policy."""
 
     outside: bool = False
     """Whether it runs without the sandbox."""
@@ -165,8 +165,9 @@ NO_LEAVE = Leave()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """The description of a shell to start. `mark` is set in the environment of all descendants, to find
-    them.
+    """The description of a shell to start.
+
+    `mark` is set in the environment, which all descendants inherit, so that they can be found.
     """
 
     cwd: Path
@@ -200,40 +201,40 @@ class ShellChild(Protocol):
     def has_ended(self) -> bool: ...
 
     async def write(self, data: bytes) -> None:
-        """Write to the shell's input. Raises `ToolError` if nobody reads."""
+        """Write to the shell's input. Raises `ToolError` if the shell no longer reads it."""
         ...
 
     def close_input(self) -> None: ...
 
     async def left_behind(self, *, thorough: bool) -> list[str]:
-        """Return names with ids of remaining processes, for the user: `sleep (4711)`.
+        """Return the processes that still run, for the user: name and id, such as `sleep (4711)`.
 
         Without `thorough` only the shell's process group is checked.
         """
         ...
 
     async def kill(self) -> None:
-        """End the shell and every descendant: by a request, and after a moment by force."""
+        """End the shell and every descendant, by SIGTERM and, after a moment, by SIGKILL."""
 
 
 class Backend(Protocol):
-    """A place where shells can be started."""
+    """A machine or container in which shells can be started."""
 
     @property
     def place(self) -> str:
-        """The name of the place in messages if it is not this machine; empty = this machine."""
+        """The name of the machine or container in messages; empty for this machine."""
         ...
 
     async def open(self) -> int:
-        """Connect to the place. Raises `ToolError` with the cause if that fails.
+        """Connect to the machine or container. Raises `ToolError` with the cause if that fails.
 
-        Returns a number that changes when state left by shells there is lost.
+        Returns a number that changes when state that shells left there is lost.
         """
         ...
 
     @property
     def shell(self) -> Literal["bash", "sh"]:
-        """The program that runs the commands; a plain `sh` keeps less between calls."""
+        """The program that runs the commands. A plain `sh` keeps less state between calls."""
         ...
 
     def start(self, launch: Launch) -> ShellChild:

@@ -172,13 +172,12 @@ def child_environment(
     prefix: str = sys.prefix,
     base_prefix: str = sys.base_prefix,
 ) -> dict[str, str]:
-    """Return the environment for a command: the variables on the list, and those `passthrough` names.
+    """Return the environment for a command: the variables on the list, and those that `passthrough` names.
 
     A name in `passthrough` is passed unchanged. A pattern there (`FOO_*`) adds to the list: as with the list,
     a variable with a secret name, or whose value holds a secret such as the password of a database address,
-    is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes: when they differ, it
-    runs in a separate virtual environment, which does not concern a command. The user's virtual environment
-    stays.
+    is left out. `prefix` and `base_prefix` are those of the Python that runs Hermes. If they differ, Hermes
+    has a virtual environment of its own, which is removed from the paths; the user's is kept.
     """
     child = _choose_variables(environ, passthrough, INHERITED)
     if prefix != base_prefix:
@@ -189,9 +188,9 @@ def child_environment(
 def far_environment(
     environ: Mapping[str, str], passthrough: Collection[str], own: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return what a command gets besides the remote machine's environment.
+    """Return the variables that are added to the remote machine's environment for a command.
 
-    That is what has the same meaning there, what `passthrough` names, and `own`.
+    These are variables with the same meaning there, those that `passthrough` names, and `own`.
     """
     return _choose_variables(environ, passthrough, TRAVELLING) | _FIXED | dict(own)
 
@@ -242,7 +241,9 @@ def _forget_venv(child: dict[str, str], prefix: Path) -> None:
 
 
 def _drop_entries(child: dict[str, str], name: str, ours: Callable[[Path], bool]) -> None:
-    """Remove the paths that are `ours` from a list variable; an emptied one is removed."""
+    """Remove the paths for which `ours` is true from a list variable; remove the variable if it is then
+    empty.
+    """
     entries = child.pop(name, "").split(os.pathsep)
     kept = [entry for entry in entries if not entry or not ours(Path(entry))]
     if any(kept):

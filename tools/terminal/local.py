@@ -275,7 +275,7 @@ class _Pipes:
         return pipes
 
     def close_theirs(self) -> None:
-        """Close the ends that only the child needs."""
+        """Close the ends that only the child needs, in this process."""
         for descriptor in {self.child_output, self.child_input}:
             if descriptor >= 0:
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Output of commands: collected within a limit, checked for patterns, drawn like a terminal."""
+"""Output of commands: collected within a limit, checked for patterns, and rendered like a terminal."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Output:
 
 
 class OutputCollector:
-    """Collects the bytes of one command. `feed` runs on the reader's thread, everything else anywhere."""
+    """Collects the bytes of one command. Only the reader's thread may call `feed`."""
 
     def __init__(
         self,
@@ -103,7 +103,9 @@ class OutputCollector:
         return redact("".join(lines), self._secrets)
 
     def finish(self) -> Output:
-        """Finish, and return the text for the conversation and the file with the rest."""
+        """End the collection; return the text for the conversation, and the file with all output if it was
+        cut.
+        """
         with self._lock:
             if self._raw is None:
                 self._take(self._redactor.feed(self._cleaner.finish()))
@@ -266,8 +268,9 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def _may_take_for_ever(pattern: str) -> bool:
-    """Return whether backtracking could explode: too many repeats, or a repeated group with a
-    choice in it.
+    """Return whether matching could take exponential time.
+
+    That is assumed for too many repeats, or for a repeated group that contains a choice.
     """
     text = _PLAIN.sub("x", pattern)
     if len(pattern) > _PATTERN or len(_UNBOUNDED.findall(text)) > _REPEATS:
@@ -285,7 +288,7 @@ TEXT_LIMIT = 200_000
 
 
 class RollingText:
-    """Lines of output, the oldest dropped when there is too much. Not thread-safe."""
+    """Lines of output, of which the oldest are dropped when there are too many. Not thread-safe."""
 
     def __init__(self, limit: int = TEXT_LIMIT) -> None:
         self._limit = limit

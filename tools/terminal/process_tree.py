@@ -46,8 +46,8 @@ class _Stat:
 def relatives(root: int, mark: str) -> list[ChildProcess]:
     """Return living processes that descend from the shell `root`, including `root`.
 
-    There are three signs, each of which can be lost: the session it leads (`setsid` leaves it), a chain of
-    living parents (a daemon breaks it), the mark in the environment (`env -i` drops it). Empty without /proc.
+    A descendant is found by its session (`setsid` leaves it), by its living parents (a daemon has none), or
+    by the mark in its environment (`env -i` drops it). Returns an empty list without /proc.
     """
     table = {stat.pid: stat for stat in _table()}
     kin = {pid for pid, stat in table.items() if pid == root or stat.session == root}
@@ -128,7 +128,7 @@ def _stat(pid: str) -> _Stat | None:
 
 
 def _is_first(pid: int) -> bool:
-    """Return whether a process is number one of a separate namespace."""
+    """Return whether a process is the first one (PID 1) of its own namespace."""
     status = _read(pid, "status").decode(errors="replace")
     numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
     return len(numbers) > 1 and numbers[-1] == "1"
@@ -139,7 +139,10 @@ def _is_marked(pid: int, mark: str) -> bool:
 
 
 def _read(pid: int | str, name: str) -> bytes:
-    """Read a process file of the system; empty if it is gone. Read simply, because it is done for all."""
+    """Return the content of a file in a process's folder of /proc; empty if the process is gone.
+
+    It is kept simple for speed, because it runs for every process.
+    """
     try:
         descriptor = os.open(f"{_PROC}/{pid}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -175,7 +178,7 @@ done
 
 
 class KillGuard:
-    """The guard of one owner: of all processes whose mark begins with `owner` and a dot."""
+    """The guard process of one owner. It guards all processes whose mark begins with `owner` and a dot."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
@@ -198,7 +201,7 @@ class KillGuard:
             self._send(f"- {group}\n")
 
     def close(self) -> None:
-        """Let the guard kill what is left, and wait for it. Blocks; meant for a thread."""
+        """Tell the guard to kill the processes that are left, and wait for it. Blocks; meant for a thread."""
         process, self._process = self._process, None
         if process is not None:
             try:
@@ -208,7 +211,7 @@ class KillGuard:
                 process.wait()
 
     def _release(self) -> None:
-        """Release a killed guard."""
+        """Release the resources of a guard that was killed."""
         if self._process is not None and self._process.stdin is not None:
             try:
                 self._process.stdin.close()

@@ -35,7 +35,9 @@ _calls = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ShellPlace:
-    """The folder in which a command will run. `note` says so if it differs from the last one's."""
+    """The folder in which a command will run. `note` is set if it differs from the folder of the last
+    command.
+    """
 
     cwd: Path
     """The resolved folder, checked and used by the command."""
@@ -67,7 +69,7 @@ class Shell:
 
     @property
     def variable_names(self) -> Collection[str]:
-        """The names of the variables it began with."""
+        """The names of the variables that the shell began with."""
         return self._env.keys()
 
     @property
@@ -99,10 +101,11 @@ class Shell:
         return ShellPlace(path, path, False, note)
 
     async def ready(self) -> str:
-        """Connect to the shell's place; return a note if something is different from now on.
+        """Connect to the machine of the shell; return a note if something has changed there, else an empty
+        text.
 
-        Raises `ToolError` if that fails, or if the last command's state was lost with the connection, because
-        the next command may depend on it.
+        Raises `ToolError` if that fails. Raises it also if the last command's state was lost with the
+        connection, because the next command may depend on it.
         """
         generation = await self._backend.open()
         if generation == self._generation:
@@ -130,8 +133,8 @@ class Shell:
     ) -> tuple[ShellChild, Launch]:
         """Start a shell for `command`. Raises `ToolError` if that fails.
 
-        Outside of the sandbox a shell begins with only the folder, and leaves nothing: functions and
-        variables set by a command inside could otherwise act outside.
+        A shell outside of the sandbox takes over only the folder and leaves no state. Otherwise functions and
+        variables that a command set inside the sandbox could act outside.
         """
         keeps_state = keeps_state and not leave.outside
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -199,7 +202,9 @@ class Shell:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _far_place(self, workdir: str | None) -> ShellPlace:
-        """Return a place that cannot be checked from here; the shell says if it does not exist."""
+        """Return a folder on another machine, which cannot be checked here; the shell reports if it does not
+        exist.
+        """
         if not workdir:
             return ShellPlace(self._cwd, self._cwd, True)
         if "\0" in workdir:
@@ -217,8 +222,9 @@ class Shell:
             self._cwd = Path(cwd)
 
     def _environment(self, cwd: Path, *, is_fresh: bool) -> dict[str, str]:
-        """Return the environment for a start; a stored state already holds it, except names no shell can
-        read.
+        """Return the environment for a start.
+
+        A stored state already contains the variables, except those whose names no shell can read.
         """
         own = {"PWD": str(cwd)} | ({"OLDPWD": self._previous} if self._previous else {})
         if is_fresh or not (self._folder / "state").exists():
@@ -287,9 +293,9 @@ _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.", re.DOTALL)
 
 
 def meaning(command: str, code: int) -> str:
-    """Return one clause about `code`, or empty if it needs no explanation.
+    """Return one clause about the exit code `code`, or empty if it needs no explanation.
 
-    The program of the code is guessed from the last part of `command`: good enough for a hint, never for a
+    The program is guessed from the last part of `command`. That is good enough for a hint, but not for a
     decision.
     """
     if code == 0:
@@ -330,7 +336,7 @@ _DETACHES = re.compile(r"(?<![&>\d])&(?![&>\d])|\b(?:nohup|setsid|disown|coproc)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The end of a command."""
+    """How a command ended."""
 
     output: Output
     code: int
@@ -385,7 +391,7 @@ async def run_command(
 
 
 async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
-    """Return how the shell ended, and whether that was by the time limit."""
+    """Wait for the shell; return how it ended, and whether the time limit ended the wait."""
     ended = asyncio.ensure_future(child.ended())
     try:
         await asyncio.wait({ended}, timeout=limit)
@@ -399,7 +405,7 @@ async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
 
 
 async def _leftovers(child: ShellChild, command: str, ending: ShellEnding) -> list[str]:
-    """Return notes about processes that outlive the command."""
+    """Return notes about processes that still run after the command."""
     thorough = ending.still_open or _DETACHES.search(command) is not None
     left = await child.left_behind(thorough=thorough)
     if not left:
@@ -428,7 +434,7 @@ def _finish(collector: OutputCollector, replay: ScreenRecording | None, secrets:
 
 
 class _Live:
-    """Shows the newest output at intervals, if there is any."""
+    """Shows the newest output at intervals, if it has changed."""
 
     def __init__(self, newest: Callable[[], str], show: Callable[[str], None]) -> None:
         self._newest = newest

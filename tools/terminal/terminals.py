@@ -47,10 +47,10 @@ class OutputPiece:
 
 
 class BackgroundProcess:
-    """One process: its output so far and what is known about it.
+    """One background process: its output so far and what is known about it.
 
-    `notify` is called on the event loop, with one line. `refused` returns a text on hosts refused since a
-    `time.monotonic` time.
+    `notify` is called on the event loop with one line of text. `refused` returns a text on hosts refused
+    since a `time.monotonic` time.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class BackgroundProcess:
 
     @property
     def pid(self) -> int:
-        """The process id where the shell runs; 0 until that is known."""
+        """The process id on the machine that runs the shell; 0 until it is known."""
         return self._child.pid
 
     @property
@@ -105,12 +105,13 @@ class BackgroundProcess:
 
     @property
     def uptime(self) -> float:
-        """The seconds it has run, or ran."""
+        """The seconds that the process has run so far, or ran until its end."""
         return (self._ended if self._ended is not None else time.monotonic()) - self._started
 
     def news(self) -> OutputPiece:
-        """Return output since the last call. An unfinished line is returned each time until it is
-        complete.
+        """Return the output since the last call.
+
+        An unfinished line is returned each time until it is complete.
         """
         with self._lock:
             text, dropped = self._text.since(self._read_to)
@@ -118,12 +119,17 @@ class BackgroundProcess:
             return OutputPiece(text + redact(self._cleaner.pending(), self._secrets), dropped)
 
     def refusals(self, *, all: bool = False) -> str:
-        """Return a text on hosts refused since the last call, or ever; usually empty."""
+        """Return a text on hosts refused since the last call, or with `all` since the start;
+        usually empty.
+        """
         since, self._refusals_told = self._refusals_told, time.monotonic()
         return self._refused(self._started if all else since)
 
     def log(self, offset: int | None, limit: int) -> tuple[str, int, int]:
-        """Return lines from `offset` (0-based) or the last ones, the first line's number, and the total."""
+        """Return lines as text, the index of the first one, and the total number of lines.
+
+        The lines begin at `offset` (0-based); without it, the last `limit` lines are returned.
+        """
         with self._lock:
             total = self._text.total_lines
             first = max(total - limit, 0) if offset is None else offset
@@ -131,19 +137,19 @@ class BackgroundProcess:
             return text, first, total
 
     async def picture(self) -> str | None:
-        """Return the screen of a process with a terminal."""
+        """Return the screen of a process with a terminal; None without a terminal."""
         if self._recording is None:
             return None
         shown = await on_thread(render, self._recording.data(), history=False)
         return redact(shown, self._secrets)
 
     async def write(self, data: bytes) -> None:
-        """Type `data`. Raises `ToolError` if nobody reads."""
+        """Write `data` to the process's input. Raises `ToolError` if the process no longer reads it."""
         self._must_run()
         await self._child.write(data)
 
     def note_typed(self, data: str) -> None:
-        """Record the unfinished line, to check how it continues."""
+        """Record an unfinished line of input, so that the next input is checked together with it."""
         self.typed = _LINE_END.split(self.typed + data)[-1][-MAX_TYPED:]
 
     def close_input(self) -> None:
@@ -151,7 +157,7 @@ class BackgroundProcess:
         self._child.close_input()
 
     async def kill(self) -> None:
-        """End it with all its descendants."""
+        """Kill the process with all its descendants."""
         self.was_killed = self.is_running
         await self._child.kill()
         try:
@@ -207,24 +213,26 @@ class BackgroundProcess:
             return rest
 
     def when_over(self, tell: Callable[[], None]) -> None:
-        """Call `tell` on the event loop once it has ended, or nobody waits for it any more."""
+        """Call `tell` on the event loop once the process has ended, or is no longer waited for."""
         self._waiter.add_done_callback(lambda _: tell())
 
     async def aclose(self) -> None:
-        """Stop waiting; its backend kills the process."""
+        """Stop waiting for the process; its backend kills it."""
         self._waiter.cancel()
         await asyncio.gather(self._waiter, return_exceptions=True)
 
 
 class ProcessTable:
-    """The background processes of one task, at most `MAX_PROCESSES`; the oldest finished ones make room."""
+    """The background processes of one task, at most `MAX_PROCESSES`. The oldest finished ones are dropped
+    first.
+    """
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self._ended = ended
         self._processes: dict[str, BackgroundProcess] = {}
 
     def make_room(self) -> None:
-        """Drop finished processes; raise `ToolError` if all places are taken by running ones."""
+        """Drop finished processes if the table is full; raise `ToolError` if all of them are running."""
         while len(self._processes) >= MAX_PROCESSES:
             ended = next((one.id for one in self._processes.values() if not one.is_running), None)
             if ended is None:
@@ -263,7 +271,7 @@ def nothing_refused(_since: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BackgroundRun:
-    """Background processes that run, or ended since their changes were last checked."""
+    """The background processes that run, or that ended since their changes were last checked."""
 
     since: float
     """The start of the first of them, in seconds since the epoch."""
@@ -272,11 +280,11 @@ class BackgroundRun:
 
 
 class Terminals(Service):
-    """The terminals of one engine. Tasks share only the backend.
+    """The terminals of one engine. Its tasks share only the backend.
 
     Commands inherit the variables of `environ` that `tools.terminal.environment` lists. `secrets` are values,
-    by name, that are masked in all output in addition to those of `environ`. Cheap to make: nothing is
-    started before the first command.
+    by name, that are masked in all output in addition to those of `environ`. Nothing is started before the
+    first command.
     """
 
     def __init__(
@@ -332,9 +340,9 @@ class Terminals(Service):
         return self._shells[caller.task]
 
     def missing(self, output: str, given: Collection[str]) -> str:
-        """Return a hint if a failed command seems to lack a variable that was kept from it.
+        """Return a hint if a failed command seems to lack a variable that was withheld from it; else empty.
 
-        `given` are the variables it got. Each variable is mentioned once.
+        `given` are the variables that it got. Each variable is mentioned once.
         """
         name, hint = missing_hint(output, self._environ.keys() - set(given) - self._told)
         if name:
@@ -343,17 +351,20 @@ class Terminals(Service):
 
     @property
     def elsewhere(self) -> str:
-        """The name of the machine whose files commands see; empty = the same files."""
+        """The name of the machine whose files commands see; empty if they see the files of this machine."""
         return "" if self._far is None or self._far.shares_files else self._far.name
 
     def gate_folder(self, cwd: Path) -> Path:
-        """Return a shell's folder for the gate; one on another machine is not a local folder."""
+        """Return the folder of a shell in the form for the gate.
+
+        A folder on another machine must not be mistaken for a local one.
+        """
         if self._far is None or self._far.shares_files:
             return cwd
         return Path(f"/{self._far.kind}:{cwd}")
 
     def _place(self, far: BackendOptions, caller: Caller) -> Backend:
-        """Return the backend: a container for each task, but one host for all."""
+        """Return the backend for a caller: one container for each task, but one remote host for all tasks."""
         from tools.terminal.backends.opening import open_backend
 
         name = "" if far.kind == "ssh" else caller.task
@@ -380,7 +391,9 @@ class Terminals(Service):
         return BackgroundRun(min(self._past.values()), frozenset(self._past.keys() - running))
 
     def looked_at(self, run: BackgroundRun) -> None:
-        """Record that the changes by `run` were checked, which completes the ended processes."""
+        """Record that the changes by `run` were checked, so that its ended processes are no
+        longer reported.
+        """
         for id in run.ended:
             self._past.pop(id, None)
         self._over |= run.ended
@@ -390,7 +403,7 @@ class Terminals(Service):
         return sum(process.is_running for table in self._tables.values() for process in table.all())
 
     async def end(self, task: str) -> None:
-        """Kill what one task has started and still runs. The task may start again."""
+        """Kill the processes of one task that still run. The task may start others."""
         self.in_background()
         if (table := self._tables.pop(task, None)) is not None:
             await table.aclose()
@@ -400,7 +413,7 @@ class Terminals(Service):
             await place.aclose()
 
     async def aclose(self) -> None:
-        """Kill everything that was started here and still runs."""
+        """Kill all processes that were started here and still run."""
         self.in_background()
         await asyncio.gather(*(table.aclose() for table in self._tables.values()))
         if self._backend is not None:

@@ -215,7 +215,7 @@ def _subject(command: str) -> str:
 
 
 def _patch(schema: dict[str, Any], offered: frozenset[str]) -> dict[str, Any]:
-    """Remove background runs from the schema if the process tool is not offered."""
+    """Remove the parameters of background commands from the schema if the process tool is not offered."""
     if "process" in offered:
         return schema
     properties = schema["parameters"]["properties"]

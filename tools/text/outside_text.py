@@ -10,7 +10,10 @@ _MARK = re.compile(r"<(\s*/?\s*)outside-text", re.IGNORECASE)
 
 
 def fenced(text: str, source: str = "") -> str:
-    """Return `text` between marks, without control bytes and invisible characters. `source` is an address."""
+    """Return `text` between fence marks, without control bytes and invisible characters.
+
+    `source` is the address that the text comes from.
+    """
     named = f' from="{_attribute(source)}"' if source else ""
     return f"<outside-text{named}>\n{inert_marks(clean(text)).strip()}\n</outside-text>"
 

@@ -51,7 +51,7 @@ def shapes() -> tuple[Shape, ...]:
 
 @cache
 def _by_beginning() -> dict[str, tuple[str, ...]]:
-    """Return all needles by their first three characters."""
+    """Return all needles, grouped by their first three characters."""
     found: dict[str, set[str]] = {}
     for shape in shapes():
         for needle in shape.needles:
@@ -60,10 +60,10 @@ def _by_beginning() -> dict[str, tuple[str, ...]]:
 
 
 def mask_shapes(text: str, stub: str, is_secret: Callable[[str, bool], bool]) -> str:
-    """Return `text` with every listed secret replaced by `stub` after the prefix that names its kind.
+    """Return `text` with every listed secret replaced by `stub`, after the prefix that names its kind.
 
-    `is_secret` is asked for each match: the value, and whether its form alone identifies it, without a name
-    before it.
+    `is_secret` is called for each match. It gets the value, and whether the value's form alone identifies it,
+    without a name before it.
     """
     near = _near_tokens(text)
     if not near:
@@ -86,7 +86,7 @@ def _needles_in(near: str) -> set[str]:
 def _masked_around(
     text: str, needles: list[str], shape: Shape, stub: str, is_secret: Callable[[str, bool], bool]
 ) -> str:
-    """Mask only in lines with one of the needles, and the lines after them."""
+    """Mask secrets only in lines that contain one of the needles, and in the lines directly after these."""
     folded = text.lower()
     if len(text) < _SHORT or len(folded) != len(text):
         return _masked(text, shape, stub, is_secret)
@@ -121,7 +121,7 @@ def _masked(text: str, shape: Shape, stub: str, is_secret: Callable[[str, bool],
 
 
 def _near_tokens(text: str) -> str:
-    """Return the tokens of a text with the names they are assigned to, in lower case."""
+    """Return, in lower case, the tokens of a text together with the names that they are assigned to."""
     found: list[str] = []
     for token in _TOKEN.finditer(text):
         word = token[0]
@@ -162,7 +162,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `environ` that hold a secret worth masking wherever it occurs, by name."""
+    """Return, by name, the variables of `environ` whose value is a secret that must be masked in all text."""
     return {
         name: value
         for name, value in environ.items()
@@ -176,7 +176,7 @@ def redact(text: str, secrets: Mapping[str, str] | None = None) -> str:
 
 
 def mask_known(text: str, secrets: Mapping[str, str]) -> str:
-    """Return `text` with only the exact values of `secrets` masked; cheap enough for any place."""
+    """Return `text` with only the exact values of `secrets` masked. It is fast enough to be used anywhere."""
     for value, stub in _stubs(secrets):
         if value in text:
             text = text.replace(value, stub)
@@ -202,7 +202,10 @@ def redact_data(value: Any, secrets: Mapping[str, str]) -> Any:
 
 
 def _stubs(secrets: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return texts to replace and their replacements, longest first; also in JSON form."""
+    """Return pairs of a text to replace and its replacement, longest first.
+
+    Secrets also occur in JSON form.
+    """
     found: dict[str, str] = {}
     for name, value in secrets.items():
         if value:
@@ -213,14 +216,14 @@ def _stubs(secrets: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 class Redactor:
-    """Masks text that arrives in whole lines; a private key may span many pieces."""
+    """Masks secrets in text that arrives in whole lines. A private key may span several pieces."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._secrets = _stubs(secrets)
         self._key = _PrivateKey()
 
     def feed(self, text: str) -> str:
-        """The next lines, masked."""
+        """Return the given lines with secrets masked."""
         for value, stub in self._secrets:
             if value in text:
                 text = text.replace(value, stub)
@@ -253,7 +256,9 @@ def _holds_any(text: str, needles: tuple[str, ...]) -> bool:
 
 
 def _is_shaped_secret(value: str, by_form: bool) -> bool:
-    """Return whether a match is a secret; one known only by its name must also look like one."""
+    """Return whether a match is a secret. If its form does not identify it, the value must also look like
+    one.
+    """
     if not by_form:
         return _looks_real(value)
     return any(character.isdigit() for character in value) or value.lower() != value != value.upper()
@@ -264,9 +269,9 @@ _Shape = tuple[tuple[str, ...], re.Pattern[str]]
 
 
 def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape:
-    """Return the shape of tokens: a known prefix, then at least `least` characters of `body`.
+    """Return the shape of tokens that have a known prefix, then at least `least` characters of `body`.
 
-    One of them is a digit, and somewhere `unbroken` letters and digits are adjacent.
+    The characters must contain a digit, and `unbroken` adjacent letters and digits.
 
     The lookbehind keeps this linear: a run of body characters is tried once, at its start.
     """
@@ -434,7 +439,7 @@ def _looks_real(value: str) -> bool:
 
 
 def _looks_like_password(before: str, quote: str, value: str) -> bool:
-    """Return whether `value` looks like a password: a plain word counts only outside of code."""
+    """Return whether `value` looks like a password. A plain word does so only outside of code."""
     if not _is_literal(value):
         return False
     if _NAME.match(value) is None:

@@ -1,13 +1,13 @@
-"""Outside text made safe to show: terminal control removed, hidden characters named.
+"""Outside text made safe to show: control sequences removed, hidden characters named.
 
 The output of a child process, a file, a model or a web page may hold bytes that control a terminal or deceive
 the reader. `clean` returns what a terminal would have left on the line, as plain text; `Cleaner` does the
 same to a stream of bytes; `printable` serves pieces of an unfinished text; `reveal` keeps everything and
-spells out what cannot be seen; `inert` and `steers` check a piece of a row that is about to be drawn. All of
+spells out invisible characters; `inert` and `steers` check a piece of a row that is about to be drawn. All of
 them share one definition of hidden.
 
 Letters, marks, private-use characters and code points that this Python does not know are text: a terminal and
-its font may know more than we do.
+its font may know more than Python.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def clean(text: str) -> str:
 def printable(piece: str) -> str:
     """Return a piece of an unfinished text without the characters that could control a terminal.
 
-    The characters of an escape sequence stay visible, and so does a joiner that may belong to the piece
-    before; `clean` on the whole text removes them.
+    The other characters of an escape sequence stay visible, and so does a joiner that may belong to the
+    previous piece. `clean` on the whole text removes them.
     """
     if not piece.isascii():
         body = piece.lstrip(_LEADING)
@@ -132,10 +132,11 @@ def printable(piece: str) -> str:
 
 
 def steers(text: str) -> bool:
-    """Return whether a character of a row controls a terminal, changes the writing direction, or hides.
+    """Return whether a row contains a control character, a change of writing direction, or a hidden
+    character.
 
-    Line feed and tab count: in a drawn row they move the cursor. Joiners and the usual variation selectors do
-    not, because a piece does not show what they belong to.
+    Line feed and tab count, because they move the cursor in a drawn row. Joiners and the usual variation
+    selectors do not count, because the piece alone does not show what they belong to.
     """
     if text.isascii():
         return not text.isprintable()
@@ -143,8 +144,9 @@ def steers(text: str) -> bool:
 
 
 def inert(text: str) -> str:
-    """Return a piece of a row without the characters for which `steers` holds; nothing joins across the
-    gaps.
+    """Return a piece of a row without the characters that `steers` finds.
+
+    The characters around a removed one are not joined into a new sequence.
     """
     return _seam().sub("", text)
 
@@ -153,8 +155,8 @@ def reveal(text: str) -> str:
     r"""Return `text` with every invisible character spelled out, such as `\x1b` or `\u202e`.
 
     For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds and tabs stay. Blanks other
-    than the plain space are spelled out too, and so are private-use and unassigned code points, which have no
-    agreed look.
+    than the plain space are spelled out, and so are private-use and unassigned code points, because their
+    appearance is not defined.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -164,7 +166,10 @@ def reveal(text: str) -> str:
 
 
 def truncate(text: str, limit: int, head: float = 0.4) -> str:
-    """Return `text` cut to at most `limit` characters: its first `head` share, a marker, and its end."""
+    """Return `text` cut to at most `limit` characters: its beginning, a marker, and its end.
+
+    `head` is the share of the beginning, from 0 to 1.
+    """
     if len(text) <= limit:
         return text
     room = limit - len(left_out(len(text), len(text)))
@@ -242,7 +247,8 @@ class Cleaner:
 class _Line:
     """The current line of a terminal: its cells, and the column of the cursor.
 
-    One cell per character: a program overwrites a line with similar text, so widths cancel out.
+    It has one cell per character. Wide characters need no care, because a program overwrites them with
+    similar text.
     """
 
     def __init__(self) -> None:
@@ -263,7 +269,7 @@ class _Line:
         return text
 
     def write(self, text: str) -> list[str]:
-        """Write `text` on the line. Returns full stretches that can no longer change."""
+        """Write `text` on the line; return the parts of it that can no longer change."""
         full: list[str] = []
         at = 0
         for edit in _edits().finditer(text):
@@ -306,7 +312,8 @@ class _Line:
 
 
 def _hold_back(text: str) -> tuple[str, str]:
-    """Return `text` without an unfinished escape sequence at its end, and that sequence.
+    """Split off an unfinished escape sequence at the end of `text`; return the text before it and the
+    sequence.
 
     A sequence of unlimited length is held in an equivalent short form.
     """

@@ -21,7 +21,7 @@ def shorten(text: str, limit: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return `count` with separated thousands, and `noun` with an `s` unless it is one."""
+    """Return a number with its noun, such as `1 file` or `2,000 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

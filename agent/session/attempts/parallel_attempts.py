@@ -114,7 +114,7 @@ async def _open(
 
 
 def _gate(services: Services, head: str, place: AgentWorkspace) -> Gate:
-    """Return the permission gate of the copy. It asks the person if one attends the session."""
+    """Return the permission gate for work in the copy. It asks the person if one attends the session."""
     reach, pending_requests = place.reach, services.pending_requests
     approver = PersonApprover(pending_requests, head, reach.around) if pending_requests.attended else None
     return reach.gate.for_agent(approver, reach.audit, head)

@@ -40,9 +40,9 @@ def return_note(origin: Path) -> str:
 
 
 async def settle(store: Store, session: str) -> tuple[str, ...]:
-    """Close the attempts of a session that a killed process left open, and return their branches.
+    """Close the attempts of a session that a killed process left open; return their branches.
 
-    The branch from which they were started is in use again. The caller must hold the session's lock.
+    The branch from which they were started is put in use again. The caller must hold the session's lock.
     """
     cut: list[str] = []
     home = MAIN

@@ -32,7 +32,9 @@ class EventNumbers:
 
     @classmethod
     def of_new(cls, store: Store, session: str) -> EventNumbers:
-        """Return the numbers of a new session, whose first `BLOCK` numbers are already reserved."""
+        """Return the numbers of a new session, whose first `BLOCK` numbers are already reserved in the
+        store.
+        """
         return cls(store, session, 1, BLOCK)
 
     @classmethod

@@ -37,7 +37,7 @@ Emit = Callable[[Event], None]
 
 
 class LiveSession:
-    """The conversation from the root to one head. Only one turn works on it at a time."""
+    """The conversation from the root to one head. At most one turn works on it at a time."""
 
     def __init__(
         self, store: Store, record: Session, path: Sequence[Node], emit: Emit, head: str = "main"
@@ -128,7 +128,7 @@ class LiveSession:
     ) -> Node:
         """Commit a user message. A message of origin `engine` is for the model only and not shown.
 
-        With `received`, the row of a messenger's message is marked as taken in the same transaction.
+        `received` is the row of a message from a messenger. It is marked as taken in the same transaction.
         """
 
         data: dict[str, Any] = {"origin": origin}
@@ -240,7 +240,7 @@ class LiveSession:
         return next((node.content for node in asked), "")
 
     async def _write(self, write: Callable[[], Coroutine[Any, Any, Node]]) -> Node:
-        """Run writes one after the other. A begun write completes even if the caller is cancelled."""
+        """Run one write at a time. A write that has begun completes even if the caller is cancelled."""
 
         async def write_locked() -> Node:
             async with self._writing:
@@ -286,7 +286,7 @@ _KINDS = ("user", "assistant", "tool", "notice")
 
 
 class FoldedMessages(Folded):
-    """The protocol `tools.context.Folded` for the branch in use."""
+    """Implements `tools.context.Folded` for the branch in use."""
 
     def __init__(self, session: LiveSession) -> None:
         self._session = session

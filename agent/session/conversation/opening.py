@@ -81,7 +81,7 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
 
 
 def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
-    """Return a check that keeps the file tools of an agent in a copy out of the original workspace."""
+    """Return a check that keeps the file tools of an agent that works in `copy` out of `origin`."""
 
     async def acting(_call: str, action: Action) -> None:
         if not isinstance(action, (WritePath, DeletePath)) or action.path.is_relative_to(copy):

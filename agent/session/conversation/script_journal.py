@@ -1,10 +1,10 @@
 """The journal of a script: a record on disk of its calls, kept until the script ends.
 
-A script that was cut off, by its time limit or with Hermes itself, can be run again: its calls are answered
-from the journal as long as they equal the recorded ones, so nothing is done twice. There is one file for each
-script and one line of JSON for each event:
+A script that was interrupted, by its time limit or with Hermes itself, can be run again: its calls are
+answered from the journal as long as they equal the recorded ones, so nothing is done twice. There is one file
+for each script and one line of JSON for each event:
 
-    {"script": id, "call": the call that runs it, "node": where the session stood, "time": …}
+    {"script": id, "call": the call that runs it, "node": the end of the session then, "time": …}
     {"begin": 1, "tool": …, "sum": SHA-256 of tool and arguments, "arguments": their beginning, masked}
     {"end": 1, "outcome": …, "result": the text the script got}
 
@@ -72,7 +72,9 @@ class Recorded:
 
     @property
     def is_completed(self) -> bool:
-        """True if the call ended and its result was saved. A refused call is asked for again."""
+        """True if the call ended and its result was saved. A refused call is not completed, so it is asked
+        for again.
+        """
         return self.outcome in _COMPLETED and self.result is not None
 
     @property
@@ -115,8 +117,8 @@ class ScriptRecord:
 class ScriptReplay:
     """Answers the calls of a script from the record of an earlier run, until a call differs.
 
-    A call is answered if it is in the record and every call that had ended before it began has been answered
-    too: calls that were made in parallel may come in another order.
+    Parallel calls may come in another order. So a recorded call is answered as soon as all calls that had
+    ended before it began have been answered.
     """
 
     def __init__(self, calls: Sequence[Recorded] = ()) -> None:
@@ -247,11 +249,13 @@ class ScriptJournals:
         await asyncio.to_thread(_file(self.folder, script).unlink, missing_ok=True)
 
     async def left_by(self, call: str, node: int) -> str:
-        """Return a report about the script that `call` of the message `node` ran; empty if unknown."""
+        """Return a report about the script that a call of the message `node` ran; empty if unknown."""
         return await asyncio.to_thread(self._left_by, call, node)
 
     async def left_by_all(self, cut: Iterable[Unfinished]) -> dict[str, dict[str, str]]:
-        """Return the reports for all calls of branches that were cut off, by head and call id."""
+        """Return the reports about interrupted scripts, by the head of their branch and the id of their
+        call.
+        """
         return {
             each.head: {call.id: await self.left_by(call.id, call.node) for call in each.calls}
             for each in cut
@@ -274,7 +278,10 @@ def discard(root: Path, sessions: Sequence[str]) -> None:
 
 
 def read(path: Path) -> ScriptRecord | None:
-    """Return the journal in a file, None without a file. Skips a line torn by a crash. Blocking."""
+    """Return the journal in a file; None if the file does not exist. Blocking.
+
+    A line that a crash left incomplete is skipped.
+    """
     try:
         whole = path.read_bytes()
     except OSError:

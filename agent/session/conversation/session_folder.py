@@ -74,7 +74,7 @@ async def session_folder(options: Options, home: Home, database: Database | None
 
 
 async def renamed_session(store: Store, home: Home, folder: Path) -> Session | None:
-    """Return the newest session whose missing folder was this folder under another name."""
+    """Return the newest session whose folder no longer exists because it was renamed to `folder`."""
     for each in await store.list_sessions(_LOOKED_AT):
         if await asyncio.to_thread(_is_gone_and_was, home, each, folder):
             return each
@@ -82,10 +82,9 @@ async def renamed_session(store: Store, home: Home, folder: Path) -> Session | N
 
 
 def worked_in(home: Home, session: str, folder: Path, *, newest: bool = False) -> bool:
-    """Return whether this folder, under any earlier name, has steps of the session, or with `newest` its last
-    one.
+    """Return whether a folder, also under an earlier name, has recorded steps of the session.
 
-    Blocking.
+    With `newest` it must have the session's last step. Blocking.
     """
     from agent.workspace.checkpoints.root_identity import strangers
 

@@ -40,7 +40,7 @@ async def ensure_system(
     window: int | None = None,
     plugins: SessionPlugins | None = None,
 ) -> bool:
-    """Put the system prompt in force. Returns True if a resumed session needed a new prompt.
+    """Put the system prompt in force; return True if a resumed session needed a new prompt.
 
     A stored prompt is kept byte for byte as long as profile, tools and folder are unchanged. `window` is the
     model's context window in tokens, of which the layers get a share. `notes` are shown in their current
@@ -142,7 +142,7 @@ def kept_back(session: LiveSession) -> list[str]:
 
 
 async def _learning_lines(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
-    """Return what is known of failures in the project, one line each."""
+    """Return lines about known failures in the project."""
     if not settings.learnings.enabled:
         return ()
     from agent.knowledge.learnings.learning import entries
@@ -169,13 +169,16 @@ def memory_files(home: Home, workspace: Path, settings: Settings) -> MemoryFiles
 
 
 def memory_limits(settings: Settings) -> dict[Scope, int]:
-    """Characters that each scope of the notes may hold."""
+    """Return the number of characters that each scope of the notes may hold."""
     sizes = settings.memory
     return {"memory": sizes.memory_chars, "user": sizes.user_chars, "project": sizes.project_chars}
 
 
 def tone_of(settings: Settings) -> tuple[str, str]:
-    """Return the chosen personality as a paragraph, and a problem with the choice; both may be empty."""
+    """Return the chosen personality as a paragraph, and a sentence about a problem with the choice.
+
+    Both may be empty.
+    """
     if not settings.display.personality:
         return "", ""
     from themes.personalities import personality

@@ -1,4 +1,4 @@
-"""Events of stored messages: the one mapping by which terminal, service and editors replay. Pure."""
+"""Events of stored messages, which terminal, service and editors replay. Pure."""
 
 from __future__ import annotations
 

@@ -53,12 +53,14 @@ class StoredSessions:
         return await self._store.node(session, node)
 
     async def ending(self, session: str, count: int) -> Sequence[Node]:
-        """Return the last nodes of a session, oldest first."""
+        """Return the last `count` nodes of a session, oldest first."""
         head = (await self._store.heads(session))[0].name
         return await self._store.tail(session, head, count)
 
     async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
-        """Return the nodes that lead to a node of the branch in use (None: to its end), secrets masked."""
+        """Return the nodes before a node of the branch in use, or its last nodes for None. Secrets are
+        masked.
+        """
         if node is None:
             nodes = await self.ending(session, count)
         else:

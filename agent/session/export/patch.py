@@ -32,7 +32,7 @@ _HIDDEN_IN_NAMES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 @dataclass(frozen=True, slots=True)
 class PatchBlob:
-    """One side of a change: the contents of a path as git sees them."""
+    """The content of a path before or after a change, as git sees it."""
 
     mode: int
     data: bytes
@@ -257,7 +257,7 @@ def _git_mode(entry: PathEntry) -> int:
 
 
 def _unsaid(change: PathChange) -> Iterable[LeftOut]:
-    """Yield permission changes that a patch cannot express."""
+    """Yield the changes of permissions that a patch cannot express."""
     before, after = change.before, change.after
     if after is None or after.kind is not PathKind.FILE:
         return
@@ -269,7 +269,9 @@ def _unsaid(change: PathChange) -> Iterable[LeftOut]:
 
 
 def _folders(changes: Iterable[PathChange], told: set[str]) -> Iterable[LeftOut]:
-    """Yield changes of folders that do not follow from the changes of the files below them."""
+    """Yield changes of folders that do not follow from changes of files in them. `told` are paths already
+    reported.
+    """
     for change in changes:
         if change.before is not None and change.after is not None and change.before.kind is change.after.kind:
             modes = f"{change.before.mode:o} to {change.after.mode:o}"

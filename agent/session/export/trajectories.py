@@ -161,7 +161,7 @@ def _agent_step(node: Node) -> dict[str, Any]:
 
 
 def _observe(steps: list[dict[str, Any]], node: Node) -> None:
-    """Add a result to the step that made its call; a result without a call is dropped."""
+    """Add a result to the step that made its call. A result without such a step is dropped."""
     call = str(node.data.get("call", ""))
     for step in reversed(steps):
         if any(made["tool_call_id"] == call for made in step.get("tool_calls", ())):
@@ -300,7 +300,7 @@ def _size(node: Node) -> int:
 
 
 def _tail(nodes: Sequence[Node]) -> int:
-    """Return the index of the first exchange that is kept in full."""
+    """Return the index of the first node of the part that is kept in full."""
     answers = [place for place, node in enumerate(nodes) if node.kind == "assistant"]
     return answers[-KEPT] if len(answers) >= KEPT else (answers[0] if answers else len(nodes))
 

@@ -1,4 +1,4 @@
-"""Moves in a session's tree: files back to a step, the conversation to another place, or both.
+"""Moves in a session's tree: of the files to a step, of the conversation to another node, or of both.
 
 No move deletes anything. Going back creates a new branch and leaves the old one unchanged; restoring files is
 one more step. The person's moves are stored as operations, which `undo` and `redo` follow.
@@ -38,7 +38,10 @@ ASKED, FILES, SAID = 10, 20, 1_500
 
 
 def carried_over(branch: str, nodes: Sequence[Node], changes: Sequence[PathChange]) -> str:
-    """Return a note for the model: the request, the changed files and the last answer; empty without any."""
+    """Return a note for the model with the request, the changed files and the last answer of a branch.
+
+    Returns an empty text if there are none.
+    """
     asked = [node for node in nodes if node.kind == "user" and node.data.get("origin") != "engine"]
     said = [node for node in nodes if node.kind == "assistant" and node.content.strip()]
     if not asked and not said and not changes:
@@ -61,10 +64,10 @@ def _what(change: PathChange) -> str:
 
 
 def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
-    """Return the newest operation in force that led along `path`, the nodes of the conversation. Pure.
+    """Return the newest operation in force that led along `path`; None if there is none. Pure.
 
-    `done` are the operations of the session, oldest first. Raises `HermesError` if files were changed on
-    another branch since: the undo would revert those changes too.
+    `path` are the nodes of the conversation, `done` the operations of the session, oldest first. Raises
+    `HermesError` if files were changed on another branch since: the undo would revert those changes too.
     """
     here = _places(path)
     found = next((each for each in reversed(done) if not each.undone and each.after.node in here), None)
@@ -72,7 +75,10 @@ def to_undo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
 
 
 def to_redo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
-    """Return the last undone operation among those that begin on `path`. Pure. Raises as `to_undo` does."""
+    """Return the last undone operation that begins on `path`; None if there is none. Pure.
+
+    Raises `HermesError` in the same case as `to_undo`.
+    """
     here = _places(path)
     undone = (each for each in done if each.undone and each.before.node in here)
     found = max(undone, key=lambda each: (here[each.before.node], -each.number), default=None)
@@ -80,7 +86,7 @@ def to_redo(done: Sequence[Operation], path: Sequence[int]) -> Operation | None:
 
 
 def _places(path: Sequence[int]) -> Mapping[int | None, int]:
-    """Return the index of each node on the path; None, the place before the first node, has one too."""
+    """Return the index of each node on the path. None stands for the position before the first node."""
     return {None: -1, **{node: at for at, node in enumerate(path)}}
 
 
@@ -249,7 +255,7 @@ class HistoryNavigation:
         )
 
     async def contents(self, digest: str) -> bytes:
-        """Return the contents that a change refers to. Raises `StoreError` when they are gone."""
+        """Return the content with a digest that a change names. Raises `StoreError` if it is gone."""
         if self._recorder is None:
             raise HermesError(NOT_KEPT)
         return await asyncio.to_thread(self._recorder.store.objects.read, digest)
@@ -314,10 +320,10 @@ class HistoryNavigation:
         *,
         onto: Operation | None = None,
     ) -> Restored:
-        """Run other work that changes files, such as a merge; an undo can revert it. Raises `HermesError`.
+        """Run other work that changes files, such as a merge, so that an undo can revert it.
 
-        `label` names the work for the person, `note` reports it to the model. It is undone together with
-        `onto`, under its own label, if the conversation has not continued since `onto`.
+        `label` names the work for the person, `note` reports it to the model. With `onto`, the work becomes
+        part of that operation, unless the conversation has continued since. Raises `HermesError`.
         """
         async with self._moving():
             before = await self.place()
@@ -346,7 +352,7 @@ class HistoryNavigation:
         conversation: bool = True,
         choices: Mapping[str, Choice] | None = None,
     ) -> NavigationResult:
-        """Go back to before a message of the person, which becomes a draft again. Raises `HermesError`."""
+        """Go back to before a message of the person; its text becomes a draft. Raises `HermesError`."""
         message = await self.node(node)
         if message.kind != "user":
             raise HermesError("Only a message of yours can be taken back; choose one.")
@@ -404,7 +410,7 @@ class HistoryNavigation:
             return NavigationResult(restored, head)
 
     async def branch(self, name: str) -> str:
-        """Create a branch of that name where the agent's current message began, while the agent works on.
+        """Create a branch at the beginning of the agent's current message, without interrupting the agent.
 
         Returns a sentence about it. Raises `HermesError`.
         """
@@ -449,7 +455,7 @@ class HistoryNavigation:
 
     @uninterrupted
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, NavigationResult]:
-        """Go back to before the last turn, restore, switch or fork. Raises `HermesError`."""
+        """Revert the last operation: a turn, a restore, a switch or a fork. Raises `HermesError`."""
         operation = await self.undoable()
         if operation is None:
             raise HermesError("There is nothing to undo.")
@@ -558,8 +564,9 @@ class HistoryNavigation:
         await self._store.record_operation(self._session.id, kind, label, before, await self.place())
 
     async def _lead_on(self, operation: Operation, label: str, before: SessionPlace) -> bool:
-        """Extend an operation that ended at `before` to the current place. Returns whether that was
-        possible.
+        """Extend an operation that ended at `before`, so that it ends at the current place.
+
+        Returns whether that was possible.
         """
         if (operation.after.head, operation.after.node) != (before.head, before.node):
             return False
@@ -567,13 +574,13 @@ class HistoryNavigation:
         return bool(await self._store.extend_operation(self._session.id, operation.number, label, after))
 
     async def _asked_after(self, node: int | None) -> str:
-        """Return the person's message after a node on the branch in use, with which a turn began."""
+        """Return the message of the person that began the turn after a node, on the branch in use."""
         path = await self._store.path(self._session.id, self._session.head)
         after = (each for each in path if node is None or each.id > node)
         return next((each.content for each in after if each.kind == "user"), "")
 
     async def _note_of(self, node: int) -> str:
-        """Return a note on what was done on the branch in use after a node shared with another branch."""
+        """Return a note on what was done on the branch in use since a node that another branch shares."""
         path = await self._session.whole_path()
         before = await self._store.before(self._session.id, node, path[-1].id) if path else ()
         shared = {node, *(each.id for each in before)}

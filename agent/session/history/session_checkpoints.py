@@ -107,7 +107,7 @@ async def open_recorder(
 def _tidy(
     store: CheckpointStore, settings: CheckpointSettings, further: Callable[[], object]
 ) -> Callable[[], Awaitable[None]]:
-    """Keep the store within its limits while the session runs."""
+    """Start a task that keeps the store within its limits while the session runs; return what stops it."""
     from agent.workspace.checkpoints.background_cleanup import keep_tidy
 
     kept = keep_tidy(store, settings, None, further=further)
@@ -115,8 +115,9 @@ def _tidy(
 
 
 def limits(settings: CheckpointSettings) -> CaptureLimits:
-    """Return the settings in bytes. Half of the checkpoint limit is for contents that nothing has changed
-    yet.
+    """Return the limits of the settings in bytes.
+
+    Half of the checkpoint limit is for contents that have not been changed yet.
     """
     from agent.workspace.checkpoints.file_register import CaptureLimits
 
@@ -129,7 +130,7 @@ def limits(settings: CheckpointSettings) -> CaptureLimits:
 async def steps_of_all(
     store: CheckpointStore, line: str, root: Path, limits: CaptureLimits
 ) -> tuple[Step, ...]:
-    """Return the steps of all sessions in a workspace, and last the changes there since the newest step.
+    """Return the steps of all sessions in a workspace; the last one holds the changes since the newest step.
 
     For a session that has ended: nothing is recorded, but contents are available. Raises `StoreError`.
     """
@@ -173,7 +174,7 @@ async def _tell(
     emit: Callable[[Event], None],
     remember: Callable[[str], None],
 ) -> None:
-    """Report changes made while the session was not at work, and those of the call that was cut off.
+    """Report changes made while the session was closed, and those of the call that was interrupted.
 
     Steps that `hermes rollback` reverted are reported as such, and not as changes by others.
     """
@@ -240,7 +241,10 @@ class CheckpointHistory(Protocol):
 
 
 class CheckpointService(Checkpoints):
-    """The protocol `tools.context.Checkpoints` for one session. `history` is called when it is needed."""
+    """Implements `tools.services.checkpoints.Checkpoints` for one session.
+
+    `history` returns the history; it is called only when it is needed.
+    """
 
     def __init__(
         self, session: LiveSession, recorder: StepRecorder, history: Callable[[], CheckpointHistory]

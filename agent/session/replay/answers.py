@@ -158,7 +158,7 @@ class RecordedAnswers:
 
 
 def deltas_of(node: Node) -> list[Delta]:
-    """Return the stream of an answer as far as it matters: text, calls and sealed parts in their places."""
+    """Return the stream of an answer as deltas: text, calls and sealed parts in their order."""
     raw = node.data.get("raw")
     if isinstance(raw, Mapping):
         text, reasoning = str(raw["text"]), str(raw["reasoning"])

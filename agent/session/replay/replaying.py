@@ -57,8 +57,9 @@ class RecordedCalls:
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
-        """Return the recorded results. Raises `ReplayDifference` if a call has none, or ran although it must
-        not.
+        """Return the recorded results of calls.
+
+        Raises `ReplayDifference` if a call has no result, or has one although it must not run.
         """
         open_calls = {call.id: call for call in calls}
         finished: dict[str, FinishedCall] = {}
@@ -136,7 +137,7 @@ class RecordedStore:
         return [BranchHead(session, MAIN, None, 0.0)]
 
     async def caught_up(self) -> None:
-        """Let the session read the nodes that were fed."""
+        """Make the session read the nodes that the tape fed."""
         if self.session is not None:
             await self.session.catch_up()
 
@@ -254,8 +255,9 @@ class _Replay:
     # The requests of a turn to the model.
 
     async def next_reply(self, step: int) -> ModelReply:
-        """Return the recorded answer, after building its request. A cut-off answer ends the turn as
-        recorded.
+        """Build the request and return its recorded answer.
+
+        An interrupted answer ends the turn as recorded.
         """
         tape = self.tape
         node = tape.next()

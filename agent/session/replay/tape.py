@@ -57,7 +57,10 @@ class Tape:
         return self.at >= len(self.nodes)
 
     def feed(self) -> None:
-        """Read nodes from outside, up to one that the engine makes or a message that begins a turn."""
+        """Pass on recorded nodes that came from outside the engine.
+
+        Stops before a node that the engine makes, or before a message that begins a turn.
+        """
         while not self.over and not (
             _is_engine_made(self.nodes[self.at]) or begins_turn(self.nodes[self.at])
         ):
@@ -77,7 +80,10 @@ class Tape:
         return self.nodes[: self.at]
 
     def take_result(self, calls: set[str]) -> Node | None:
-        """Return the next result of one of these calls, or None; nodes before it are fed."""
+        """Return the next result of one of these calls, or None.
+
+        Nodes from outside before it are fed first.
+        """
         place = self.at
         while place < len(self.nodes) and self.nodes[place].kind != "assistant":
             node = self.nodes[place]
@@ -155,7 +161,7 @@ def _is_engine_made(node: Node) -> bool:
 
 
 def _plain(value: object) -> object:
-    """Return a value as the store gives it back; empty values equal missing ones."""
+    """Return a value in the form in which the store returns it. Empty values become missing ones."""
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value] or None
     if isinstance(value, Mapping):
@@ -164,7 +170,7 @@ def _plain(value: object) -> object:
 
 
 def _show_difference(one: object, other: object) -> tuple[str, str]:
-    """Return the two values, shortened to where they begin to differ."""
+    """Return the texts of two values, shortened to the part in which they begin to differ."""
     first, second = (each if isinstance(each, str) else repr(each) for each in (one, other))
     at = next(
         (place for place, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),

@@ -1,8 +1,8 @@
 """The budget of an agent, and an account that never exceeds it.
 
-Every agent has an account inside the account of its sender. Before a request is sent, its maximum cost is
-reserved in the whole chain of accounts; afterwards the actual cost is charged and the rest released. So no
-ceiling is ever exceeded, as long as providers respect the output limit of the request.
+Every agent has an account inside the account of the agent that started it. Before a request is sent, its
+maximum cost is reserved in the whole chain of accounts. Afterwards the actual cost is charged and the rest
+released. So no ceiling is ever exceeded, as long as providers respect the output limit of the request.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Budget:
     seconds: float | None = None
 
     def within(self, other: Budget) -> Budget:
-        """Return the narrower ceiling of the two budgets in every measure."""
+        """Return a budget with the lower ceiling of the two in every measure."""
         return Budget(
             *(
                 min(
@@ -172,10 +172,10 @@ class Reservation:
 
 
 class BudgetAccount:
-    """The account of `owner` and all agents it sends. For one event loop; `clock` returns seconds.
+    """The account of `owner` and all agents that it starts. For one event loop; `clock` returns seconds.
 
     `setting` is the settings section that holds the ceilings, or empty. Ceilings of the measures in `chosen`
-    are not in the settings: the sender of the owner chose them.
+    are not in the settings: whoever started the owner chose them.
     """
 
     def __init__(

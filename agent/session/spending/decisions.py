@@ -33,7 +33,7 @@ NO_MORE_FORECASTS = "Agents are sent in this session from now on without asking 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A raise of a ceiling of `owner` from `stood` to `ceiling`."""
+    """A raise of a ceiling of `owner`. `stood` is the old ceiling, `ceiling` the new one."""
 
     owner: str
     measure: Measure
@@ -80,7 +80,7 @@ class Decisions:
         await self._keep(words, {"what": "raised", **asdict(raised)})
 
     async def ask_no_more(self) -> None:
-        """Record that the person wants no more forecasts."""
+        """Record that the person does not want to be asked about forecasts any more."""
         self.unasked = True
         await self._keep(NO_MORE_FORECASTS, {"what": UNASKED})
 
@@ -109,8 +109,7 @@ Key = tuple[str, Measure]
 
 
 class CeilingQuestions:
-    """Asks the person about ceilings of the settings. Ceilings chosen by an agent's sender are not asked
-    about.
+    """Asks the person about ceilings that are in the settings, not about those that an agent's starter chose.
 
     While one agent asks about a ceiling, others that reach it wait for the same answer. A stop applies to
     every agent of `living` at that moment, so that one answer ends a whole group.
@@ -135,7 +134,7 @@ class CeilingQuestions:
         self._stopped: dict[tuple[Key, float], set[str]] = {}
 
     def asks(self, reached: BudgetReachedError) -> bool:
-        """Return whether the person can help here: without a known price more room is of no use."""
+        """Return whether the person can help by raising a ceiling. That is not so if the price is unknown."""
         return bool(
             self._inbox.attended and reached.setting and reached.stands is not None and not reached.unpriced
         )

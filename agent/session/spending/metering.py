@@ -51,7 +51,7 @@ PASSED_ON = frozenset({408, 502, 504, 524})
 
 @dataclass(slots=True)
 class RequestTally:
-    """The usage of one agent as counted by providers. `assumed` tokens were not counted by any."""
+    """The usage of one agent as counted by providers. `assumed` are tokens that no provider counted."""
 
     requests: int = 0
     input: int = 0
@@ -83,7 +83,7 @@ class RequestTally:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A request that the provider counted: `input` tokens for its head and these frames."""
+    """A request whose tokens the provider counted: `input` tokens for its head and these frames."""
 
     head: bytes
     frames: tuple[Frame, ...]
@@ -91,9 +91,9 @@ class _Counted:
 
 
 def most_tokens(frames: Sequence[Frame], *heads: bytes) -> int:
-    """Return an upper bound of the tokens of frames, tools and system prompt.
+    """Return an upper bound for the tokens of frames, tools and system prompt.
 
-    Each token has at least one byte, and templates add marks.
+    It follows from the number of bytes, because each token has at least one; templates add marks.
     """
     images = sum(frame.images for frame in frames)
     size = sum(map(len, frames)) + sum(map(len, heads))
@@ -229,7 +229,7 @@ class MeteredClient:
         return most_tokens(fresh, *heads) + settings
 
     def _give_back(self, room: _Room) -> None:
-        """Release the room of a request that used nothing."""
+        """Release the reserved room of a request that used nothing."""
         room.reservation.settle(Charge())
         self._request_log.cancel(room.entry)
 
@@ -283,9 +283,9 @@ Infos = Mapping[str, ModelInfo]
 class Metering:
     """Meters every request of a session. All of them charge `account`.
 
-    `agent` names the owner of the engine, as `Payer.agent` does. A surface may set `reached`: it is awaited
-    when a ceiling is reached, with the error, whose `stands.raise_to(measure, value)` raises the ceiling;
-    True retries the request.
+    `agent` names the owner of the engine, as `Payer.agent` does. A surface may set `reached`, a coroutine
+    function that is called with the error when a ceiling is reached. It may call `stands.raise_to(measure,
+    value)` of the error, which raises the ceiling, and return True to retry the request.
     """
 
     def __init__(
@@ -318,9 +318,9 @@ class Metering:
         told: Callable[[], None] = lambda: None,
         reached: Reached | None = None,
     ) -> MeteredClient:
-        """Return a metered client for a model (by route name) and an agent, by default the engine's own.
+        """Return a metered client for a model and an agent; an empty `agent` means the engine's own.
 
-        `reached` is awaited at a ceiling instead of the session's callback.
+        `model` is the name of its route. `reached` is called at a ceiling instead of the session's function.
         """
         info = self._infos.get(model) or self.spending.prices(model)
         payer = Payer(session=self.session, project=self._project, agent=agent or self._agent, model=model)
@@ -348,7 +348,7 @@ class Metering:
 
 
 async def never_raised(_reached: BudgetReachedError) -> bool:
-    """Return False without asking, as for a second opinion: the rules then decide alone."""
+    """Return False without asking, so that a second opinion is skipped and the rules decide alone."""
     return False
 
 
@@ -359,17 +359,19 @@ def session_budget(settings: BudgetSettings) -> Budget:
 
 
 def total_budget(settings: BudgetSettings) -> Budget:
-    """Return the ceilings of a home for all time."""
+    """Return the ceilings of a home, over all days."""
     return Budget(tokens=settings.total.tokens, money=settings.total.money)
 
 
 def day_budget(settings: BudgetSettings) -> Budget:
-    """Return the ceilings of a day."""
+    """Return the ceilings of one day."""
     return Budget(tokens=settings.day.tokens, money=settings.day.money)
 
 
 class ServiceAccount:
-    """Pays for services from the account of a session. `log_of` returns the log of a service at its price."""
+    """Pays for services from the account of a session. `log_of` returns the request log of a service with
+    that price.
+    """
 
     def __init__(self, account: BudgetAccount, log_of: Callable[[str, ModelInfo], RequestLog]) -> None:
         self._account = account
@@ -377,8 +379,9 @@ class ServiceAccount:
 
     @asynccontextmanager
     async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
-        """Pay for the request to a service made inside this context; a refused one is free. Raises
-        `ToolError`.
+        """Pay for the request that the context makes to a service. A refused request costs nothing.
+
+        Raises `ToolError`.
         """
         # The log stores tokens and token prices: one token, which has the price.
         known = None if price is None else price * 1_000_000

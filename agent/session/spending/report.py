@@ -20,7 +20,7 @@ DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class UsageLine:
-    """The usage of the requests with one `key`. Tokens are as counted by providers."""
+    """The usage of all requests with the same `key`. Tokens are as counted by providers."""
 
     key: str
     requests: int = 0
@@ -45,7 +45,7 @@ class UsageLine:
 
     @property
     def tokens(self) -> int:
-        """All tokens; uncounted requests at their maximum."""
+        """All tokens. A request that was not counted is included with its maximum."""
         return self.input + self.output + self.assumed
 
     def to_json(self) -> dict[str, Any]:
@@ -68,7 +68,9 @@ class UsageReport:
 async def report(
     database: Database, prices: Prices, by: Grouping, *, days: int | None, now: float, session: str = ""
 ) -> UsageReport:
-    """Return the usage of the last `days` days including today; None: of all days. Raises `StoreError`."""
+    """Return the usage of the last `days` days including today, or of all days for None. Raises
+    `StoreError`.
+    """
     since = "" if days is None else request_table.days_from(request_table.local_day(now), 1 - days)
     sums = await database.read(
         lambda connection: request_table.sums(connection, by, since=since, session=session)
@@ -89,7 +91,7 @@ def fold_sums(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageL
 
 
 def line_of(each: RequestSum, prices: Prices) -> UsageLine:
-    """Return one sum as a line. Pure."""
+    """Return the usage line of one sum. Pure."""
     cost = cost_of(each, prices)
     unpriced = each.requests if cost is None else 0
     if each.counted:
@@ -106,7 +108,7 @@ def line_of(each: RequestSum, prices: Prices) -> UsageLine:
 
 
 def title(by: Grouping, key: str) -> str:
-    """Return a readable title of a line's key, which may come from outside. Pure."""
+    """Return the key of a line as readable text. The key may be outside text. Pure."""
     match by:
         case "agent":
             named = {MAIN: "main agent", SIDE: "side model", SENT: "agents without a name"}
@@ -121,7 +123,7 @@ def title(by: Grouping, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SpendingBound:
-    """A ceiling and its used amount, in `measure`."""
+    """A ceiling and how much of it is used, in the unit of `measure`."""
 
     setting: str
     measure: Measure
@@ -137,7 +139,7 @@ class SpendingBound:
 
 @dataclass(frozen=True, slots=True)
 class SpendingOverview:
-    """Usage lines by requester, with all sent agents in one line, and the ceilings."""
+    """The ceilings, and one usage line for each requester. All subagents share one line."""
 
     today: tuple[UsageLine, ...]
     session: tuple[UsageLine, ...]

@@ -18,7 +18,7 @@ _UNPAID = "demo"
 
 @dataclass(frozen=True, slots=True)
 class RequestEntry:
-    """One request, from before it is sent until it has ended. Tokens are the most it can use."""
+    """One request, from before it is sent until it has ended. Its tokens are the most that it can use."""
 
     row: int | None
     """Its row, if it was written down before it left."""
@@ -30,9 +30,10 @@ class RequestEntry:
 
 
 class RequestLog:
-    """The requests of `payer`; `info` describes the model. End each entry in exactly one way, once.
+    """The log of the requests of `payer`; `info` describes the model.
 
-    The end of an entry is written in the background, in order; `Spending.aclose` waits for it.
+    Each entry must be ended exactly once, by `close`, `lose` or `cancel`. That is written in the background,
+    in order; `Spending.aclose` waits for it.
     """
 
     def __init__(self, spending: Spending, payer: Payer, info: ModelInfo) -> None:
@@ -89,7 +90,7 @@ class RequestLog:
         self._write(entry, taken, "counted")
 
     def lose(self, entry: RequestEntry) -> None:
-        """Record that the usage is unknown, so that the maximum counts."""
+        """Record that the usage of a request is unknown, so that its maximum counts."""
         self._write(entry, None, "assumed")
 
     def cancel(self, entry: RequestEntry) -> None:

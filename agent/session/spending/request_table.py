@@ -41,7 +41,9 @@ class Payer:
 
 @dataclass(frozen=True, slots=True)
 class RequestAmount:
-    """Tokens and US dollars of a request; `cached` is part of `input`. None: the price is unknown."""
+    """Tokens and US dollars of a request; `cached` is part of `input`. `None` means that the price is
+    unknown.
+    """
 
     input: int = 0
     output: int = 0
@@ -51,7 +53,9 @@ class RequestAmount:
 
 @dataclass(frozen=True, slots=True)
 class RequestSum:
-    """Requests of one model with the same `key`, and whether they were counted and priced."""
+    """The sum of requests of one model with the same `key`. It also tells whether they were counted and
+    priced.
+    """
 
     key: str
     model: str
@@ -104,7 +108,7 @@ def add(
 
 
 def close(connection: sqlite3.Connection, request: int, amount: RequestAmount | None) -> None:
-    """Record the usage of an open request. None: it is unknown, so the maximum remains."""
+    """Record the usage of an open request; None means that it is unknown, so its maximum is kept."""
     if amount is None:
         connection.execute("UPDATE requests SET state = 'assumed' WHERE id = ?", (request,))
         return
@@ -150,9 +154,9 @@ def sums(
 
 
 def under_way(connection: sqlite3.Connection, since: float, session: str = "") -> bool:
-    """Return whether requests begun after that moment may still turn out to use less than their maximum.
+    """Return whether requests that began after `since` are open and may still use less than their maximum.
 
-    Considers one session only, if it is given.
+    With `session`, only requests of that session are considered.
     """
     rows = connection.execute(
         "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ? AND session = ?"
@@ -175,7 +179,10 @@ def _lives(process: int) -> bool:
 
 
 def today_of(now: float) -> tuple[str, str]:
-    """Return the first and last day that count as today: a clock that was set back opens no new day."""
+    """Return the first and the last day that count as today.
+
+    The last one lies in the future, because the clock may have been set back since a request was recorded.
+    """
     today = local_day(now)
     return today, days_from(today, AHEAD)
 

@@ -55,14 +55,20 @@ def prices_of(settings: Settings, environ: Mapping[str, str]) -> Prices:
 
 
 def cost_of(each: RequestSum, prices: Prices) -> float | None:
-    """Return the US dollars of requests. Requests without a price when sent get today's; None if unknown."""
+    """Return the cost of requests in US dollars; None if a price is unknown.
+
+    Requests without a price at the time of sending get today's price.
+    """
     if each.cost is not None:
         return each.cost
     return request_cost(Usage(each.input, each.output, each.cached), prices(each.model))
 
 
 def charge_of(sums: Iterable[RequestSum], prices: Prices) -> tuple[Charge, str]:
-    """Return the sum of all, and a model without a known price if there is one (then money is None)."""
+    """Return the sum of all, and the label of a model without a known price.
+
+    The label is empty if all prices are known; otherwise the money of the sum is None.
+    """
     total, unpriced = Charge(), ""
     for each in sums:
         cost = cost_of(each, prices)
@@ -114,7 +120,10 @@ class SharedBudget:
         await asyncio.sleep(LOOK)
 
     def charge(self, connection: sqlite3.Connection, prices: Prices, now: float) -> tuple[Charge, str]:
-        """Return the amount used, open requests at their maximum, and a model without a known price."""
+        """Return the amount used, and the label of a model without a known price or an empty text.
+
+        Open requests count with their maximum.
+        """
         if self.session:
             return charge_of(request_table.sums(connection, None, session=self.session), prices)
         since, until = ("", "") if self.ever else request_table.today_of(now)
@@ -172,7 +181,7 @@ def take(
     size: tuple[int, int, int],
     now: float,
 ) -> tuple[int, int]:
-    """Record a request before it is sent; return its row and the output tokens it may have.
+    """Record a request before it is sent; return the id of its row and the output tokens that it may have.
 
     `size` are the maximum input tokens, the wanted output tokens, and the fewest useful ones. Raises
     `BudgetReachedError` unless the fewest fit.
@@ -238,11 +247,11 @@ class Spending:
         return await self.charge(session_ceilings(Budget(), session))
 
     async def charge(self, bound: SharedBudget) -> Charge:
-        """Return the amount of all processes that counts for the ceilings."""
+        """Return the amount that counts for the ceilings, summed over all processes."""
         return (await self.database.read(lambda c: bound.charge(c, self.prices, self.now())))[0]
 
     def later(self, work: Work[Any]) -> None:
-        """Write in the background. Failures are only logged: the request has already ended."""
+        """Run a write in the background. A failure is only logged, because the request has already ended."""
         self.keep(asyncio.ensure_future(self._write(work)))
 
     def keep(self, task: asyncio.Future[Any]) -> None:

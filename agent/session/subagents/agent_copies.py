@@ -85,10 +85,10 @@ class AgentCopies:
         self._steps_of_calls: dict[tuple[str, str], Step] = {}
 
     async def find_again(self, runs: Sequence[AgentWorker]) -> tuple[str, ...]:
-        """Read the copies held by earlier processes; return their agents. The caller must hold the session's
-        lock.
+        """Read the copies that earlier processes left; return the ids of their agents.
 
-        Copies of agents that were cut off are compared in the background.
+        Copies of agents that were interrupted are compared in the background. The caller must hold the
+        session's lock.
         """
         found = await asyncio.to_thread(holders, self._folder)
         self._left = {holder.agent: id for id, holder in found.items() if holder.session == self._root}
@@ -107,7 +107,7 @@ class AgentCopies:
         return self._unmerged.get(agent, 0)
 
     def holds(self, agent: str) -> bool:
-        """Return whether an agent has a copy that is neither merged nor discarded."""
+        """Return whether an agent's copy exists that is neither merged nor discarded."""
         return agent in self._open or agent in self._left
 
     async def enter(self, run: AgentWorker) -> tuple[WorkspaceCopy, str]:
@@ -165,7 +165,7 @@ class AgentCopies:
         return CopyDifference(changes, await asyncio.to_thread(patch_between, changes, objects, text=True))
 
     async def places(self, agent: str) -> tuple[Path, Path]:
-        """Return the root of a copy and of its original. Raises `HermesError`."""
+        """Return the root folder of a copy, and that of its original. Raises `HermesError`."""
         copy = await self._copy(agent)
         return copy.root, copy.origin
 
@@ -201,7 +201,7 @@ class AgentCopies:
             return restored
 
     async def discard(self, run: AgentWorker) -> int:
-        """Delete a copy with its unmerged changes; return their number of paths. Raises `HermesError`."""
+        """Delete a copy with its unmerged changes; return how many paths they had. Raises `HermesError`."""
         if not run.is_over:
             raise HermesError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
         async with self._lock(run.id):
@@ -214,7 +214,7 @@ class AgentCopies:
         self._steps_of_calls[agent, call] = replace(step, call=call)
 
     def step_of(self, agent: str, call: str) -> Step | None:
-        """Return the step of a call that merged a copy, only the first time."""
+        """Return the step of a call that merged a copy. A second call of this function returns None."""
         return self._steps_of_calls.pop((agent, call), None)
 
     async def aclose(self) -> None:
@@ -257,7 +257,7 @@ class AgentCopies:
             self._emit(CopyChanged(agent=agent, paths=paths))
 
     async def _look(self, agents: Sequence[str]) -> None:
-        """Count the changes in copies whose agents were cut off."""
+        """Count the changes in copies whose agents were interrupted."""
         for agent in agents:
             if self._closing:
                 return
@@ -271,7 +271,7 @@ class AgentCopies:
 
 
 class NoCopies(AgentCopies):
-    """Stand-in for a session that does not record file changes and so has no copies."""
+    """Replaces `AgentCopies` in a session that does not record file changes and so has no copies."""
 
     are_kept = False
 
@@ -329,7 +329,7 @@ _BEFORE = {
 
 
 def _news(copy: WorkspaceCopy, before: str, lost: str) -> str:
-    """Return the note about a new copy for its agent."""
+    """Return a note that tells an agent about its new copy."""
     past = f"The copy you worked in cannot be used any more: {lost} " if lost else _BEFORE.get(before, "")
     whole = "" if copy.coverage.complete else f" The copy is {copy.coverage.sentence()}."
     return (
@@ -373,7 +373,7 @@ class AgentWorkspaces:
         return self._own.get(run.ground_of, self.shared)
 
     def step_of(self, agent: str, call: str) -> Step | None:
-        """Return the step of a call that merged a copy, only the first time."""
+        """Return the step of a call that merged a copy. A second call of this function returns None."""
         return self.copies.step_of(agent, call)
 
     async def enter(self, run: AgentWorker) -> AgentWorkspace:
@@ -385,7 +385,9 @@ class AgentWorkspaces:
         return place
 
     async def open_in(self, copy: WorkspaceCopy, agent: str, news: str = "") -> AgentWorkspace:
-        """Return a copy as the workspace of an agent, which closes it. Raises `HermesError`."""
+        """Open a copy as the workspace of an agent. Closing the workspace closes the copy. Raises
+        `HermesError`.
+        """
         return await open_in_copy(self._open_reach, self.shared.reach, copy, agent, news)
 
     async def leave(self, run: AgentWorker) -> None:

@@ -27,7 +27,7 @@ NAMED = 12
 
 
 class KnownModels(Mapping[str, ModelInfo]):
-    """Model infos by label: those of the session, and any other from the catalog."""
+    """Information on models by label: those of the session, and all others of the catalog."""
 
     def __init__(self, own: Mapping[str, ModelInfo], prices: Prices) -> None:
         self._known = dict(own)
@@ -134,7 +134,7 @@ class AgentModels:
         return target
 
     def _there_are(self) -> str:
-        """Return a list in words of the models that can be named."""
+        """Return a text that lists the models that can be named."""
         from agent.model.model_choices import choices
 
         found = choices(self._settings, self._environ, self._home)

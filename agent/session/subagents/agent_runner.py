@@ -60,7 +60,7 @@ class Stopper:
         self._inbox = pending_requests
 
     def stop(self, run: LiveAgent, why: Why) -> None:
-        """Tell an agent to end, without waiting for it. Its questions to a person are cancelled."""
+        """Ask an agent to end, without waiting for it. Its questions to a person are cancelled."""
         if run.is_over:
             return
         run.stop = run.stop or why
@@ -87,7 +87,7 @@ class Stopper:
 
 
 def track_event(run: LiveAgent, event: Event) -> bool:
-    """Update the progress of an agent from an event; return whether the change is worth publishing."""
+    """Update the progress of an agent from an event; return whether the change should be published."""
     match event:
         case ToolStarted():
             run.calls += not event.parent
@@ -116,7 +116,7 @@ def make_report(
     workspace: Path,
     copied: tuple[CopiedFile, ...] = (),
 ) -> AgentReport:
-    """Return the report of an agent that has ended. `leaves` are the reports of the agents it sent.
+    """Return the report of an agent that has ended. `leaves` are the reports of the agents that it started.
 
     `workspace` is the folder it worked in, `copied` the changes there if that is a copy.
     """
@@ -183,7 +183,7 @@ class ProgressPublisher:
     emit: Callable[[Event], None]
 
     def begins(self, run: LiveAgent) -> None:
-        """Publish that an agent was sent, or continues after its end."""
+        """Publish that an agent was started, or continues after its end."""
         name = run.task.name or run.id
         started = AgentStarted(
             agent=run.id, parent=run.parent, call=run.call, name=clean(name), goal=clean(run.task.goal)
@@ -236,7 +236,7 @@ LOOK = 0.25
 
 @dataclass(slots=True, kw_only=True)
 class AgentRunner:
-    """Runs agents, as many at once as there are slots. `delegates` lets an agent send others."""
+    """Runs agents, at most one for each slot at a time. `delegates` lets an agent start others."""
 
     services: Services
     depth: int
@@ -251,7 +251,7 @@ class AgentRunner:
     writers: FileTurns = field(default_factory=FileTurns)
 
     def begin(self, run: LiveAgent, message: str) -> None:
-        """Let an agent work on a message as soon as a slot is free."""
+        """Make an agent work on a message as soon as a slot is free."""
         run.report = None
         run.state = "queued"
         run.over.clear()
@@ -303,7 +303,7 @@ class AgentRunner:
             self.slots.give_back()
 
     async def _open(self, run: LiveAgent) -> tuple[Agent | ForeignAgent, str]:
-        """Return the agent in its workspace, and the note about the workspace for it."""
+        """Return the agent in its workspace, and a note for it about the workspace."""
         if run.ground_of == run.id:
             run.action = "copies the project"
             self.publisher.stands(run)
@@ -337,7 +337,7 @@ class AgentRunner:
 
     @asynccontextmanager
     async def _watch(self, run: LiveAgent) -> AsyncIterator[None]:
-        """Stop the agent when its time is over."""
+        """Stop the agent if its time ceiling is reached inside this context."""
         task = asyncio.create_task(self._end_in_time(run))
         try:
             yield
@@ -373,7 +373,7 @@ class AgentRunner:
             self._waits(run, False)
 
     def _waits(self, run: LiveAgent, on: bool) -> None:
-        """Record that the agent begins or ends waiting for a person, which does not count as its time."""
+        """Record that the agent begins or stops waiting for a person. That time is not counted as its own."""
         if on:
             if not run.waiting:
                 run.waits_since = self.clock()

@@ -1,7 +1,7 @@
 """Agents in the store: the task of each, its outcome and its usage.
 
-An agent's session begins with a node that names its task and the call that sent it; each end of its work is
-one more node. A session without an end was cut off.
+An agent's session begins with a node that names its task and the call that started it; each end of its work
+is one more node. A session without an end was interrupted.
 """
 
 from __future__ import annotations
@@ -60,13 +60,16 @@ async def begin(store: Store, record: Session, known: StoredAgent) -> None:
 
 
 async def record_resume(store: Store, session: str, *, by_person: bool) -> None:
-    """Record that an agent that had ended continues."""
+    """Record that an ended agent continues."""
     data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
     await store.append(session, "notice", "The agent goes on.", data)
 
 
 async def record_copy(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
-    """Record that an agent's copy was made or how it was resolved; `left` is its number of changed paths."""
+    """Record that an agent's copy was made, or how it was resolved.
+
+    `left` is the number of changed paths in it.
+    """
     data = {"kind": COPY, "to_model": False, "how": how, "left": left}
     await store.append(session, "notice", f"The copy in {place}: {how}.", data)
 
@@ -108,7 +111,7 @@ async def end(store: Store, report: AgentReport) -> None:
 
 
 async def cut_off(store: Store, known: StoredAgent) -> AgentReport:
-    """Repair the session of an agent that was cut off, and record that as its end."""
+    """Repair the session of an agent that was interrupted, and record the interruption as its end."""
     await store.recover(known.record.id)
     path = await store.path(known.record.id)
     said = (node.content for node in reversed(path) if node.kind == "assistant" and node.content.strip())

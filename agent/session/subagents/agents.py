@@ -1,4 +1,4 @@
-"""The agents of an open session as every surface sees and steers them."""
+"""The agents of an open session as every surface sees and controls them."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class AgentCopy:
 
 
 class Agents:
-    """The agents that the session sent. Each method raises `HermesError` if none can be sent."""
+    """The agents that the session started. Each method raises `HermesError` if none can be started."""
 
     def __init__(self, scheduler: Callable[[], Scheduler], history: HistoryNavigation) -> None:
-        """`scheduler` raises `HermesError` if no agents can be sent."""
+        """`scheduler` returns the scheduler. It raises `HermesError` if no agents can be started."""
         self._scheduler = scheduler
         self._history = history
 
@@ -88,7 +88,7 @@ class Agents:
         return self._run(agent).is_over
 
     async def toggle_pause(self, agent: str) -> None:
-        """Pause or resume an agent and all agents it sent."""
+        """Pause or resume an agent and all agents below it."""
         run = self._run(agent)
         if run.is_over:
             raise HermesError(f"{run.id} has ended; open it and tell it something to let it go on.")
@@ -99,12 +99,12 @@ class Agents:
                 self._scheduler().pause(agent)
 
     async def tell(self, agent: str, text: str) -> None:
-        """Send a message to an agent, read before its next request; an ended agent continues."""
+        """Send a message to an agent, which reads it before its next request. An ended agent continues."""
         with _as_error():
             await self._scheduler().send_input(agent, text)
 
     async def kill(self, agent: str) -> None:
-        """Stop an agent and all agents it sent."""
+        """Stop an agent and all agents below it."""
         with _as_error():
             await self._scheduler().kill(agent)
 
@@ -129,8 +129,10 @@ class Agents:
         note: str,
         onto: Operation | None = None,
     ) -> Restored:
-        """Merge a copy; `label` names the merge for an undo, `note` informs the model, `onto` is undone with
-        it.
+        """Merge a copy into the project.
+
+        `label` names the merge for an undo, and `note` informs the model. With `onto`, an undo of that
+        operation reverts the merge too.
         """
         run, copies = self._run(agent), self._scheduler().copies
         return await self._history.bring_in(lambda: copies.merge(run, plan, choices), label, note, onto=onto)
@@ -177,4 +179,4 @@ def _earlier_events(run: LiveAgent) -> list[Event]:
 
 
 def _unheard(_event: Event) -> None:
-    """Ignore the event: a session opened only for reading notifies nobody."""
+    """Ignore an event of a session that was opened only for reading."""

@@ -81,7 +81,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The contents of a file: a definition, or its problems."""
+    """The result of reading a file: a definition, or its problems."""
 
     definition: Definition | None
     problems: tuple[SettingProblem, ...] = ()
@@ -89,7 +89,7 @@ class Parsed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """A file without a valid definition. Its name stays reserved, so that no other agent is sent instead."""
+    """A file without a valid definition. Its name stays reserved, so that no other agent is used instead."""
 
     name: str
     source: Source
@@ -116,7 +116,7 @@ class Catalog:
 
 
 def is_name(text: str) -> bool:
-    """Return whether `text` is a valid agent name: small letters, digits and single hyphens."""
+    """Return whether `text` is a valid agent name: lower-case letters, digits and single hyphens."""
     return len(text) <= LONGEST_NAME and _NAME.fullmatch(text) is not None
 
 
@@ -389,7 +389,7 @@ def _merge_layers(layers: Iterable[Iterable[Parsed | Broken]], problem: str) -> 
 def doubts(
     definition: Definition, registry: Registry, settings: Settings, environ: Mapping[str, str]
 ) -> list[str]:
-    """Return a sentence for each name in a definition that is unknown with these settings."""
+    """Return one sentence for each name in a definition that does not exist with these settings."""
     found = [
         f"`tools` names {clean(name)}, which is no toolset or tool here; correct it or leave it out."
         for name in definition.tools

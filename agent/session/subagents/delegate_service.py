@@ -1,4 +1,4 @@
-"""The service that lets an agent's tools send agents: assignments, reports, merging copies."""
+"""The service with which an agent's tools start other agents: assignments, reports, merging copies."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def _reasons(key: str, items: Sequence[tuple[str, str]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DelegateService(Delegates):
-    """The protocol `tools.context.Delegates` for one call of one agent."""
+    """Implements `tools.context.Delegates` for one call of one agent."""
 
     scheduler: Scheduler
     agent: str
@@ -232,12 +232,18 @@ class DelegateService(Delegates):
     forecaster: Forecaster
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
-        """Ask the person to approve a forecast if the agents may use much; True if asked and approved."""
+        """Ask the person to approve a forecast if the agents may use much.
+
+        Returns True only if the person was asked and approved.
+        """
         tasks = await self._tasks(assignments, False)
         return await self.forecaster.agree(tasks, self.agent, [each.reads for each in assignments])
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
-        """Send agents. Only the session's own agent may send them in the background; others end too soon."""
+        """Start agents, and wait for their reports unless `background` is set.
+
+        Only the session's own agent may start them in the background, because other agents end too soon.
+        """
         background = background and self.agent == MAIN_AGENT
         tasks = await self._tasks(assignments, background)
         ids = await self.scheduler.start(tasks, self.agent, self.call)
@@ -256,7 +262,7 @@ class DelegateService(Delegates):
         return await self._together(reports)
 
     async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
-        """Send agents, wait for them, and return their answers."""
+        """Start agents, wait for them, and return their answers."""
         ids = await self.scheduler.start(await self._tasks(assignments, False), self.agent, self.call)
         try:
             reports = await self.scheduler.wait(ids, waiter=self.agent)
@@ -331,7 +337,7 @@ class DelegateService(Delegates):
         return CopyMerging(copies, self.agent, self.call)
 
     def _copy_of(self, run: LiveAgent) -> dict[str, Any]:
-        """Return data about a copy with changes for the model."""
+        """Return data for the model about an agent's copy, if it has changes."""
         return {"copy": "not merged"} if run.is_over and self._holds(run.id) else {}
 
     def _holds(self, id: str) -> bool:

@@ -46,7 +46,7 @@ CACHED = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """An agent that is about to be sent."""
+    """An agent that is about to be started."""
 
     goal: str
     model: str
@@ -124,12 +124,12 @@ def _single(each: Planned, reply: int) -> tuple[int, int]:
 
 
 def _token_estimate(start: int, requests: int) -> int:
-    """Return the total tokens of so many requests."""
+    """Return the total tokens of `requests` requests, of which the first has `start` tokens."""
     return requests * (start + REPLY) + GROWTH * (requests * (requests - 1) // 2)
 
 
 def _money(each: Planned, tokens: ForecastSpan) -> ForecastSpan | None:
-    """Return the US dollars of so many tokens, with the best use of the cache and without any."""
+    """Return the cost of `tokens` in US dollars, from the best use of the cache to none; None if unknown."""
     if each.only_answers:
         low, high = (
             request_cost(Usage(input=read, output=written, cached=0), each.info)
@@ -146,7 +146,7 @@ def _money(each: Planned, tokens: ForecastSpan) -> ForecastSpan | None:
 
 
 def _cost(info: ModelInfo, tokens: float, cached: float) -> float | None:
-    """Return the US dollars of the requests of an agent that uses so many tokens in total."""
+    """Return the cost, in US dollars, of an agent that uses `tokens` tokens in total; None if unknown."""
     written = min(tokens, max(REPLY, tokens * REPLY / (GROWTH * 3)))
     read = int(tokens - written)
     usage = Usage(input=read, output=int(written), cached=int(read * cached))
@@ -179,7 +179,7 @@ class FirstRequest:
 
 @dataclass(slots=True)
 class Forecaster:
-    """Asks the person before agents of one session are sent, if the high estimate exceeds `threshold`
+    """Asks the person before agents of a session are started, if the high estimate exceeds `threshold`
     tokens.
     """
 
@@ -191,7 +191,8 @@ class Forecaster:
     """Records whether the person wants to be asked in this session."""
 
     async def agree(self, tasks: Sequence[Task], agent: str, reads: Sequence[int]) -> bool:
-        """Return when `agent` may send agents for these tasks; True if the person was asked and approved.
+        """Wait until `agent` may start agents for these tasks; return True if the person was asked and
+        approved.
 
         `reads` are the lengths of other agents' answers that each of them reads. Raises `ToolError` if the
         person refuses, or if the session is unattended and no ceiling limits the agents.
@@ -222,7 +223,7 @@ class Forecaster:
     async def _forecast(
         self, tasks: Sequence[Task], reads: Sequence[int], sender: LiveAgent | None, rooms: Sequence[Room]
     ) -> Forecast:
-        """Return the forecast for all the agents, within what is left."""
+        """Return the forecast for all the agents, limited to what the ceilings leave."""
         spending = self.scheduler.services.metering.spending
         try:
             past = await spending.database.read(lambda connection: tokens_of_ended(connection, ENDED))
@@ -257,7 +258,7 @@ class Forecaster:
         )
 
     async def _rooms(self, account: BudgetAccount) -> tuple[Room, ...]:
-        """Return what the token and money ceilings leave, from the sender's own to that of the day."""
+        """Return what the token and money ceilings leave, from the starting agent's to that of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [
             room for each in account.chain() for room in _remaining_rooms(each.owner, each.budget, each.total)

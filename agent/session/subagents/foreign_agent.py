@@ -94,7 +94,7 @@ class ForeignAgent:
         return ended
 
     def last_words(self) -> str:
-        """Return the agent's last text."""
+        """Return the last text that the agent wrote."""
         said = (node for node in reversed(self.session.path) if node.kind == "assistant")
         return next((node.content for node in said if node.content.strip()), "")
 
@@ -135,7 +135,7 @@ class ForeignAgent:
 
 
 class _Turn:
-    """Translates the updates of one turn into our events."""
+    """Translates the updates of one turn into events of Hermes."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit

@@ -1,6 +1,6 @@
 """Requests of a running agent of another program to Hermes: permissions and files, through the gate.
 
-Actions of such a program without a request are not controlled; it runs with the rights of the person.
+What such a program does without a request is not controlled; it runs with the rights of the person.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ ForeignCall.effect = declare_effect(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignContext:
-    """The part of a call context that file access needs."""
+    """The part of a tool context that access to files needs."""
 
     workspace: Path
     terminals: Terminals
@@ -72,7 +72,7 @@ class ForeignClient:
         self._told = told
 
     def on_connect(self, conn: Any) -> None:
-        """Do nothing: the caller that started the agent has the connection."""
+        """Do nothing, because the caller that started the agent already has the connection."""
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         """Pass on an update of the agent's session."""
@@ -81,7 +81,7 @@ class ForeignClient:
     async def request_permission(
         self, session_id: str, tool_call: Any, options: list[Any], **_: Any
     ) -> schema.RequestPermissionResponse:
-        """Return the gate's decision; an approval is valid only once, so that the agent asks again."""
+        """Return the gate's decision. An approval is valid for one action, so that the agent asks again."""
         kinds = {each.kind: each.option_id for each in reversed(options)}
         try:
             for action in await asyncio.to_thread(self._actions, tool_call):

@@ -98,8 +98,9 @@ class ForeignProcess:
         self.session = session
 
     async def prompt(self, text: str) -> str:
-        """Work on a message; return the stop reason. Raises `HermesError`; a cancelled task stops the work
-        first.
+        """Work on a message; return the stop reason. Raises `HermesError`.
+
+        If the task is cancelled, the agent's work is stopped first.
         """
         from acp import RequestError, schema
 
@@ -127,7 +128,10 @@ async def running(
     environ: Mapping[str, str],
     earlier: str,
 ) -> AsyncIterator[ForeignProcess]:
-    """Run an agent with the session `earlier`, if it can resume that, or a new one. Raises `HermesError`."""
+    """Run an agent of another program, and end its process with the context. Raises `HermesError`.
+
+    It resumes the session `earlier` if it can, and otherwise begins a new one.
+    """
     process = await _start(program, workspace, environ)
     said = asyncio.create_task(_tail(process))
     connection: Any = None

@@ -1,4 +1,4 @@
-"""Live agents: the state of each, their register, their slots, and turns at changing files."""
+"""Live agents: the state of each, their register, their slots, and which of them may change a file."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class LiveAgent:
 
 
 class AgentRegister:
-    """The agents of a session, in the order in which they were sent."""
+    """The agents of a session, in the order in which they were started."""
 
     def __init__(self) -> None:
         self._runs: dict[str, LiveAgent] = {}
@@ -108,11 +108,11 @@ class AgentRegister:
         return run
 
     def sent_by(self, id: str) -> list[LiveAgent]:
-        """Return the agents that `id` sent directly."""
+        """Return the agents that the agent `id` started directly."""
         return [run for run in self._runs.values() if run.parent == id]
 
     def below(self, id: str) -> list[LiveAgent]:
-        """Return the agents that `id` sent, and the agents those sent."""
+        """Return the agents that the agent `id` started, directly or through others."""
         return [each for run in self.sent_by(id) for each in (run, *self.below(run.id))]
 
     def last_number(self) -> int:
@@ -121,7 +121,7 @@ class AgentRegister:
 
 
 class Slots:
-    """Slots for `count` agents at a time, given out in the order of requests."""
+    """Slots for `count` agents at a time, which are assigned in the order of the requests."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -130,7 +130,7 @@ class Slots:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
-        """Wait for a slot. If cancelled, none is taken."""
+        """Wait for a slot and take it. A cancelled wait takes none."""
         await self._take(self._waiting)
 
     def give_back(self) -> None:
@@ -140,7 +140,9 @@ class Slots:
 
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[None]:
-        """Lend one's slot to others inside this context, to wait for them; then take the next free slot."""
+        """Free the caller's slot inside this context, while it waits for other agents; then take the next
+        free one.
+        """
         self.give_back()
         try:
             yield
@@ -207,7 +209,7 @@ class FileTurn:
                 lock.release()
 
     async def acting(self, call: str, action: Action) -> None:
-        """Wait before an action until nobody else changes the same file."""
+        """Wait before an action until no other agent changes the same file."""
         if not isinstance(action, (WritePath, DeletePath)):
             return
         path = action.path

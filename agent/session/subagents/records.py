@@ -85,7 +85,7 @@ class Task:
     """True if it answers a question without tools; its text is the result, unchanged."""
 
     def message(self) -> str:
-        """Return the first message of the agent's conversation."""
+        """Return the text of the first message in the agent's conversation."""
         if self.only_answers:
             return "\n\n".join(part for part in (self.prompt.strip(), self.goal.strip()) if part)
         parts = [self.prompt.strip(), f"Your task: {self.goal.strip()}"]
@@ -109,7 +109,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class CopiedFile:
-    """A path that an agent changed in its copy, with its added and removed lines; 0 if there are none."""
+    """A path that an agent changed in its copy, with the numbers of its added and removed lines."""
 
     path: str
     added: int = 0
@@ -141,7 +141,7 @@ class AgentReport:
     """The reason it is not completed, for a person."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report in the form that the sending agent reads."""
+        """Return the report in the form for the agent that started this one."""
         told = {
             "id": self.id,
             "outcome": self.outcome,
@@ -202,7 +202,7 @@ def read_answer(text: str) -> ReportAnswer:
 
 
 def overall(outcomes: Iterable[Outcome]) -> Literal["completed", "failed", "partial"]:
-    """Return the common outcome of several tasks: completed only if every one is."""
+    """Return the combined outcome of several tasks: completed only if every one is."""
     each = set(outcomes)
     if each <= {"completed"}:
         return "completed"

@@ -1,4 +1,4 @@
-"""The scheduler of agents: sending, steering and stopping them, and notices to their senders."""
+"""The scheduler of agents: starts, controls and stops them, and notifies the agents that started them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUOTED = 1_000
 
 
 class SenderNotices:
-    """Notifies each sender about its agents. `mailbox` belongs to the session's own agent."""
+    """Notifies each agent about the agents that it started. `mailbox` is that of the session's own agent."""
 
     def __init__(self, register: AgentRegister, turn_queue: TurnQueue) -> None:
         self._register = register
@@ -39,7 +39,7 @@ class SenderNotices:
         self._owed: list[tuple[LiveAgent, StoredAgent]] = []
 
     def goes_on(self, run: LiveAgent, before: AgentReport | None, words: str) -> None:
-        """Notify the sender that the person resumed an ended agent; its next end is reported too."""
+        """Report that the person resumed an ended agent. Its next end is reported too."""
         turn_queue = self._of_sender(run)
         if turn_queue is None:
             return
@@ -72,7 +72,7 @@ class SenderNotices:
                 self._turn_queue.remember(notice(run, run.report))
 
     def when_over(self, run: LiveAgent) -> None:
-        """Notify the sender when an agent has ended, unless it was cut off and can be resumed."""
+        """Report that an agent has ended, unless it was interrupted and can be resumed."""
 
         async def tell() -> None:
             await run.over.wait()
@@ -85,7 +85,7 @@ class SenderNotices:
         task.add_done_callback(run.notices.discard)
 
     def _of_sender(self, run: LiveAgent) -> TurnQueue | None:
-        """Return the mailbox of the sender; None if it is not working."""
+        """Return the mailbox of the agent that started `run`; None if that agent is not working."""
         if run.parent == MAIN_AGENT:
             return self._turn_queue
         sender = self._register.get(run.parent)
@@ -93,7 +93,7 @@ class SenderNotices:
 
 
 def notice(run: LiveAgent, report: AgentReport) -> str:
-    """Return the notice about an agent's end for its sender. Pure."""
+    """Return the notice about an agent's end, for the agent that started it. Pure."""
     why = f" {report.error}" if report.error else ""
     summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
     head = f"{_end_note(run)} {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
@@ -101,17 +101,17 @@ def notice(run: LiveAgent, report: AgentReport) -> str:
 
 
 def _lets(run: LiveAgent) -> str:
-    """Return the beginning of the note that the person resumed an agent."""
+    """Return the first words of the note that the person resumed an agent."""
     return f"[The user lets agent {run.id}"
 
 
 def _end_note(run: LiveAgent) -> str:
-    """Return the beginning of the note about an agent's end."""
+    """Return the first words of the note about an agent's end."""
     return f"[Agent {run.id} has ended:"
 
 
 async def _last_note(store: Store, session: str, begins: str) -> int:
-    """Return the node of a session's last note with this beginning; 0 if there is none."""
+    """Return the id of a session's last note that starts with `begins`; 0 if there is none."""
     wanted = "SELECT coalesce(max(id), 0) FROM nodes WHERE session = ? AND kind = 'notice' "
     wanted += "AND substr(content, 1, ?) = ?"
     values = (session, len(begins), begins)
@@ -126,8 +126,9 @@ CLOSING = "The session is being closed; no agent is sent any more."
 
 @dataclass(slots=True, kw_only=True)
 class Steering:
-    """Sends messages to the agents of a session, pauses and resumes them. `by` is the asking agent, or
-    `PERSON`.
+    """Sends messages to the agents of a session, pauses and resumes them.
+
+    `by` is the id of the agent that requests this, or `PERSON`.
     """
 
     store: Store
@@ -139,9 +140,10 @@ class Steering:
     """True if no agent may start any more."""
 
     async def tell(self, run: LiveAgent, text: str, by: str) -> None:
-        """Send a message to an agent, read before its next request; an ended agent continues with it.
+        """Send a message to an agent, which reads it before its next request. An ended agent continues with
+        it.
 
-        The message is stored when this returns, so that it is read even after a kill of the process.
+        The message is stored before this returns, so that it is read even if the process is killed.
         """
         if not text.strip():
             raise ToolError("There is nothing to tell the agent; give a text.")
@@ -154,7 +156,7 @@ class Steering:
             await self._after_all(run, by)
 
     def pause(self, run: LiveAgent) -> None:
-        """Pause an agent and all agents it sent: no request is sent any more, and running answers are
+        """Pause an agent and all agents below it: they send no further request, and running answers are
         aborted.
         """
         for each in self._with_all_below(run):
@@ -177,7 +179,9 @@ class Steering:
             await self.tell(run, text, by)
 
     async def _hand_over(self, run: LiveAgent, text: str) -> None:
-        """Store a message for a living agent, which reads it as soon as it can. Hold its `door`."""
+        """Store a message for a living agent, which reads it as soon as it can. The caller must hold its
+        `door`.
+        """
         if run.stop:
             raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
         await self._keep(run, text)
@@ -194,7 +198,7 @@ class Steering:
                 await self._begin_again(run, "", by)
 
     async def _begin_again(self, run: LiveAgent, text: str, by: str) -> None:
-        """Resume an ended agent. Hold its `door`."""
+        """Resume an ended agent. The caller must hold its `door`."""
         if self.closed:
             raise ToolError(CLOSING)
         sender = self.register.get(run.parent)
@@ -218,9 +222,10 @@ class Steering:
             self.news.when_over(run)
 
     async def _prepare(self, run: LiveAgent, text: str, by: str) -> str:
-        """Repair the session of an agent that continues; return the text it reads before its new messages.
+        """Repair the session of an agent that continues; return the text that it reads before its new
+        messages.
 
-        That text is its task, if it was cut off before reading it.
+        That text is its task if it was interrupted before reading it, otherwise empty.
         """
         if run.child is None:
             await self.store.recover(run.record.id)
@@ -239,7 +244,7 @@ class Steering:
     async def _keep(self, run: LiveAgent, text: str) -> None:
         """Store a message for an agent, so that it will be read in any case.
 
-        Hold its `door`. Raises `StoreError`: then the message was not accepted.
+        The caller must hold its `door`. Raises `StoreError` if the message was not stored.
         """
         note = note_data(text)
         if run.child is not None:
@@ -269,7 +274,7 @@ class AgentLimits:
 class Scheduler:
     """Starts agents in the order of requests, several at once, and ends all that it started.
 
-    `delegates` creates the service with which an agent, given by its id and call, sends others; `mailbox`
+    `delegates` creates the service with which an agent, given by its id and call, starts others; `mailbox`
     belongs to the session's own agent.
     """
 
@@ -316,7 +321,7 @@ class Scheduler:
     # Queries
 
     def runs(self) -> tuple[LiveAgent, ...]:
-        """Return all agents of this session, past and present, in the order in which they were sent."""
+        """Return all agents of this session, also ended ones, in the order in which they were started."""
         return self._register.all()
 
     def run(self, id: str) -> LiveAgent:
@@ -328,11 +333,11 @@ class Scheduler:
         return [run.id for run in self._register.all() if not run.is_over]
 
     def sender(self, id: str) -> LiveAgent | None:
-        """Return the agent that sends others; None for the session's own."""
+        """Return the agent with this id; None for the session's own agent."""
         return self._register.get(id)
 
     def below(self, id: str) -> list[LiveAgent]:
-        """Return the agents that `id` sent, and the agents those sent."""
+        """Return the agents that the agent `id` started, directly or through others."""
         return self._register.below(id)
 
     @property
@@ -345,9 +350,9 @@ class Scheduler:
     # Starting
 
     async def start(self, tasks: Sequence[Task], parent: str = MAIN_AGENT, call: str = "") -> list[str]:
-        """Send an agent for each task; return their ids. Agents without a free slot wait in order.
+        """Start an agent for each task; return their ids. Agents without a free slot wait in order.
 
-        Raises `ToolError` without sending any if one of them cannot be sent.
+        Raises `ToolError` without starting any if one of them cannot be started.
         """
         sender = self._register.get(parent)
         depth = 1 if sender is None else sender.depth + 1
@@ -371,7 +376,7 @@ class Scheduler:
         return max(there, self._register.last_number()) + 1
 
     def _check_tasks(self, tasks: Sequence[Task], depth: int, sender: LiveAgent | None) -> list[Task]:
-        """Return the tasks, limited to the tools of their sender."""
+        """Return the tasks, limited to the tools of the agent that starts them."""
         if self._steering.closed:
             raise ToolError(CLOSING)
         if depth > self.limits.depth:
@@ -389,7 +394,7 @@ class Scheduler:
         return checked
 
     def _shared_tools(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
-        """Return the names of the tools among `tools` that the sender has too."""
+        """Return the names of those `tools` that the agent `sender` has too."""
         own = agent_tools(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
         names = {tool.name for tool in own}
         shared = tuple(tool.name for tool in tools if tool.name in names)
@@ -444,7 +449,7 @@ class Scheduler:
     async def wait(
         self, ids: Iterable[str], seconds: float | None = None, waiter: str = ""
     ) -> list[AgentReport]:
-        """Return the reports of the agents that have ended, once all have or the time is over.
+        """Wait until the agents have ended or the time is over; return the reports of those that have ended.
 
         `waiter` is the waiting agent, which lends its slot to others during the wait.
         """
@@ -461,15 +466,16 @@ class Scheduler:
         return [run.report for run in runs if run.report is not None]
 
     async def send_input(self, id: str, text: str, by: str = PERSON) -> None:
-        """Send a message to an agent, read before its next request; an ended agent continues with it.
+        """Send a message to an agent, which reads it before its next request. An ended agent continues with
+        it.
 
-        The message is stored when this returns, so that it is read even after a kill of the process. `by` is
-        the sending agent, or the person.
+        The message is stored before this returns, so that it is read even if the process is killed. `by` is
+        the id of the agent that sends it, or `PERSON`.
         """
         await self._steering.tell(self.run(id), text, by)
 
     def pause(self, id: str) -> None:
-        """Pause an agent and all agents it sent: no request is sent any more, and running answers are
+        """Pause an agent and all agents below it: they send no further request, and running answers are
         aborted.
         """
         self._steering.pause(self.run(id))
@@ -477,16 +483,16 @@ class Scheduler:
     async def resume(self, id: str, text: str = "", budget: Budget | None = None, by: str = PERSON) -> None:
         """Resume an agent that is paused or has ended; `text` is a message for it.
 
-        `by` is the agent that resumes it, or the person.
+        `by` is the id of the agent that resumes it, or `PERSON`.
         """
         await self._steering.go_on(self.run(id), text, budget, by)
 
     async def kill(self, id: str) -> AgentReport:
-        """Stop an agent and all agents it sent; return its report. It sends no request afterwards."""
+        """Stop an agent and all agents below it; return its report. It sends no request afterwards."""
         return await self._stopper.kill(self.run(id))
 
     def interrupt(self, ids: Iterable[str]) -> None:
-        """Stop agents for which their sender no longer waits; they can be resumed later."""
+        """Stop agents that the agent which started them no longer waits for; they can be resumed later."""
         for id in ids:
             self._stopper.stop(self.run(id), "interrupted")
 
@@ -503,13 +509,15 @@ class Scheduler:
         await self.services.workspaces.copies.aclose()
 
     def asking(self, run: LiveAgent | None) -> AbstractContextManager[None]:
-        """Return a context in which an agent waits for the person, shown and not counted as its time."""
+        """Return a context in which an agent waits for the person. The wait is shown, and not counted as its
+        time.
+        """
         return nullcontext() if run is None else self._runner.asking(run)
 
     # Recovering
 
     async def recover_children(self) -> list[AgentReport]:
-        """Restore the agents of an earlier process; return the reports of those that were cut off.
+        """Restore the agents of an earlier process; return the reports of those that were interrupted.
 
         The caller must hold the lock of the session.
         """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionAgents:
-    """The agents that a session has sent, and the service to send more."""
+    """The agents that a session has started, and the service that starts more."""
 
     scheduler: Scheduler
     delegates: Callable[[str, str], DelegateService]
@@ -31,7 +31,10 @@ class SessionAgents:
     """That of the session's own agent."""
 
     def step_of(self, call: str) -> Step | None:
-        """Return the step of a call of the session's own agent that merged a copy, only the first time."""
+        """Return the step with which a call of the session's own agent merged a copy.
+
+        A second call of this function returns None.
+        """
         return self.scheduler.services.workspaces.step_of(MAIN_AGENT, call)
 
     def of_main(self, call: str) -> DelegateService:
@@ -39,9 +42,9 @@ class SessionAgents:
         return self.delegates(MAIN_AGENT, call)
 
     async def find_again(self) -> None:
-        """Restore the agents of an earlier process; notify the model about agents that were cut off.
+        """Restore the agents of an earlier process.
 
-        It is also notified about copies with changes.
+        The model is notified about agents that were interrupted and about copies with changes.
         """
         cut = await self.scheduler.recover_children()
         await self.scheduler.news.catch_up(self.scheduler.services.store, self.scheduler.services.root)

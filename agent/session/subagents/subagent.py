@@ -1,4 +1,4 @@
-"""An agent sent by another one: its specification and how it is opened."""
+"""An agent started by another one: its specification and how it is opened."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services(AgentServices):
-    """The services shared by all agents that a session sends."""
+    """The services shared by all agents that a session starts."""
 
     root: str
     """The session they belong to."""
@@ -279,7 +279,7 @@ def _acting(spec: SubagentSpec, writer: FileTurn) -> tuple[Acting, ...]:
 
 
 async def _more_steps(spec: SubagentSpec) -> int:
-    """Return the further steps of an agent that has used up its requests."""
+    """Return how many further steps an agent gets that has used up its requests."""
     account = spec.account
     while (ceiling := account.budget.turns) is not None:
         if (left := ceiling - account.spent.turns - 1) > 0:
@@ -299,7 +299,7 @@ async def _more_steps(spec: SubagentSpec) -> int:
 
 
 async def _voice(services: Services, task: Task, record: Session) -> Voice:
-    """Return the models of an agent; a model chosen when it was sent is kept. Raises `HermesError`."""
+    """Return the models of an agent; the model chosen at its start is kept. Raises `HermesError`."""
     if not task.model:
         return await services.models.voice("")
     try:

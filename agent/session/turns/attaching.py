@@ -83,12 +83,12 @@ address. Raises `ToolError`."""
 
 
 async def no_resources(_server: str, _uri: str) -> str | None:
-    """Return None, as there are no servers."""
+    """Return None, because there are no servers."""
     return None
 
 
 async def no_pages(_url: str) -> ReferencedPage:
-    """Raise `ToolError`, as pages cannot be fetched."""
+    """Raise `ToolError`, because pages cannot be fetched."""
     raise ToolError(NO_PAGES)
 
 
@@ -150,7 +150,7 @@ class ReferenceReader:
         return f"{start}\n[… {left:,} characters left out for want of room; read the rest with tools]", 0
 
     def _existing(self, found: Sequence[Reference]) -> list[Reference]:
-        """Return the references without mentions of missing files, each once; touches the disk."""
+        """Return each reference once, without mentions of files that do not exist. Reads the disk."""
         meant = (self._file_meant(each) if each.plain else each for each in found)
         return list(dict.fromkeys(_same_place(each) for each in meant if each is not None))[:MOST]
 
@@ -278,7 +278,7 @@ def _with_lines(reference: Reference) -> str:
 
 
 def _files_below(folder: Path) -> Sequence[str]:
-    """Return files below a folder without ignored ones, at most one more than are listed."""
+    """Return the files below a folder, without ignored ones; at most one more than the limit of the list."""
     found: list[str] = []
     with closing(records(SearchRequest(folder, None, (".git",)), SearchEnding(), threading.Event())) as names:
         for name in names:

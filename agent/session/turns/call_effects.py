@@ -1,4 +1,4 @@
-"""The effects of calls on files: recorded as steps, and reverted at guarded places that nobody agreed to."""
+"""The effects of calls on files: recorded as steps, and reverted at guarded paths without approval."""
 
 from __future__ import annotations
 
@@ -60,7 +60,10 @@ class CallEffects:
             helpers.hear("Preparing for the next script", self.settled, None)
 
     def take_step(self, call: str) -> Step | None:
-        """Return the step of a call that has ended, once; that of another agent's work, if it led to one."""
+        """Return the step of a call that has ended. A second call of this function returns None.
+
+        If the call led to a step of another agent, that step is returned.
+        """
         found = self._steps.pop(call, None)
         if found is not None or (step_of := self.step_of) is None:
             return found

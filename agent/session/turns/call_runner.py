@@ -68,7 +68,9 @@ ALIKE_HINT = 6
 
 @dataclass(slots=True)
 class RepeatGuard:
-    """Counts consecutive calls without progress in a turn: identical calls, and identical results."""
+    """Counts successive identical calls and identical results of a turn, which show that it makes no
+    progress.
+    """
 
     last: str = ""
     count: int = 0
@@ -168,7 +170,7 @@ async def hooked_call(
 
 
 def unheard_answer(hooks: SessionHooks, event: HookEvent, tool: str = "") -> HookAnswer:
-    """Return the answer if hooks cannot be asked: a refusal if one of them is required."""
+    """Return the answer that is used if hooks cannot be run: a refusal if one of them is required."""
     if not hooks.requires(event, tool):
         return HookAnswer()
     return HookAnswer("block", "A hook that is required could not be asked.")
@@ -215,7 +217,7 @@ LeftBy = Callable[[str, int], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallHearers:
-    """What hears of each call of one agent, before and after."""
+    """The functions that are called before and after each call of one agent."""
 
     hooks: SessionHooks
     learnings: CallLearnings | None
@@ -276,10 +278,10 @@ class CallRunner:
     async def run(
         self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
     ) -> list[FinishedCall]:
-        """Run all calls of an assistant message; calls in `broken` are answered with their sentence instead.
+        """Run all calls of an assistant message. Calls in `broken` are answered with their sentence instead.
 
-        A call through `tool_call` is replaced with the call it contains. If interrupted, or failing by a
-        fault of ours, every call still gets a result.
+        A call through `tool_call` is replaced by the call it contains. Every call gets a result, even if the
+        turn is interrupted or fails through a fault in Hermes.
         """
         calls = [self._access.inner(call) for call in calls]
         self._broken = broken or {}
@@ -422,9 +424,9 @@ class CallRunner:
     def _judge(
         self, call: ToolCall, entry: ToolEntry | None, result: dict[str, Any], learned: str
     ) -> tuple[Outcome, str]:
-        """Return the outcome, and the result as text, with notes and the size limit applied.
+        """Return the outcome of a call, and its result as text, with notes and the size limit applied.
 
-        `learned` is what is known of the failure.
+        `learned` is a text on what is known about the failure.
         """
         failed = "error" in result and result["error"] is not None
         outcome: Outcome = "done"
@@ -470,7 +472,7 @@ class CallRunner:
         return json.dumps(preview, ensure_ascii=False)
 
     async def _finish_commit(self, commit: Coroutine[Any, Any, None]) -> None:
-        """Let a commit that has begun complete, even if the turn is interrupted."""
+        """Wait until a commit that has begun is complete, even if the turn is interrupted."""
         task = asyncio.create_task(commit)
         self._commits.add(task)
         task.add_done_callback(self._commits.discard)
@@ -525,7 +527,7 @@ class CallRunner:
         finished: dict[str, FinishedCall],
         words: tuple[str, str] = (INTERRUPTED, NOT_STARTED),
     ) -> None:
-        """Give every call without a result one, so that the history stays valid."""
+        """Store a result for every call that has none, so that the history stays valid."""
         await asyncio.gather(*self._commits, return_exceptions=True)
         for call in calls:
             if call.id not in finished:

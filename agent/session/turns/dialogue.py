@@ -1,4 +1,4 @@
-"""Requests for the model's next message: frames, room in the window, retries, usage."""
+"""Requests for the model's next message: framing, context window, retries, usage."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ from tools.text.safe_text import printable
 
 @dataclass(slots=True, kw_only=True)
 class Lane:
-    """The conversation in the wire form of one route."""
+    """The conversation in the format that one route sends."""
 
     system: bytes
     tools: bytes
@@ -155,7 +155,7 @@ class ServerNews:
         self._answered: set[str] = set()
 
     async def renew(self, routes: Sequence[ModelRoute]) -> list[tuple[ModelRoute, str]]:
-        """Read the facts of restarted servers.
+        """Read what restarted servers report about their models.
 
         Returns the routes whose model no longer receives tools in the native form, each with a reason.
         """
@@ -226,7 +226,7 @@ DIALECT = "dialect"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSettings:
-    """How a model is asked."""
+    """The settings with which requests to a model are made."""
 
     policy: RetryPolicy
     """When a request that failed is tried again."""
@@ -287,7 +287,7 @@ class Dialogue:
         self._room = ContextRoom(session, meter, summarizer, emit, rules, self._measure, self._made_room)
 
     async def next_reply(self, step: int) -> ModelReply:
-        """Return the model's next message. Raises `ModelError` when no route gives one."""
+        """Return the model's next message. Raises `ModelError` if no route gives one."""
         self._step = step
         self._trials.clear()
         if step == 1:
@@ -355,7 +355,9 @@ class Dialogue:
         return True
 
     def take_partial(self) -> tuple[str, str, str]:
-        """Return text, reasoning and model label of an incomplete message, only the first time."""
+        """Return text, reasoning and model label of an incomplete message. A second call returns empty
+        texts.
+        """
         text, reasoning = "".join(self._text), "".join(self._reasoning)
         self._text.clear()
         self._reasoning.clear()
@@ -370,7 +372,9 @@ class Dialogue:
         return self._meter.take_aside()
 
     def take_record(self) -> dict[str, Any]:
-        """Return the record of the last answered request once, to be stored with the answer."""
+        """Return the record of the last answered request, to be stored with the answer. It is returned only
+        once.
+        """
         record, self._record = self._record, {}
         return record
 
@@ -503,7 +507,9 @@ class Dialogue:
         return lane
 
     async def _frame(self, route: ModelRoute) -> None:
-        """Serialise a large backlog (a resumed session) and images off the event loop."""
+        """Serialise the messages that have not been sent. Many of them, and images, are handled off the event
+        loop.
+        """
         lane = self._lane(route)
         fresh = self._session.messages()[lane.framed :]
         if any(turned.message.images for turned in fresh) and self._framing.left_out(lane.dialect):
@@ -517,7 +523,9 @@ class Dialogue:
             lane.framed += len(fresh)
 
     async def _reframe(self, route: ModelRoute, reason: str, dialect: Dialect | None = None) -> None:
-        """Serialise the whole conversation again: a declared break of the prefix, named by `reason`."""
+        """Serialise the whole conversation again. This is a declared break of the prefix, with `reason` as
+        its name.
+        """
         lane = self._lane(route)
         fresh = self._framing.lane(route, dialect or self._spoken_now(route))
         messages = list(self._session.messages())
@@ -547,8 +555,8 @@ class Dialogue:
             await self._write_calls_as_text(route, reason)
 
     async def _saw_tools(self, reply: ModelReply) -> bool:
-        """Return whether the model received its tools, judging by its token count; if not, it is asked
-        again.
+        """Return whether the model received its tools, judged by its token count. If not, the request is
+        repeated.
         """
         route = next(each for each in self._routes if each.name == reply.route)
         lane = self._lane(route)
@@ -572,8 +580,9 @@ class Dialogue:
     # Room in the window
 
     async def compact(self, focus: str) -> str:
-        """Fold as much as possible at the person's request; return a sentence about it. Raises
-        `HermesError`.
+        """Fold as much as possible at the person's request; return a sentence about the result.
+
+        Raises `HermesError`.
         """
         await self._frame(self._routes[0])
         return await self._room.compact(focus, self._estimate())

@@ -58,7 +58,7 @@ class ReachedFolders:
         self._known = {*self._prompt, *in_view(self._path())}
 
     async def acting(self, call: str, action: Action) -> None:
-        """Record the places of an allowed action."""
+        """Record the paths of an allowed action."""
         match action:
             case ReadPath():
                 self._note(call, action.path)
@@ -95,7 +95,7 @@ class ReachedFolders:
         return f"{text[:-1]}, {json.dumps(KEY)}: {json.dumps(files.text, ensure_ascii=False)}}}"
 
     async def _fitting(self, places: Mapping[Path, bool], new: Sequence[Path]) -> Sequence[CursorRule]:
-        """Return the rules for one of these places that are not in the conversation yet."""
+        """Return the rules for any of these paths that are not in the conversation yet."""
         async with self._reading:
             unread = [each for each in (*self._prompt, *new) if each not in self._looked]
             if unread:
@@ -135,7 +135,7 @@ class ReachedFolders:
         places[place] = wrote or places.get(place, False)
 
     def _take_places(self, call: str) -> dict[Path, bool]:
-        """Return the places of a call and of the calls that its script made, and forget them."""
+        """Remove and return the paths that a call, and the calls of its script, have reached."""
         taken: dict[Path, bool] = {}
         for each in [name for name in self._reached if name == call or name.startswith(f"{call}.")]:
             taken |= self._reached.pop(each)

@@ -123,7 +123,7 @@ class RequestRecorder:
 
 
 def _common(known: Sequence[Frame], frames: Sequence[Frame]) -> int:
-    """Return how many frames at the beginning are identical objects."""
+    """Return the number of frames at the beginning of both sequences that are the same objects."""
     count = 0
     for one, other in zip(known, frames, strict=False):
         if one is not other:

@@ -101,7 +101,7 @@ Remember = Callable[[Sequence[tuple[str, str]]], Awaitable[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomRules:
-    """When room is made in the window of a model, and by what."""
+    """The rules for making room in the window of a model."""
 
     threshold: float
     """The share of the window from which on room is made."""
@@ -172,8 +172,9 @@ class ContextRoom:
         return len(self._session.path) > before
 
     async def compact(self, focus: str, used: int) -> str:
-        """Fold as much as possible at the person's request; return a sentence about it. Raises
-        `HermesError`.
+        """Fold as much as possible at the person's request; return a sentence about the result.
+
+        Raises `HermesError`.
         """
         path = await self._session.whole_path()
         if not self._has_news(path):
@@ -222,7 +223,7 @@ class ContextRoom:
         return None
 
     async def _give_up(self, mask: CompactionPlan | None, used: int, window: int, *, fits: bool) -> None:
-        """Report that the last fold is too recent for another, and continue only while requests fit."""
+        """Report that the last fold is too recent for another; continue only as long as requests fit."""
         path = self._session.path
         asked = max((node.id for node in path if is_persons(node)), default=0)
         if asked > self._told_at:
@@ -289,7 +290,7 @@ class ContextRoom:
     async def _draft(
         self, path: Sequence[Node], used: int, window: int, *, reserve: int, share: float
     ) -> ContextFold | None:
-        """Return the fold that keeps most and leaves enough room for a summary of `reserve` tokens."""
+        """Return the fold that keeps the most and still leaves room for a summary of `reserve` tokens."""
         found = newest_fold(path)
         earlier = found[1] if found is not None else None
         unchanged = await asyncio.to_thread(_unchanged_paths, read_files(path))
@@ -423,7 +424,7 @@ def _unchanged_paths(files: Sequence[ReadFile]) -> frozenset[str]:
 
 
 def _everything(path: Sequence[Node]) -> str:
-    """Return the text of all messages and calls, in which names are searched."""
+    """Return the text of all messages and calls of the path, in which names can be searched."""
     pieces: list[str] = []
     for node in path:
         pieces.append(node.content)
@@ -442,7 +443,10 @@ class Summarizer:
         self._retries = retries
 
     async def ask(self, prompt: str, tokens: int) -> str:
-        """Return an answer of at most about `tokens`. Raises `UnusableSummaryError` when there is none."""
+        """Return an answer of about `tokens` tokens at most.
+
+        Raises `UnusableSummaryError` if there is none.
+        """
         try:
             # Models that think first need room for it too.
             reply = await ask_aside(self._route, SYSTEM, [Message("user", prompt)], 2 * tokens, self._retries)

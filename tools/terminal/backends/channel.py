@@ -29,7 +29,8 @@ _ON_TERMINAL = 'exec <>"$1" >&0 2>&1; shift; exec "$@"'
 class Channel(Protocol):
     """The connection to a program on the remote side. All methods block and are called on threads.
 
-    `read` belongs to one thread, and so does `finish`, its last call; the others may be called from any.
+    Only one thread may call `read` and then, as the last call, `finish`. The other methods may be called from
+    any thread.
     """
 
     def read(self, timeout: float | None = None) -> bytes | None:
@@ -37,7 +38,7 @@ class Channel(Protocol):
         ...
 
     def write(self, data: bytes) -> None:
-        """Write bytes. Raises `ToolError` if nobody reads."""
+        """Write bytes. Raises `ToolError` if the program no longer reads."""
         ...
 
     def close_input(self) -> None: ...
@@ -153,15 +154,18 @@ class ClientChannel:
 
 
 class Connector(Protocol):
-    """A way to run programs in one place. All methods block and are called on threads."""
+    """A way to run programs on one machine or in one container.
+
+    All methods block and are called on threads.
+    """
 
     @property
     def place(self) -> str:
-        """The name of the place in messages: `the container of python:3.12`."""
+        """The name of the machine or container in messages, such as `the container of python:3.12`."""
         ...
 
     def anchor(self, command: Sequence[str]) -> Channel:
-        """Start the place and its one persistent program. Raises `ToolError`."""
+        """Start the machine or container and its one persistent program. Raises `ToolError`."""
         ...
 
     def call(self, command: Sequence[str], *, pty: bool) -> Channel:
@@ -169,11 +173,11 @@ class Connector(Protocol):
         ...
 
     def explain(self, words: str) -> str:
-        """Return one sentence on why a program did not start, from its output."""
+        """Return one sentence on why a program did not start. `words` is its output."""
         ...
 
     def release(self) -> None:
-        """Shut the place down after the anchor has ended. May be called again."""
+        """Shut down the machine or container after the anchor has ended. May be called again."""
         ...
 
 
@@ -186,7 +190,7 @@ _SHOWN = 300
 
 
 class Client:
-    """A local client program. `own` are the variables it reads; it gets no others."""
+    """A local client program. `own` are the only variables that it gets."""
 
     def __init__(self, program: str, environ: Mapping[str, str], own: Sequence[str] = ()) -> None:
         self.program = program
@@ -209,7 +213,7 @@ class Client:
         return str(Path(found).absolute())
 
     def channel(self, arguments: Sequence[str], *, pty: bool = False) -> ClientChannel:
-        """Start the program for a two-way stream. Raises `ToolError`."""
+        """Start the program with its input and output as a channel. Raises `ToolError`."""
         path = self.path()
         try:
             return ClientChannel([path, *arguments], self.env, pty=pty)
@@ -252,7 +256,10 @@ def expanded(path: str) -> Path:
 
 
 def mount_parts(mount: str) -> tuple[Path, str, bool]:
-    """Return source, target and whether it is read-only. Raises `ToolError` that shows the form."""
+    """Split the text of a mount into source, target and whether it is read-only.
+
+    Raises `ToolError` with the expected form.
+    """
     parts = mount.split(":")
     read_only = len(parts) == 3 and parts[2] == "ro"
     if (

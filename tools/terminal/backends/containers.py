@@ -48,7 +48,7 @@ _FAILURES = (
 
 
 class DockerConnector:
-    """One container, which sees `workspace` under the same path."""
+    """One container, in which `workspace` has the same path."""
 
     def __init__(self, options: DockerOptions, workspace: Path, environ: Mapping[str, str]) -> None:
         self._options = options
@@ -182,7 +182,7 @@ _APPTAINER_FAILURES = (
 
 
 class SingularityConnector:
-    """One instance, which sees `workspace` under the same path."""
+    """One instance, in which `workspace` has the same path."""
 
     def __init__(self, options: SingularityOptions, workspace: Path, environ: Mapping[str, str]) -> None:
         self._options = options
@@ -249,7 +249,10 @@ class SingularityConnector:
         return arguments
 
     def _image(self) -> str:
-        """Return the image, a file as an absolute path, because the client runs in another folder."""
+        """Return the image.
+
+        The path of a file is made absolute, because the client runs in another folder.
+        """
         image = self._options.image
         return image if "://" in image else str(expanded(image))
 

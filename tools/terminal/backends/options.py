@@ -79,7 +79,7 @@ Options = DockerOptions | SingularityOptions | SshOptions | ModalOptions | Dayto
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackendOptions:
-    """The place where commands run, other than this machine."""
+    """The options of the machine or container that runs the commands instead of this machine."""
 
     kind: Literal["docker", "singularity", "ssh", "modal", "daytona"]
     options: Options
@@ -95,17 +95,17 @@ class BackendOptions:
 
     @property
     def shares_files(self) -> bool:
-        """Return whether the workspace is there under the same path."""
+        """Return whether the workspace exists there under the same path."""
         return self.shared or self.kind in ("docker", "singularity")
 
     @property
     def name(self) -> str:
-        """Return the short name of the place."""
+        """Return the short name of the machine or container."""
         return self.options.host if isinstance(self.options, SshOptions) else self.kind
 
     @property
     def title(self) -> str:
-        """Return kind and place: `ssh build.example.org`."""
+        """Return kind and name, such as `ssh build.example.org`."""
         own = self.options
         return f"ssh {own.host}" if isinstance(own, SshOptions) else self.kind
 

@@ -1,4 +1,4 @@
-"""Commands on another host or in a container: the helper there, and our side of its children."""
+"""Commands on another host or in a container: the remote helper, and the local side of its children."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class MarkerSplitter:
                 yield piece
 
     def rest(self) -> bytes:
-        """Return the held back data, once nothing follows."""
+        """Return the data that was held back, after the stream has ended."""
         rest = (self._token if self._is_inside else b"") + bytes(self._held)
         self._held.clear()
         self._is_inside = False
@@ -84,7 +84,7 @@ class MarkerSplitter:
         return OutputMarker(payload[:1].decode("ascii", "replace"), payload[1:])
 
     def _partial(self) -> int:
-        """Return how many of the last bytes may begin a token."""
+        """Return how many of the last bytes may be the beginning of a marker."""
         for length in range(min(len(self._token) - 1, len(self._held)), 0, -1):
             if self._held.endswith(self._token[:length]):
                 return length
@@ -129,7 +129,7 @@ def connect(
 
 
 class RemoteHelper:
-    """The remote helper. Call `open` first; requests may overlap."""
+    """The helper program on the remote side. Call `open` first; requests may overlap."""
 
     def __init__(self, reach: Connector, owner: str) -> None:
         self._reach = reach
@@ -147,7 +147,7 @@ class RemoteHelper:
         return self._site.done() and not self._gone.is_set()
 
     async def open(self) -> RemoteSite:
-        """Start it and wait until it is connected. Raises `ToolError`."""
+        """Start the helper and wait until it is connected. Raises `ToolError`."""
         threading.Thread(target=self._run, name="terminal-anchor", daemon=True).start()
         try:
             return await self._site
@@ -156,7 +156,7 @@ class RemoteHelper:
             raise
 
     async def over(self) -> None:
-        """Wait until nothing of it is running."""
+        """Wait until no part of the helper is running."""
         await self._gone.wait()
 
     async def ask(self, verb: str, mark: str, pid: int) -> bytes | None:
@@ -176,7 +176,7 @@ class RemoteHelper:
             self._waiting.pop(number, None)
 
     async def aclose(self) -> None:
-        """Let it clean up, and break the connection if it does not."""
+        """Ask the helper to clean up, and break the connection if it does not."""
         channel = self._channel
         if channel is None or self._gone.is_set():
             return
@@ -254,7 +254,7 @@ _LOST = 255
 
 
 class RemoteChild:
-    """Implements `ShellChild`. The connection is made on the reading thread, started by `watch`."""
+    """Implements `ShellChild`. The thread that `watch` starts makes the connection and reads from it."""
 
     def __init__(
         self,
@@ -388,7 +388,7 @@ class RemoteChild:
         return False
 
     def _keep(self, folders: bytes) -> None:
-        """Record locally what a shell leaves: that there is a state, and the folders."""
+        """Record on this machine that a shell has left a state, and in which folders it was."""
         new = self._launch.new_state
         if folders and new is not None and new.exists():
             folders_file(new).write_bytes(folders)
@@ -444,7 +444,7 @@ class RemoteBackend:
 
     @property
     def place(self) -> str:
-        """The name of the place in messages."""
+        """The name of the machine or container in messages."""
         return self._reach.place
 
     async def open(self) -> int:

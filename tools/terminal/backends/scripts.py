@@ -30,9 +30,9 @@ class RemoteScript:
     text: bytes
 
     def command(self) -> list[str]:
-        """Return the arguments of a program that prints the marker `r`, reads the script and becomes it.
+        """Return the command that prints the marker `r`, reads the script, and replaces itself by it.
 
-        They hold nothing but numbers, because other users of the remote side can see them.
+        Its arguments contain only numbers, because other users of the remote side can see them.
         """
         token = self.token.decode()
         half = len(token) // 2

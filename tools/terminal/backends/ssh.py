@@ -1,7 +1,7 @@
 """Commands on another host over ssh, all through one connection.
 
 The client is OpenSSH's, so that its configuration, agent and jump hosts work. What must not depend on
-configuration is set here: host keys are checked, nothing is forwarded, nobody is asked.
+configuration is set here: host keys are checked, nothing is forwarded, and ssh asks no questions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _FAILURES = (
 
 
 class SshConnector:
-    """One host. The anchor's connection carries all others."""
+    """One host. All other connections share that of the anchor."""
 
     def __init__(self, options: SshOptions, environ: Mapping[str, str]) -> None:
         if not _HOST.fullmatch(options.host):
@@ -115,5 +115,5 @@ class SshConnector:
 
 
 def _escaped(path: Path) -> str:
-    """Escape a path in an option: blanks separate, percent signs are replaced."""
+    """Escape a path for an option of ssh, in which blanks separate and percent signs have a meaning."""
     return '"' + str(path).replace("%", "%%") + '"'

@@ -106,7 +106,10 @@ def _serve_kernel(setup, link):
 
 
 def _tell(line, setup, code):
-    """Tell the agent how a script ended; from outside, a sandbox shows signals as exit codes."""
+    """Send the exit code of a script to the agent.
+
+    The agent cannot read it from the process, because a sandbox reports signals as exit codes.
+    """
     try:
         line.tell({"token": setup["token"], "event": "done", "code": code})
     except OSError:
@@ -157,7 +160,7 @@ def _install(setup, lines):
 
 
 def _preload():
-    """Import and use once what nearly every script needs, while there is time."""
+    """Import and use once the modules that nearly every script needs, before the script arrives."""
     import json
     import re  # noqa: F401
     import socket  # noqa: F401
