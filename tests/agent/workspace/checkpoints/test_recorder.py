@@ -275,7 +275,7 @@ async def test_a_store_that_cannot_be_written_is_told_once_and_then_no_call_may_
     def full(_self: object, _data: bytes) -> str:
         raise StoreError("There is no room.")
 
-    monkeypatch.setattr(type(recorder.store.objects), "put", full)
+    monkeypatch.setattr(type(recorder.store.objects), "add", full)
     for _ in range(2):
         with pytest.raises(ToolError, match="could not be undone"):
             await command(recorder, "echo z >file")
