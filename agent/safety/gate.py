@@ -22,7 +22,7 @@ from agent.core.home import Home
 from agent.core.messages import Mode, ModeName
 from agent.events import Decision
 from agent.safety.grants import Grant, Grants, Subject, subject
-from agent.safety.permissions.policy import Decider, PermissionPolicy, Permissions
+from agent.safety.permissions.policy import AgentFolders, Decider, PermissionPolicy, Permissions
 from agent.safety.places import Places
 from agent.safety.sandbox.boundary import NO_COVERAGE, BoundaryCoverage
 from agent.safety.smart import join
@@ -88,25 +88,15 @@ class Gate:
 
     def __init__(
         self,
-        workspace: Path,
-        mode: ModeName = "ask",
-        protected: Sequence[Path] = (),
+        decider: Decider,
+        grants: Grants,
         approver: Approver | None = None,
-        *,
-        secret: Sequence[Path] | None = None,
-        scratch: Path | None = None,
-        home: Path | None = None,
-        own: Path | None = None,
-        chosen: ModeName | None = None,
-        permissions: Permissions | None = None,
-        grants: Grants | None = None,
         audit: Audit | None = None,
         adviser: Advising | None = None,
-        coverage: BoundaryCoverage = NO_COVERAGE,
-        undo: UndoCoverage | None = None,
     ) -> None:
-        if secret is None:
-            secret = [path for path in protected if path.name in (".env", "state.db")]
+        """`grants` are the lasting permissions; without `approver` nobody can be asked."""
+        self.grants = grants
+        self._decider = decider
         self._approver = approver
         self._agent = "main"
         self._audit = audit
@@ -114,27 +104,7 @@ class Gate:
         self.changed: Callable[[PermissionPolicy], None] | None = None
         """Called with the policy after the permissions were read again, before the action continues."""
         self._told: PermissionPolicy | None = None
-        home = home or Path.home()
-        places = Places(
-            home=str(home),
-            guarded=tuple(str(path) for path in protected),
-            secret=tuple(str(path) for path in secret),
-            other_homes=(str(home.resolve()),),
-        )
-        self._decider = Decider(
-            workspace,
-            scratch,
-            places,
-            mode=mode,
-            chosen=chosen,
-            own=own,
-            permissions=permissions,
-            coverage=coverage,
-            undo=undo,
-        )
         self._limit: Callable[[Action], str] = _unlimited
-        self.grants = grants or Grants(workspace)
-        """The lasting permissions."""
         self._asking: dict[Subject, asyncio.Lock] = {}
 
     @classmethod
@@ -160,22 +130,23 @@ class Gate:
         guarded = (home.config, home.permissions, home.grants, home.env, home.database, home.trust)
         guarded = (*guarded, home.audit, home.run, home.passages)
         secret = (home.env, home.database)
-        return cls(
-            workspace,
-            mode,
-            [root / path.name for root in roots for path in guarded],
-            approver,
-            secret=[root / path.name for root in roots for path in secret],
-            scratch=scratch,
-            own=home.root,
+        user = Path.home()
+        places = Places(
+            home=str(user),
+            guarded=[str(root / path.name) for root in roots for path in guarded],
+            secret=[str(root / path.name) for root in roots for path in secret],
+            other_homes=(str(user.resolve()),),
+        )
+        decider = Decider(
+            AgentFolders(workspace, scratch, home.root),
+            places,
+            mode=mode,
             chosen=chosen,
             permissions=permissions,
-            grants=grants,
-            audit=audit,
-            adviser=adviser,
             coverage=coverage,
             undo=undo,
         )
+        return cls(decider, grants or Grants(workspace), approver, audit, adviser)
 
     def for_agent(self, approver: Approver | None, audit: Audit | None, agent: str) -> Gate:
         """Return a gate with the same rules and grants for another agent, which asks through `approver`.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.core.config import settings_file, trust
 from agent.core.config.problem import SettingProblem
@@ -239,26 +240,34 @@ _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
 """Modes in which earlier permissions do not count."""
 
 
+class AgentFolders(NamedTuple):
+    """The folders that are an agent's own to work in, and the home of Hermes, which is not."""
+
+    workspace: Path
+    scratch: Path | None = None
+    own: Path | None = None
+    """The home of Hermes."""
+
+
 class Decider:
     """Decides about actions of one session without asking the user. Thread-safe.
 
     `mode` comes from the settings; `chosen` is a mode for this session that overrides settings and files.
-    `own` is the home of Hermes. `coverage` is what the boundary protects, `undo` what checkpoints restore.
+    `coverage` is what the boundary protects, `undo` what checkpoints restore.
     """
 
     def __init__(
         self,
-        workspace: Path,
-        scratch: Path | None,
+        folders: AgentFolders,
         places: Places,
         *,
         mode: ModeName,
         chosen: ModeName | None,
-        own: Path | None,
         permissions: Permissions | None,
         coverage: BoundaryCoverage = NO_COVERAGE,
         undo: UndoCoverage | None = None,
     ) -> None:
+        workspace, scratch, own = folders
         self.permissions = permissions
         self._configured: Mode = canonical(mode)
         self._chosen: Mode | None = None if chosen is None else canonical(chosen)

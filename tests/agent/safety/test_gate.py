@@ -10,6 +10,7 @@ import pytest
 from agent.core.home import Home
 from agent.events import Decision
 from agent.safety.gate import Gate, Mode, Ruling, Verdict
+from tests.support.gates import plain_gate
 from tools.results import DeniedError
 from tools.services.actions import (
     Action,
@@ -295,7 +296,7 @@ async def test_a_cancelled_wait_leaves_the_next_one_free() -> None:
             return Decision("once")
 
     slow = Slow()
-    the_gate = Gate(WORKSPACE, approver=slow)
+    the_gate = plain_gate(WORKSPACE, approver=slow)
     waiting = asyncio.create_task(the_gate.permit(run("a")))
     await asked.wait()
     waiting.cancel()

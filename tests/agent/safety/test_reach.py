@@ -18,6 +18,7 @@ from agent.safety.reach import HostDecider
 from agent.safety.sandbox.boundary import BoundaryCoverage, NetworkReach
 from agent.safety.sandbox.filtered import FilteredNetwork
 from agent.safety.verdict import Verdict
+from tests.support.gates import plain_gate
 from tests.support.loop_thread import LoopThread
 from tools.results import DeniedError
 from tools.services.actions import Action, ReachHost, RunCommand
@@ -65,7 +66,7 @@ def decider(
 
 
 def gate(tmp_path: Path, person: Person | None, mode: ModeName = "normal") -> Gate:
-    return Gate(tmp_path, mode, approver=person, grants=Grants(tmp_path, tmp_path / "grants.json"))
+    return plain_gate(tmp_path, mode, approver=person, grants=Grants(tmp_path, tmp_path / "grants.json"))
 
 
 async def test_a_listed_host_is_let_through_unasked(there: LoopThread):
@@ -260,7 +261,7 @@ def test_hosts_that_a_command_names_are_asked_about_with_it(
     tmp_path: Path, command: str, network: NetworkReach, kind: str
 ):
     coverage = BoundaryCoverage(level="bubblewrap", network=network, guards_places=True)
-    found = Gate(tmp_path, "normal", coverage=coverage)
+    found = plain_gate(tmp_path, "normal", coverage=coverage)
     assert found.decide(RunCommand(tool="terminal", command=command, cwd=tmp_path)).kind == kind
 
 

@@ -38,6 +38,7 @@ from agent.safety.smart import (
     read_answer,
 )
 from agent.safety.verdict import SEVERITY, Verdict
+from tests.support.gates import plain_gate
 from tests.support.model_server import ModelServer, Reply, refuse, say
 from tools.results import DeniedError
 from tools.services.actions import Action, ReadPath, RunCommand, RunScript
@@ -283,7 +284,7 @@ def gate(
     t: Talk, work: Path, mode: Any = "normal", person: Person | None = None
 ) -> tuple[Gate, list[Ruling]]:
     rulings: list[Ruling] = []
-    built = Gate(work, mode, (), person, audit=rulings.append, grants=Grants(work), adviser=t.adviser)
+    built = plain_gate(work, mode, person, audit=rulings.append, grants=Grants(work), adviser=t.adviser)
     return built, rulings
 
 
@@ -361,7 +362,7 @@ async def test_nothing_it_says_lets_more_pass(tmp_path: Path, attempt: int) -> N
     async with talk(lambda _: ATTEMPTS[attempt]()) as t:
         person = Person("deny")
         built, rulings = gate(t, tmp_path, person=person)
-        plain = Gate(tmp_path, "normal", (), person)
+        plain = plain_gate(tmp_path, "normal", person)
         action = RunCommand(tool="terminal", command="git push", cwd=tmp_path)
         await blocked(built, action)
         assert [replace(each, advice="") for each in person.asked] == [plain.decide(action)]
@@ -375,6 +376,6 @@ async def test_an_adviser_that_breaks_leaves_the_verdict_as_it_was(tmp_path: Pat
             raise RuntimeError("oops")
 
     rulings: list[Ruling] = []
-    built = Gate(tmp_path, "normal", (), None, audit=rulings.append, adviser=Broken())
+    built = plain_gate(tmp_path, "normal", None, audit=rulings.append, adviser=Broken())
     await built.permit(RunCommand(tool="terminal", command="ls", cwd=tmp_path))
     assert rulings[0].outcome == "allowed" and "oops" in rulings[0].verdict.advice

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from agent.safety.gate import Gate
 from agent.safety.typed_input import as_command
 from agent.safety.verdict import Verdict
+from tests.support.gates import plain_gate
 from tools.services.actions import SendInput
 
 HOME = Path("/home/ada")
@@ -16,7 +16,7 @@ WORK = HOME / "work"
 
 
 def judged(data: str, program: str, *, typed: str = "", mode: str = "normal") -> Verdict:
-    gate = Gate(WORK, mode, home=HOME)  # type: ignore[arg-type]
+    gate = plain_gate(WORK, mode, home=HOME)  # type: ignore[arg-type]
     return gate.decide(SendInput(tool="process", process="proc_1", data=data, program=program, typed=typed))
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from agent.core.event_data import VerdictPart
 from agent.events import ApprovalAsked
-from agent.safety.gate import Gate
 from app.tui.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reach_text, reasons
+from tests.support.gates import plain_gate
 from tools.services.actions import RunCommand
 from tools.text.safe_text import reveal
 
@@ -33,7 +33,7 @@ def asked(headline: str, *parts: VerdictPart, **more: Any) -> ApprovalAsked:
 
 
 def judged(command: str) -> ApprovalAsked:
-    gate = Gate(WORK, "normal", home=Path("/home/ada"))
+    gate = plain_gate(WORK, "normal", home=Path("/home/ada"))
     verdict = gate.decide(RunCommand(tool="terminal", command=command, cwd=WORK))
     return asked(command, *verdict.parts, reasons=verdict.reasons)
 

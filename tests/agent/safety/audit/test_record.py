@@ -19,8 +19,9 @@ from agent.safety.audit.log import (
     files,
     newest,
 )
-from agent.safety.gate import Gate, Ruling
+from agent.safety.gate import Ruling
 from agent.safety.verdict import Verdict
+from tests.support.gates import plain_gate
 from tools.results import DeniedError
 from tools.services.actions import Action, Fetch, RunCommand, WritePath
 
@@ -98,7 +99,7 @@ async def test_the_gate_of_a_session_leaves_a_line_for_each_ruling(tmp_path: Pat
         async def ask(self, action: Action, verdict: Verdict) -> Decision:
             return Decision("once" if "yes" in action.headline() else "deny", "because")
 
-    gate = Gate(WORKSPACE, approver=Person(), audit=recorder(tmp_path))
+    gate = plain_gate(WORKSPACE, approver=Person(), audit=recorder(tmp_path))
     await gate.permit(WritePath(tool="write_file", path=Path("/srv/other/yes")))
     with pytest.raises(DeniedError):
         await gate.permit(WritePath(tool="write_file", path=Path("/srv/other/no")))
@@ -115,7 +116,7 @@ async def test_the_gate_of_a_session_leaves_a_line_for_each_ruling(tmp_path: Pat
 async def test_what_cannot_be_taken_down_is_denied(tmp_path: Path) -> None:
     folder = tmp_path / "audit"
     folder.write_text("a file where the folder should be")
-    gate = Gate(WORKSPACE, "all", audit=recorder(folder))
+    gate = plain_gate(WORKSPACE, "all", audit=recorder(folder))
     with pytest.raises(DeniedError) as caught:
         await gate.permit(WritePath(tool="write_file", path=WORKSPACE / "a.py"))
     assert caught.value.extra["outcome"] == "unrecorded"

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from agent.core.messages import ModeName
 from agent.events import Decision
-from agent.safety.gate import Gate
 from agent.safety.sandbox import bubblewrap, landlock, seccomp
 from agent.safety.sandbox.boundary import steps_over
 from agent.safety.sandbox.landlock import landlock_version
@@ -30,6 +29,7 @@ from agent.safety.verdict import Verdict
 from agent.workspace.placeholders import hold
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
+from tests.support.gates import plain_gate
 from tools.results import DeniedError, ToolError
 from tools.services.actions import Action, ReadPath, RunCommand
 from tools.services.sandbox import Need, SandboxName, SandboxPolicy
@@ -313,7 +313,7 @@ async def test_the_network_is_asked_for_until_it_is_allowed_for_the_session(
     tmp_path: Path, mode: ModeName, choice: Literal["once", "session"], times: int
 ):
     person = Person(choice)
-    gate = Gate(tmp_path, mode, approver=person)
+    gate = plain_gate(tmp_path, mode, approver=person)
     online = RunCommand(tool="terminal", command="ls", cwd=tmp_path, network=True)
     await gate.permit(online)
     await gate.permit(online)
@@ -323,12 +323,12 @@ async def test_the_network_is_asked_for_until_it_is_allowed_for_the_session(
     await gate.permit(RunCommand(tool="terminal", command="ls", cwd=tmp_path))
     assert len(person.asked) == times
     with pytest.raises(DeniedError):
-        await Gate(tmp_path, mode).permit(online)
+        await plain_gate(tmp_path, mode).permit(online)
 
 
 async def test_what_leaves_is_asked_for_each_time(tmp_path: Path):
     person = Person("session")
-    gate = Gate(tmp_path, approver=person)
+    gate = plain_gate(tmp_path, approver=person)
     for network in (False, True, True):
         await gate.permit(
             RunCommand(tool="terminal", command="ls", cwd=tmp_path, outside=True, network=network)

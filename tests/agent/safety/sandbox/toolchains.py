@@ -17,7 +17,7 @@ from pathlib import Path
 
 import yaml
 
-from agent.safety.permissions.policy import Decider
+from agent.safety.permissions.policy import AgentFolders, Decider
 from agent.safety.places import Places
 from agent.safety.sandbox.caches import WorkspaceCaches
 from agent.safety.sandbox.opening import NoSandbox
@@ -121,8 +121,8 @@ def missing(workflow: Workflow) -> list[str]:
 def asks(workflow: Workflow, cell: Cell) -> tuple[str, ...]:
     """Why the gate would ask before the command, inside a closed boundary."""
     decider = Decider(
-        cell.workspace, None, Places(home=str(cell.user), guarded=(), secret=(), other_homes=()),
-        mode="normal", chosen=None, own=None, permissions=None, coverage=cell.boundary.coverage(steps=True),
+        AgentFolders(cell.workspace), Places(home=str(cell.user), guarded=(), secret=(), other_homes=()),
+        mode="normal", chosen=None, permissions=None, coverage=cell.boundary.coverage(steps=True),
     )  # fmt: skip
     action = RunCommand(tool="terminal", command=workflow.command, cwd=cell.workspace)
     verdict, _ = decider.decide(action, lambda _: None)
