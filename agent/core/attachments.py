@@ -38,13 +38,13 @@ _MEDIA = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 class AttachmentError(HermesError):
-    """A file that cannot be attached."""
+    """Raised for a file that cannot be attached."""
 
     exit_code = ExitCode.USAGE
 
 
 class NotAnImageError(AttachmentError):
-    """A file that is not an image of a kind that models read."""
+    """Raised for a file that is not an image of a format that models read."""
 
 
 def sniff(head: bytes) -> str | None:
@@ -80,8 +80,8 @@ class AttachmentStore:
 
     @staticmethod
     def digest(path: Path) -> str:
-        """Return the hash under which `take` would store the image at `path`. Raises `AttachmentError`
-        likewise.
+        """Return the hash under which `take` would store the image at `path`. Raises `AttachmentError` like
+        it.
         """
         return hashlib.sha256(_image(path)[1]).hexdigest()
 
@@ -191,7 +191,9 @@ def image_label(name: str, size: int) -> str:
 
 
 def display_text(text: str, attachments: Sequence[Attachment]) -> str:
-    """Return a message for display, with mentions of attachments as name and size."""
+    """Return a message for display, in which each mention of an attachment is replaced by its
+    name and size.
+    """
     behind = []
     at = 0
     pieces = []
@@ -294,5 +296,5 @@ def _attachment(record: Any) -> Attachment | None:
 
 
 def _line(text: str) -> str:
-    """Return text from outside on one line, without control characters."""
+    """Return text from outside as one line without control characters."""
     return " ".join(clean(text).split("\n")).replace("\t", " ")

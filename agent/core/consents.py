@@ -1,4 +1,4 @@
-"""Private JSON files of the home, and those that keep what a person agreed to."""
+"""Private JSON files of the home, and those that store consents of a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ LARGEST = 32_000_000
 
 
 def read_private(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where there is none that can be trusted. Reads the disk."""
+    """Return the JSON object in a file; empty if there is no such file or it cannot be trusted. Reads the
+    disk.
+    """
     content = read_owned(path, LARGEST)
     try:
         data = json.loads(content) if content is not None else {}
@@ -27,7 +29,9 @@ def read_private(path: Path) -> dict[str, Any]:
 
 
 def write_private(path: Path, data: Mapping[str, Any]) -> None:
-    """Put an object into a file of mode 0600. Raises `ConfigError`, also for one too large to be read."""
+    """Write a JSON object to a file of mode 0600. Raises `ConfigError`, also if it is too large to be read
+    again.
+    """
     content = json.dumps(data, indent=1).encode("utf-8")
     if len(content) > LARGEST:
         raise ConfigError(f"Cannot write {path}: what belongs there has more than {LARGEST:,} bytes.")
@@ -39,20 +43,20 @@ def write_private(path: Path, data: Mapping[str, Any]) -> None:
 
 
 class ConsentFile:
-    """A file of what a person agreed to. One that others could have written agrees to nothing."""
+    """A file with the consents of a person. A file that others could have written contains no consent."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def data(self) -> dict[str, Any]:
-        """What the file holds, `version` included; the caller checks the form of the rest."""
+        """Return the content of the file, including `version`. The caller checks the form of the rest."""
         return read_private(self.path)
 
     @contextmanager
     def change(self) -> Iterator[dict[str, Any]]:
-        """What the file holds, to be changed in place; no other process changes it meanwhile.
+        """Yield the content of the file, to be changed in place, and keep other processes from changing it.
 
-        It is written only if it is another one in the end. Raises `ConfigError`.
+        The file is written afterwards if the content has changed. Raises `ConfigError`.
         """
         private_folder(self.path.parent)
         lock = self.path.with_name(f".{self.path.name}.lock")

@@ -31,7 +31,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The amount a ceiling leaves, in its measure."""
+    """The amount that a ceiling leaves, in the unit of its measure."""
 
     owner: str
     """The owner of the ceiling, in words."""
@@ -64,7 +64,7 @@ Measure = Literal["turns", "tokens", "money", "seconds"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request as counted by the provider. None: not reported."""
+    """The tokens of one request as counted by the provider. `None` means that it did not report them."""
 
     input: int | None = None
     output: int | None = None
@@ -108,7 +108,7 @@ class ForecastSpan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The expected usage of agents together, limited only by their ceilings."""
+    """The expected usage of several agents in total, limited only by their ceilings."""
 
     models: tuple[tuple[str, int], ...]
     """Each model with the number of agents that use it, in the order in which they are sent."""

@@ -1,6 +1,6 @@
 """The home folder with the files of Hermes: `~/.hermes`, or `HERMES_HOME`.
 
-Folders have mode 0700 and files 0600, as sessions and keys are private.
+Folders have mode 0700 and files 0600, because sessions and keys are private.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Home(NamedTuple):
         return self.root / "state.db"
 
     def keeps_sessions(self) -> bool:
-        """Return whether a file exists at the place of the session store, valid or not."""
+        """Return whether a file exists at the path of the session store, valid or not."""
         try:
             self.database.lstat()
         except (FileNotFoundError, NotADirectoryError):
@@ -138,7 +138,7 @@ class Home(NamedTuple):
 
     @property
     def scripts(self) -> Path:
-        """Journals of scripts that were cut off, one folder per session."""
+        """Journals of scripts that were interrupted, one folder per session."""
         return self.root / "scripts"
 
     @property
@@ -158,7 +158,7 @@ class Home(NamedTuple):
 
     @property
     def edits(self) -> Path:
-        """Running changes of several files, and records of those that were cut off."""
+        """Journals of running changes of several files, and of those that were interrupted."""
         return self.root / "edits"
 
     @property

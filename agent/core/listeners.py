@@ -24,8 +24,9 @@ class Listeners:
         self._by_type: dict[type[Event], tuple[Listener, ...]] = {}
 
     def subscribe(self, listener: Listener, *types: type[Event]) -> Callable[[], None]:
-        """Call `listener` with events of these types, or of all types if none is given. Returns the
-        unsubscriber.
+        """Call `listener` with events of these types, or of all types if none is given.
+
+        Returns a function that ends the subscription.
         """
         entry = (listener, types)
         self._set((*self._entries, entry))
@@ -35,7 +36,7 @@ class Listeners:
         return (listener for listener, _ in self._entries)
 
     def remove(self, listener: Listener) -> None:
-        """Call a listener no longer."""
+        """Stop calling a listener."""
         self._set(tuple(entry for entry in self._entries if entry[0] is not listener))
 
     def pass_on(self, event: Event) -> None:

@@ -10,7 +10,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call the model asked for. `arguments` is JSON text, exactly as it will be sent back."""
+    """One call that the model requested. `arguments` is JSON text, exactly as it will be sent back."""
 
     id: str
     name: str
@@ -46,7 +46,7 @@ class SealedPart:
     """A part of a reply that only its provider reads, such as signed or encrypted reasoning.
 
     `data` is the text of a JSON object in ASCII, sent back byte for byte. `text` and `calls` give its
-    position: after so many characters of the text and so many calls.
+    position: the number of characters of the text, and of calls, that come before it.
     """
 
     data: str
@@ -70,9 +70,9 @@ class Message:
     """One message of a request.
 
     `reasoning` is stored for display and export; the part that a provider needs back is in `sealed`.
-    `call_id` is the id of the call a tool message answers, `name` (if known) its tool; only tool modes
-    without ids send the name. Only user messages have `images`. `model` is the label of the model that wrote
-    the message, if known.
+    `call_id` is the id of the call that a tool message answers, and `name` is its tool, if known. Only tool
+    modes without ids send the name. Only user messages have `images`. `model` is the label of the model that
+    wrote the message, if known.
     """
 
     role: Role
@@ -125,5 +125,5 @@ def stricter(one: Mode, other: Mode) -> Mode:
 
 
 def following(mode: Mode) -> Mode:
-    """Return the next mode in the cycle of the mode key; `normal` for a mode outside the cycle."""
+    """Return the mode that the mode key selects after `mode`; `normal` for a mode outside of its cycle."""
     return CYCLE[(CYCLE.index(mode) + 1) % len(CYCLE)] if mode in CYCLE else "normal"

@@ -1,4 +1,4 @@
-"""Variables of the environment in texts of the settings."""
+"""References to environment variables in texts of the settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ def variable_names(text: str) -> list[str]:
 
 
 def fill_in(text: str, variables: Mapping[str, str], where: str) -> str:
-    """Return `text` with `${NAME}` and `${NAME:-otherwise}` filled in. Raises `ConfigError` for a missing
-    one.
+    """Return `text` with `${NAME}` and `${NAME:-otherwise}` replaced by the values of variables.
+
+    Raises `ConfigError` for a missing variable.
     """
 
     def value(match: re.Match[str]) -> str:

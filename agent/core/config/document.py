@@ -1,8 +1,8 @@
-"""YAML text as plain data, with the place of every key and value.
+"""YAML text as plain data, with the position of every key and value.
 
 A settings file is a small part of YAML: mappings with text keys, lists, numbers, text, true and false.
-Everything else is refused with a sentence, and nothing a file holds can exhaust memory or stack: depth, nodes
-and the expansion of aliases are counted before anything is built.
+Everything else is refused with a sentence. Depth, nodes and the expansion of aliases are counted before
+anything is built, so that no file can exhaust memory or stack.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TAG = "tag:yaml.org,2002:"
 
 @dataclass(frozen=True, slots=True)
 class SettingsDocument:
-    """The data of a settings file. `keys` and `values` hold the places of each entry's key and value."""
+    """The data of a settings file. `keys` and `values` hold the positions of each entry's key and value."""
 
     data: dict[str, Any] = field(default_factory=dict)
     keys: dict[Path, SettingPlace] = field(default_factory=dict)
@@ -37,7 +37,10 @@ class SettingsDocument:
 
 
 class UnusableError(Exception):
-    """A file, or one of its values, cannot be used. `message` has no file name; `place` may be unknown."""
+    """Raised if a file, or one of its values, cannot be used.
+
+    `message` has no file name; `place` is the position, if known.
+    """
 
     def __init__(self, message: str, place: SettingPlace | None = None) -> None:
         super().__init__(message)
@@ -90,7 +93,7 @@ def _compose(text: str) -> Node | None:
 
 
 class _Builder:
-    """Turns a node tree into data. For one use only."""
+    """Turns a node tree into data. Create a new one for each tree."""
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
@@ -114,7 +117,7 @@ class _Builder:
         return SettingsDocument(data, self._keys, self._values, tuple(self._problems))
 
     def _value(self, node: Node, path: Path) -> Any:
-        """Return the data of one node. Raises `UnusableError` when it has none."""
+        """Return the data of one node. Raises `UnusableError` if it cannot be read."""
         from tools.kit.yaml_text import MappingNode, ScalarNode
 
         self._count(node)
@@ -166,7 +169,7 @@ class _Builder:
             self._report(f"`{short_text(dotted_key(entry))}` {refused.message}", refused.place, entry)
 
     def _merge_sources(self, source: Node, path: Path) -> dict[str, Any]:
-        """Return the entries that YAML's `<<` adds; of several mappings the first with a key wins."""
+        """Return the entries that YAML's `<<` adds. If several mappings have a key, the first one counts."""
         from tools.kit.yaml_text import MappingNode, SequenceNode
 
         sources = source.value if isinstance(source, SequenceNode) else [source]
@@ -216,7 +219,10 @@ def _check_tag(node: Node, kind: str) -> None:
 
 
 def _scalar(node: ScalarNode) -> Any:
-    """Return text, number, true, false or None. A date remains text, since no setting is a date."""
+    """Return text, a number, true, false or None.
+
+    A date is returned as text, because no setting is a date.
+    """
     from yaml.constructor import SafeConstructor
 
     kind = node.tag.removeprefix(_TAG)

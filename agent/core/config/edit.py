@@ -1,7 +1,7 @@
 """Changing one setting in `config.yaml` and nothing else: comments, order and layout are preserved.
 
-The edit is a small piece of text at a known place. The result is parsed again and must differ in exactly this
-setting; otherwise nothing is written and the person is told which lines to add by hand.
+The edit is a small piece of text at a known position. The result is parsed again and must differ in exactly
+this setting; otherwise nothing is written, and an error names the lines to add by hand.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ _WIDE = 1_000_000
 def set_setting(home: Home, key: str, text: str) -> Any:
     """Set the dotted `key` in `config.yaml` to the value of `text`, and return that value.
 
-    `null` unsets a key that cannot be null, so that its default applies.
-
-    Raises `ConfigError` when the key is unknown, the value is not allowed, or the file cannot be changed
-    safely; then the file is unchanged.
+    `null` removes a key that cannot be null, so that its default applies. Raises `ConfigError` if the key is
+    unknown, the value is not allowed, or the file cannot be changed safely; then the file is unchanged.
     """
     path = _setting(key)
     field = setting_names.field_at(path)
@@ -57,7 +55,8 @@ def setting_value(key: str, text: str) -> Any:
 
 
 def unset_setting(home: Home, key: str) -> bool:
-    """Remove the dotted `key` from `config.yaml`, so that its default applies. False when it was not there.
+    """Remove the dotted `key` from `config.yaml`, so that its default applies; return False if it was
+    missing.
 
     Raises `ConfigError` as `set_setting` does; then the file is unchanged.
     """
@@ -80,7 +79,10 @@ def put_entry(home: Home, path: Path, value: Mapping[str, Any]) -> None:
 
 
 def drop_entry(home: Home, path: Path) -> bool:
-    """Remove the entry at `path` from `config.yaml`; False when it was not there. Raises as `put_entry`."""
+    """Remove the entry at `path` from `config.yaml`; return False if it was missing.
+
+    Raises as `put_entry`.
+    """
     before = _read(home)
     if not before or not _holds(parse(before, home.config.name).data, path):
         return False
@@ -148,7 +150,7 @@ def unset_value(content: bytes, path: Path) -> bytes:
 
 
 def _sound(content: bytes) -> SettingsDocument:
-    """Return the parsed file. Raises `ConfigError` when it is broken as a whole."""
+    """Parse the file and return it. Raises `ConfigError` if it is broken as a whole."""
     before = parse(content, "config.yaml")
     broken = [problem for problem in before.problems if not problem.key]
     if broken:
@@ -163,7 +165,7 @@ def _encode(text: str, original: bytes) -> bytes:
 
 
 class _CannotEditError(Exception):
-    """The editor does not support the layout at this place."""
+    """Raised if the layout of the file at a position is not supported."""
 
 
 def _setting(key: str) -> Path:
@@ -181,7 +183,9 @@ def _members(key: str, section: type[SettingsSection]) -> str:
 
 
 def _value(path: Path, text: str) -> Any:
-    """Return the value of `text`, typed in a shell, for the setting at `path`; validation follows later."""
+    """Return the value for the setting at `path` that `text`, typed in a shell, means. It is validated
+    later.
+    """
     annotation = setting_names.type_at(path)
     if annotation is str:
         return text
@@ -203,7 +207,9 @@ def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None
 
 
 def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
-    """Return a copy of `data` with `value` at `path`; values where a section is needed are replaced."""
+    """Return a copy of `data` with `value` at `path`. A plain value in place of a needed section is
+    replaced.
+    """
     result = copy.deepcopy(data)
     inner = result
     for part in path[:-1]:
@@ -341,7 +347,7 @@ def _replace(text: str, node: Node, value: Any, newline: str) -> str:
 
 
 def _end(node: Node) -> int:
-    """Return the index after the last character of `node`. Block collections end with their last entry."""
+    """Return the index after the last character of `node`. A block collection ends with its last entry."""
     from tools.kit.yaml_text import CollectionNode, MappingNode
 
     if isinstance(node, CollectionNode) and not node.flow_style and node.value:
@@ -359,7 +365,7 @@ def _insert_lines(text: str, at: int, lines: list[str], newline: str) -> str:
 
 
 def _block(path: Path, value: Any, indent: int) -> list[str]:
-    """Return the lines of a nested entry: `terminal:` and below it ` timeout: 60`."""
+    """Return the lines of an entry with its sections, such as `terminal:` and below it ` timeout: 60`."""
     lines = [f"{' ' * (indent + 2 * depth)}{_flow(part)}:" for depth, part in enumerate(path)]
     lines[-1] += f" {_flow(value)}"
     return lines

@@ -16,9 +16,10 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:+=@~-]+")
 
 
 def keep_key(home: Home, variable: str, key: str) -> None:
-    """Write `variable=key` into the file, in place of an earlier line; all other lines are unchanged.
+    """Write `variable=key` into the file, replacing an earlier line for the variable; other lines are
+    unchanged.
 
-    Raises `ConfigError` naming cause and fix; the key is never part of it.
+    Raises `ConfigError` naming cause and fix; the message never contains the key.
     """
     if not _NAME.fullmatch(variable):
         raise ConfigError(f"{variable!r} cannot be the name of a variable; correct api_key_env.")
@@ -41,7 +42,10 @@ def keep_key(home: Home, variable: str, key: str) -> None:
 
 
 def _with_line(before: bytes, variable: str, line: bytes) -> bytes:
-    """Return the file with the line of `variable` replaced (later ones removed) or added. Pure."""
+    """Return the content of the file with the first line of `variable` replaced and its later ones removed.
+
+    If there is none, the line is added. Pure.
+    """
     own = re.compile(rb"\s*(?:export\s+)?" + variable.encode() + rb"\s*=")
     lines: list[bytes] = []
     is_kept = False

@@ -24,7 +24,7 @@ ENV_FILE = ".env"
 
 
 def environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that Hermes sees: `environ`, and entries of `~/.hermes/.env` that it does not set.
+    """Return the variables that Hermes sees: `environ`, and those entries of `~/.hermes/.env` that it lacks.
 
     Nothing is expanded in the file. An unreadable file adds nothing; `env_file_problems` gives the reason.
     """
@@ -38,7 +38,7 @@ def env_file_problems(home: Home) -> tuple[SettingProblem, ...]:
 
 
 def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
-    """Return the settings that variables override, one layer each, so that each names its own origin."""
+    """Return the settings that variables override. Each has its own layer, so that its origin is known."""
     layers: list[SettingsLayer] = []
     for variable, path in OVERRIDES.items():
         text = environ.get(variable, "")
@@ -51,7 +51,9 @@ def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
 
 
 def _convert(text: str, path: Path) -> Any:
-    """Return `text` as a number if the setting takes one; invalid text is left for validation to refuse."""
+    """Return `text` as a number if the setting is one. Invalid text is returned unchanged; validation refuses
+    it.
+    """
     from agent.core.config import setting_names
 
     if setting_names.type_at(path) is int:

@@ -120,13 +120,13 @@ class Hook:
 
     @property
     def digest(self) -> str:
-        """The digest to which consent is bound: of everything that decides what is run, and when."""
+        """The digest to which consent is bound. It covers everything that decides what is run, and when."""
         parts = [self.event, self.command, self.match, f"{self.timeout:g}", str(self.required)]
         parts += [self.project] if self.project else []
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
     def hears_of(self, tool: str) -> bool:
-        """Return whether the hook applies to calls of a tool; events without a tool go to every hook."""
+        """Return whether the hook applies to calls of a tool. It is True for events without a tool."""
         if not tool:
             return True
         return any(fnmatchcase(tool, pattern.strip()) for pattern in self.match.split("|"))

@@ -20,8 +20,8 @@ def known_secrets(
 ) -> dict[str, str]:
     """Return the values to mask, by name: secret-looking variables, provider keys, and secret headers.
 
-    `environ` holds the variables Hermes sees, including `~/.hermes/.env`. `keys` are secret whatever their
-    variables are called.
+    `environ` holds the variables that Hermes sees, including `~/.hermes/.env`. `keys` are secret even if the
+    names of their variables do not look so.
     """
     found = secret_values(environ)
     found |= {name: key for name, key in (keys or {}).items() if len(key) >= SHORTEST}

@@ -127,7 +127,7 @@ def _reject(
     trees: list[dict[str, Any]],
     problems: list[SettingProblem],
 ) -> None:
-    """Remove the entry that `detail` reports from the topmost layer with it, and add a problem."""
+    """Remove the entry that `detail` reports from the topmost layer that has it, and add a problem."""
     path = _entry_of(detail["loc"])
     missing = detail["type"] == "missing"
     culprit = path[:-1] if missing else path
@@ -152,14 +152,18 @@ def _reject(
 
 
 def _strictest(path: Path) -> str | None:
-    """Return the value of a security setting that is not understood; None for any other setting."""
+    """Return the strictest value of a security setting, used if its value is invalid; None for other
+    settings.
+    """
     field = setting_names.field_at(path)
     extra = getattr(field, "json_schema_extra", None)
     return extra.get(STRICTEST) if isinstance(extra, dict) else None
 
 
 def _entry_of(location: tuple[int | str, ...]) -> Path:
-    """Return the setting an error is about: a wrong item invalidates its whole list."""
+    """Return the path of the setting that an error is about. A wrong item of a list invalidates the whole
+    list.
+    """
     path: Path = ()
     for part in location:
         if isinstance(part, int) or part == "[key]":
@@ -210,7 +214,7 @@ def _value_words(value: Any) -> str:
 
 
 def _cap_problems(problems: list[SettingProblem]) -> list[SettingProblem]:
-    """Return the first problems by layer and line, and the number of the rest."""
+    """Return the first problems by layer and line; the last one gives the number of those left out."""
     if len(problems) <= MAX_PROBLEMS:
         return problems
     more = len(problems) - MAX_PROBLEMS

@@ -101,7 +101,10 @@ def _project_layer(
 ) -> tuple[
     Literal["none", "trusted", "untrusted"], SettingsLayer, tuple[Hook, ...], tuple[SettingProblem, ...]
 ]:
-    """Return the state of a project's settings, the permitted ones, its hooks, and their problems."""
+    """Return a project's settings as four members.
+
+    They are the state of trust, the layer of permitted settings, the hooks, and the problems.
+    """
     nothing = SettingsLayer(PROJECT_FILE)
     try:
         project = trust.read_project(home, workspace)

@@ -1,4 +1,4 @@
-"""A problem of a setting, and its place."""
+"""A problem of a setting, and its position."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SettingPlace(NamedTuple):
 class SettingProblem:
     """One problem of the settings. `str()` is a sentence for a person.
 
-    `origin` is the file's short name or the environment variable; `key` is dotted and empty when the problem
+    `origin` is the file's short name or the environment variable. `key` is dotted; it is empty if the problem
     is about the whole file.
     """
 

@@ -53,7 +53,9 @@ class ModelSettings(SettingsSection):
     @field_validator("thinking", mode="before")
     @classmethod
     def _level(cls, value: object) -> object:
-        """Turn `false`, as YAML reads a bare `off`, back into a level; a budget is at least one token."""
+        """Turn `false` back into a level, because YAML reads a bare `off` so. Refuse a budget below one
+        token.
+        """
         if value is False:
             return "off"
         is_budget = isinstance(value, int) and not isinstance(value, bool) and value >= 1
@@ -521,7 +523,9 @@ class Settings(SettingsSection):
 
 
 def hooks_of(settings: Settings, project: str = "") -> list[Hook]:
-    """Return all hooks of some settings, in order; `project` is the folder they come from. Pure."""
+    """Return all hooks in some settings, in order. `project` is the folder that the settings come from.
+    Pure.
+    """
     return [
         Hook(event, each.command, each.match, each.timeout, each.required, project)
         for event, given in settings.hooks.items()

@@ -1,4 +1,4 @@
-"""The names of all settings: existing keys, accepted values, and suggestions for unknown keys.
+"""The names of all settings: which keys exist, accepted values, and suggestions for unknown keys.
 
 A key is dotted (`terminal.timeout`). Names chosen by the user are in the middle
 (`providers.NAME.models.MODEL.context_window`) and may contain dots.
@@ -78,7 +78,10 @@ def split(key: str) -> tuple[str, ...]:
 
 
 def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
-    """Regroup `parts` so that they name a setting; names contain as few dots as possible."""
+    """Regroup the dotted `parts` into a path that names a setting; return None if that is impossible.
+
+    Names chosen by the user get as few dots as possible.
+    """
     if not parts:
         return ()
     if section := section_of(annotation):
@@ -97,7 +100,7 @@ def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
 
 
 def hint(path: Path) -> str:
-    """Return the end of a sentence about the unknown `path`: the most similar key, or a full stop."""
+    """Return the text that ends a sentence about the unknown `path`: the most similar key, or a full stop."""
     found = nearest(path)
     return f"; did you mean `{found}`?" if found else "."
 
@@ -140,7 +143,7 @@ def takes_nothing(field: FieldInfo) -> bool:
 
 
 def takes(field: FieldInfo) -> str:
-    """Return the accepted values of a setting in words: `a whole number, at least 1`."""
+    """Return the accepted values of a setting in words, such as `a whole number, at least 1`."""
     if isinstance(field.json_schema_extra, dict) and isinstance(
         said := field.json_schema_extra.get("takes"), str
     ):
@@ -178,7 +181,7 @@ def _limit(constraint: Any) -> str:
 
 
 def is_secret(path: Path) -> bool:
-    """Return whether values at `path` are not shown on the screen."""
+    """Return whether values at `path` must not be shown on the screen."""
     return "headers" in path[:-1] or (bool(path) and path[-1] == "headers")
 
 

@@ -21,13 +21,16 @@ _REASONS = {
 
 
 class UnreadableSettingsError(ConfigError):
-    """A settings file exists but cannot be read. The text is the reason, without the file's name."""
+    """Raised if a settings file exists but cannot be read.
+
+    The text is the reason, without the file's name.
+    """
 
 
 def read_file(path: Path, *, follow: bool = True) -> bytes | None:
-    """Return the content of a regular file of at most `MAX_BYTES`, None if the file does not exist.
+    """Return the content of a regular file of at most `MAX_BYTES`; None if the file does not exist.
 
-    Never waits, whatever `path` is. `follow=False` refuses a link at the end of the path. Raises
+    A pipe or device is refused without waiting. `follow=False` refuses a link at the end of the path. Raises
     `UnreadableSettingsError`.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)

@@ -52,7 +52,9 @@ project cannot decide about approvals, addresses and keys of providers, variable
 
 @dataclass(frozen=True, slots=True)
 class ProjectSettings:
-    """The settings files of a project, read once, so that the hashed contents are the ones used."""
+    """The settings files of a project. They are read once, so that the contents used are those that were
+    hashed.
+    """
 
     root: Path
     """The folder that holds `.hermes`, resolved."""
@@ -128,7 +130,7 @@ def watched_paths(root: Path) -> list[Path]:
 
 
 def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Return the `*.md` files of a folder by name, and reasons for those that are not read.
+    """Return the `*.md` files of a folder, and the reasons why others are not read, both by file name.
 
     `inside` is the resolved folder that no link may leave.
     """
@@ -144,7 +146,7 @@ def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str,
 
 
 def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
-    """Return the bytes of one agent, or why it is not read."""
+    """Return the bytes of one agent's file, and a reason if it is not read; one of the two is empty."""
     target = Path(os.path.realpath(path))
     if not target.is_relative_to(inside):
         return b"", f"it leads out of {inside}; put a copy of the file there"
@@ -160,7 +162,7 @@ def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the names of the agents in a folder that are read, in order."""
+    """Return the sorted file names of the agents in a folder that are read."""
     try:
         with os.scandir(folder) as found:
             names = (each.name for each in found if each.name.endswith(".md"))
@@ -177,7 +179,9 @@ def _digest(contents: dict[str, bytes]) -> str:
 
 
 def is_trusted(home: Home, project: ProjectSettings) -> bool:
-    """Return whether exactly these contents were trusted. An unreliable trust file trusts nothing."""
+    """Return whether exactly these contents were trusted. If the trust file is unreliable, nothing is
+    trusted.
+    """
     return trusted_digest(home, project.root) == project.digest
 
 
@@ -200,7 +204,7 @@ def trust_digest(home: Home, root: Path, digest: str, kind: TrustKind = "folders
 
 
 def untrust(home: Home, root: Path, kinds: Sequence[TrustKind] = _KINDS) -> bool:
-    """Remove the trust in the project at `root`; False when there was none. Raises `ConfigError`."""
+    """Remove the trust in the project at `root`; return False if there was none. Raises `ConfigError`."""
     return _change(home, root, None, kinds)
 
 
@@ -219,7 +223,10 @@ def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKin
 
 
 def digests(home: Home) -> dict[TrustKind, dict[str, str]]:
-    """Return the digests by folder. Raises `UnreadableSettingsError` if the trust file is not this user's."""
+    """Return the digests of trusted contents, by kind and folder.
+
+    Raises `UnreadableSettingsError` if the trust file does not belong to this user.
+    """
     content = settings_file.read_file(home.trust, follow=False)
     if content is None:
         return {kind: {} for kind in _KINDS}
@@ -262,7 +269,9 @@ def _is_allowed(path: KeyPath) -> bool:
 
 
 def _names_weights(path: KeyPath, data: dict[str, Any]) -> bool:
-    """Return whether a setting names a file of model weights, as parsing an untrusted file is a risk."""
+    """Return whether a setting names a file of model weights. Parsing such a file of a project would be a
+    risk.
+    """
     value = lookup(data, path)
     names = value if isinstance(value, list) else [value]
     return path[:1] == ("model",) and any(str(name).strip().startswith("local:") for name in names)

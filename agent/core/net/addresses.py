@@ -1,8 +1,8 @@
 """Classification of addresses: only globally reachable ones are allowed, in whatever form they are written.
 
 The tables are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates). A form
-that embeds an IPv4 address is judged by that address. Services that hand out the credentials of a cloud
-machine are refused wherever their address lies. Pure: nothing here resolves or connects.
+that embeds an IPv4 address is judged by that address. Services that return the credentials of a cloud machine
+are refused at any address. Pure: nothing here resolves or connects.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*{_LABEL}")
 def canonical(host: str) -> str:
     """Return a host in the form used for comparison: lower case, ASCII, without brackets and the root dot.
 
-    An address has its shortest form. Raises `ValueError` with a clause for a text that is neither a name nor
-    an address, and for numbers that programs interpret differently.
+    An address is in its shortest form. Raises `ValueError` with a clause for a text that is neither a name
+    nor an address, and for numbers that programs interpret differently.
     """
     folded = _normalize_host(host)
     found = readings(folded)
@@ -100,7 +100,7 @@ def readings(host: str) -> tuple[Address, ...]:
 
 
 def refusal(address: Address) -> str | None:
-    """Return why an address is refused, as a clause; None for a globally reachable one."""
+    """Return a clause on why an address is refused; None for a globally reachable one."""
     if is_metadata(address):
         return "is the address of a service that hands out the credentials of this machine"
     if address.is_loopback or address.is_unspecified:
@@ -118,12 +118,16 @@ def refusal(address: Address) -> str | None:
 
 
 def is_metadata(address: Address) -> bool:
-    """Return whether an address, or an embedded one, hands out the credentials of a cloud machine."""
+    """Return whether an address, or an embedded one, is a service that returns credentials of a cloud
+    machine.
+    """
     return any(each in _METADATA for each in (address, *embedded_ipv4(address)))
 
 
 def refusal_inside(address: Address) -> str | None:
-    """Return why an address is refused even if a person named its host as part of their own networks."""
+    """Return a clause on why an address is refused although a person has listed its host as their own; else
+    None.
+    """
     plain = (address, *embedded_ipv4(address))
     if any(
         each.is_loopback or each.is_unspecified or each.is_link_local or each.is_multicast for each in plain
@@ -150,7 +154,7 @@ def embedded_ipv4(address: Address) -> tuple[IPv4Address, ...]:
 
 
 def refused_name(name: str) -> str | None:
-    """Return why a name is refused whatever it resolves to, as a clause; None for all others."""
+    """Return a clause on why a name is refused whatever it resolves to; None if it is not."""
     if name in _LOCAL_NAMES or name.endswith(".localhost"):
         return "is a name of this machine"
     if name in _METADATA_NAMES:
@@ -159,9 +163,10 @@ def refused_name(name: str) -> str | None:
 
 
 def refused_among(addresses: Iterable[Address], *, inside: bool = False) -> tuple[Address, str] | None:
-    """Return the first refused address with the reason: one refused answer refuses the whole name.
+    """Return the first refused address with the reason; None if all are allowed.
 
-    `inside` means that a person has named the host as part of their own networks.
+    One refused address refuses the whole name. `inside` means that a person has listed the host as part of
+    their own networks.
     """
     judge = refusal_inside if inside else refusal
     return next(((each, why) for each in addresses if (why := judge(each)) is not None), None)
@@ -180,7 +185,9 @@ def _normalize_host(host: str) -> str:
 
 
 def _numbers(parts: list[str]) -> Iterator[IPv4Address]:
-    """Yield the addresses of the parts, with leading zeros read as octal, and ignored."""
+    """Yield the addresses that the parts can mean, with numbers after leading zeros read as octal and as
+    decimal.
+    """
     for octal in (True, False):
         try:
             values = [_value(part, octal) for part in parts]

@@ -49,7 +49,7 @@ _KEPT = "!$%&'()*+,-./:;=?@[]_~"
 
 
 class AddressError(ValueError):
-    """An address that is never requested. The text is a sentence for person and model."""
+    """Raised for an address that is never requested. The text is a sentence for person and model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,9 @@ def web_address(url: str, *, base: WebAddress | None = None) -> WebAddress:
 
 
 def refusal(found: WebAddress) -> str | None:
-    """Return why a host is refused whatever it resolves to, as a clause; None if resolving decides."""
+    """Return a clause on why a host is refused whatever it resolves to; None if that depends on its
+    addresses.
+    """
     if (why := refused_name(found.host)) is not None:
         return why
     refused = refused_among(readings(found.host))
@@ -127,7 +129,7 @@ def refusal(found: WebAddress) -> str | None:
 
 
 def is_refused(url: str) -> bool:
-    """Return whether requests to an address are refused, judging by its spelling alone."""
+    """Return whether requests to an address are refused because of its text alone, before it is resolved."""
     try:
         return refusal(web_address(url)) is not None
     except AddressError:
@@ -141,7 +143,10 @@ def address_text(text: str) -> str:
 
 
 class PackedError(ValueError):
-    """A body that cannot be decompressed. The text is a clause that follows the name of its host."""
+    """Raised for a body that cannot be decompressed.
+
+    The text is a clause that follows the name of its host.
+    """
 
 
 class Unpacker:
@@ -276,16 +281,16 @@ Opened = Callable[[str], bool]
 
 
 async def anybody(url: str, source: str) -> None:
-    """Permit the request, where no gate has to be asked."""
+    """Permit the request, for callers that have no gate."""
 
 
 def nothing_opened(url: str) -> bool:
-    """Return False, where no rule opens any address."""
+    """Return False, for callers without rules that open an address."""
     return False
 
 
 class Door:
-    """Fetches pages for one home. `network` None: the network that `environ` configures."""
+    """Fetches pages for one home. If `network` is None, the network that `environ` configures is used."""
 
     def __init__(
         self,
@@ -375,7 +380,7 @@ class Door:
         return opened(found.url)
 
     def _look(self, found: WebAddress, body: bytes) -> None:
-        """Refuse a request that would send a secret."""
+        """Raise an error for a request that would send a secret."""
         name = self._scan.find(found.path.encode()) or self._scan.find_in_host(found.host)
         if name is None and body:
             name = self._scan.find(body)
@@ -388,7 +393,7 @@ class Door:
     async def _ask(
         self, found: WebAddress, request: DoorRequest, limits: DoorLimits, *, is_own: bool
     ) -> DoorAnswer:
-        """Make one request without following redirects."""
+        """Send one request and return its answer, without following redirects."""
         sent = {
             "User-Agent": AGENT,
             "Accept": "text/html,application/xhtml+xml,application/json;q=0.9,text/plain;q=0.9,*/*;q=0.8",
@@ -492,7 +497,7 @@ def _tls() -> ssl.SSLContext:
 
 
 def _following(request: DoorRequest, status: int, *, same: bool) -> DoorRequest:
-    """Return the request that follows a redirect."""
+    """Return the request to send after a redirect."""
     if status not in (307, 308) and request.method == "POST":
         request = replace(request, method="GET", body=b"")
     if same:
@@ -518,7 +523,9 @@ def _refusal(found: WebAddress, why: str, source: str = "") -> DoorError:
 
 
 def _can_be_opened(found: WebAddress) -> bool:
-    """Return whether a rule of the person may open the host: an address or `localhost` spelled as such."""
+    """Return whether a rule of the person may open the host. It may if it is written as an address or
+    `localhost`.
+    """
     named = readings(found.host)
     return found.host == "localhost" or (bool(named) and not any(map(is_metadata, named)))
 
@@ -533,7 +540,7 @@ def _too_large(found: WebAddress, size: int) -> DoorError:
 async def door_proxy(door: Door, lets: Callable[[str], bool]) -> AsyncIterator[str]:
     """Run a proxy inside this context, for hosts that `lets` accepts; yield its address.
 
-    It checks addresses and looks for secrets as the door does. `lets` is called in a separate thread.
+    It checks addresses and searches for secrets as the door does. `lets` is called in a separate thread.
     """
 
     async def decide(host: str, port: int) -> str | None:
@@ -554,10 +561,10 @@ _LOOPBACK = ("127.0.0.1", "::1")
 
 
 class CheckedBackend(httpcore2.AsyncNetworkBackend):
-    """Resolves once, checks every answer and connects to one of them.
+    """Resolves a name once, checks every address and connects to one of them.
 
-    `is_own` means that a person has named this very address: it may be anywhere except where credentials are
-    handed out.
+    `is_own` means that a person has listed this very address. It is then allowed anywhere, except where
+    credentials are returned.
     """
 
     def __init__(self, network: Network, *, is_own: bool) -> None:

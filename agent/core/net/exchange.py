@@ -1,4 +1,6 @@
-"""One connection to the proxy, from its first byte to its last."""
+"""One connection to the proxy, from its first byte to its last; and the networks through which
+it connects.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _HAS_SPLICE = hasattr(os, "splice")
 
 
 async def pour(source: socket.socket, target: socket.socket) -> None:
-    """Pass all data from `source` to `target`, then its end.
+    """Pass all data from `source` to `target`, then signal its end.
 
-    The bytes stay in the kernel if it can move them. Raises `OSError`.
+    The kernel moves the bytes without copying them, if it can. Raises `OSError`.
     """
     if _HAS_SPLICE:
         await _splice(source, target)
@@ -56,7 +58,7 @@ async def together(*work: Coroutine[Any, Any, None]) -> None:
 
 
 async def readable(source: socket.socket) -> None:
-    """Wait until data or the end can be read."""
+    """Wait until `source` has data to read or has ended."""
     loop = asyncio.get_running_loop()
     await _ready(source.fileno(), loop.add_reader, loop.remove_reader)
 
@@ -94,7 +96,7 @@ async def _splice(source: socket.socket, target: socket.socket) -> None:
 async def _ready(
     descriptor: int, watch: Callable[[int, Callable[[], None]], object], forget: Callable[[int], object]
 ) -> None:
-    """Wait until a descriptor can be read, or written."""
+    """Wait until a descriptor can be read or written, depending on `watch` and `forget`."""
     came = asyncio.get_running_loop().create_future()
 
     def settle() -> None:
@@ -116,11 +118,11 @@ _NEXT = 3.0
 
 
 class UnreachableError(Exception):
-    """A host that cannot be reached. The text is a clause that follows its name."""
+    """Raised for a host that cannot be reached. The text is a clause that follows its name."""
 
 
 class RefusedAddressError(UnreachableError):
-    """A host that is refused, even with permission."""
+    """Raised for a host that is refused even with permission."""
 
 
 class Network(Protocol):
@@ -128,7 +130,7 @@ class Network(Protocol):
 
     @property
     def by_name(self) -> bool:
-        """True if it accepts names that cannot be resolved here."""
+        """True if the network connects to names that cannot be resolved here."""
         ...
 
     async def resolve(self, host: str, port: int) -> Sequence[Address]:
@@ -168,7 +170,8 @@ async def resolve_allowed(
 ) -> Sequence[Address | str]:
     """Return the addresses of a canonical host, if all of them are allowed. Raises `UnreachableError`.
 
-    Returns the host itself if only the network beyond can resolve it. `inside` as in `refused_among`.
+    Returns the host itself if only the network can resolve it. `inside` has the meaning as in
+    `refused_among`.
     """
     if (why := refused_name(host)) is not None:
         raise RefusedAddressError(why)
@@ -276,7 +279,11 @@ class Lifts(Protocol):
         ...
 
     def allows_inside(self, host: str, port: int, headers: Mapping[str, str] | None) -> bool:
-        """Return the same for the first request in a tunnel that `allows` accepted; None: it is encrypted."""
+        """Return whether the first request in a tunnel may reach the address for which `allows` accepted the
+        tunnel.
+
+        `headers` is None if the request is encrypted.
+        """
         ...
 
 
@@ -315,7 +322,7 @@ class ProxyExchange:
         """True if the beginning of an answer was sent to the client."""
 
     async def run(self) -> None:
-        """Serve the client until the end."""
+        """Serve the client until the connection ends."""
         try:
             await self._serve()
         except _RefusedError as error:
@@ -357,7 +364,7 @@ class ProxyExchange:
         return bytes(data[: end + 4]), bytes(data[end + 4 :])
 
     def _look(self, head: bytes, request: RequestHead) -> None:
-        """Refuse requests that cannot be allowed, before anybody is asked."""
+        """Refuse requests that can never be allowed, before the person is asked."""
         name = self._rules.scan.find(head) or self._rules.scan.find_in_host(request.host)
         if name is not None:
             raise self._holds(name)
@@ -449,7 +456,7 @@ class ProxyExchange:
         half_close(server)
 
     async def _look_inside(self, data: bytes) -> bytes:
-        """Check the first request in a tunnel to an address opened by a rule against that rule."""
+        """Check the first request in a tunnel against the rule that opened its address."""
         headers = None
         if not http_head.is_tls(data):
             while b"\r\n\r\n" not in data:
@@ -464,7 +471,7 @@ class ProxyExchange:
         return data
 
     def _compare(self, hello: bytes) -> None:
-        """Refuse a connection that was permitted for one host and asks for another in its TLS hello."""
+        """Refuse a connection whose TLS hello requests another host than the permitted one."""
         try:
             name = http_head.server_name(hello)
             asked = None if name is None else canonical(name)
@@ -497,7 +504,9 @@ class ProxyExchange:
         await pour(server, self._client)
 
     async def _body(self, server: socket.socket, request: RequestHead, data: bytes) -> None:
-        """Forward the body and nothing after it: further data would be an unchecked request."""
+        """Forward the body of a request. Further data is not forwarded, because it would be an unchecked
+        request.
+        """
         if request.framing == "none":
             return
         stream, left, chunks = self._rules.scan.stream(ends=True), request.length, ChunkedEnd()
@@ -530,7 +539,7 @@ class ProxyExchange:
         return f"{host}:{self._port}"
 
     async def _refuse(self, status: int, kind: RefusalKind, sentence: str) -> None:
-        """Send the reason to the client, and wait a moment for it to read that."""
+        """Send the reason to the client, and wait briefly so that the client can read it."""
         self._rules.told(ProxyRefusal(self._host, self._port, kind, sentence))
         if self._is_answered:
             return
@@ -557,7 +566,7 @@ def headers_of(head: bytes) -> dict[str, str]:
 
 
 def missing(data: bytes) -> bool:
-    """Return whether the first record is incomplete."""
+    """Return whether the first TLS record has not arrived completely."""
     return len(data) < http_head.LARGEST and http_head.missing(data) > 0
 
 
@@ -640,7 +649,7 @@ def way_out(environ: Mapping[str, str]) -> Network:
 
 
 async def _answer(connection: socket.socket) -> bytes:
-    """Return the first line of the answer; data after its head remains unread."""
+    """Return the first line of the answer's head. Data after the head is left unread."""
     loop = asyncio.get_running_loop()
     data = b""
     while b"\r\n\r\n" not in data:
@@ -661,7 +670,7 @@ class SocketTasks:
     def start(self, work: Coroutine[Any, Any, None], *owned: socket.socket) -> asyncio.Task[None]:
         """Run `work` in the loop and close its sockets after it has ended, if they are still open.
 
-        A task that is cancelled before its first step never enters the `with` it begins with.
+        That is necessary because a task that is cancelled before its first step never enters its `with`.
         """
 
         def finish(task: asyncio.Task[None]) -> None:

@@ -64,7 +64,7 @@ class HostList:
             self._by_name.setdefault(each.name, []).append(each)
 
     def lists(self, host: str, port: int) -> bool:
-        """Return whether `port` of a canonical host may be reached without a question."""
+        """Return whether `port` of a canonical host is on the list, so that no question is needed."""
         name = host
         while True:
             if any(each.covers(host, port) for each in self._by_name.get(name, ())):
@@ -87,12 +87,12 @@ def groups() -> dict[str, tuple[str, ...]]:
 
 @cache
 def _entries() -> tuple[HostEntry, ...]:
-    """Return the built-in list, read once, as a batch opens a session for every task."""
+    """Return the built-in list. It is cached, because a batch opens a session for every task."""
     return tuple(entry(name) for names in groups().values() for name in names)
 
 
 def host_list(own: Iterable[str] = ()) -> HostList:
-    """Return the built-in list with a person's `own` entries; invalid entries list nothing."""
+    """Return the built-in list together with a person's `own` entries. Invalid entries are ignored."""
     entries = list(_entries())
     for text in own:
         try:
@@ -103,7 +103,9 @@ def host_list(own: Iterable[str] = ()) -> HostList:
 
 
 def own_networks(own: Iterable[str]) -> HostList:
-    """Return the hosts that a person's list names individually; they may be in the person's own network."""
+    """Return the hosts that a person's list names without a wildcard; they may be in the person's own
+    network.
+    """
     found: list[HostEntry] = []
     for text in own:
         try:

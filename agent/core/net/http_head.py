@@ -28,7 +28,9 @@ _HOP = frozenset(
 
 
 class RequestError(Exception):
-    """A request that is not forwarded. `status` is the status of the answer; the text is a sentence."""
+    """Raised for a request that is not forwarded. `status` is the HTTP status of the answer; the text is a
+    sentence.
+    """
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -107,7 +109,7 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _authority(text: str, usual: int | None) -> tuple[str, int]:
-    """Return host and port; without the default `usual` the port is required."""
+    """Split a text into host and port. The port is required if there is no default `usual`."""
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{0,5}))?", text)
     number = found[2] if found is not None else None
     port = int(number) if number else usual
@@ -195,7 +197,7 @@ _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
 class HelloError(ValueError):
-    """Bytes that begin like TLS and cannot be parsed."""
+    """Raised for bytes that begin like TLS but cannot be parsed."""
 
 
 def is_tls(data: bytes) -> bool:

@@ -1,7 +1,7 @@
 """The cache of fetched pages on the disk of one home; each is revalidated before it is used.
 
-A file holds one answer: a line of JSON (address, headers, what it varies by), then the body. Blocks; meant
-for a thread.
+A file holds one answer: a line of JSON (address, headers, request headers that it depends on), then the body.
+Blocks; meant for a thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class KeptPage:
 
 
 class PageCache:
-    """Stored answers by address and by the headers they vary by. `limit` is the size on disk in bytes."""
+    """Stored answers, by address and by the request headers that they depend on. `limit` is in bytes on
+    disk.
+    """
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder = folder

@@ -43,7 +43,7 @@ _LARGEST = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ListeningPort:
-    """A port with a listener; `is_v6` if it is certainly reachable only over IPv6."""
+    """A port with a listener. `is_v6` is True if it is certainly reachable only over IPv6."""
 
     port: int
     is_v6: bool = False
@@ -52,7 +52,7 @@ class ListeningPort:
 def listeners(watch: socket.socket) -> frozenset[ListeningPort]:
     """Return the loopback ports in the network of `watch`, a `NETLINK_SOCK_DIAG` socket.
 
-    If a port has listeners of both versions, IPv4 is returned. Raises `OSError`.
+    If a port has listeners for both IPv4 and IPv6, only the one for IPv4 is returned. Raises `OSError`.
     """
     found = [each for family in (socket.AF_INET, socket.AF_INET6) for each in _of_family(watch, family)]
     plain = {each.port for each in found if not each.is_v6}
@@ -98,7 +98,10 @@ class InnerSockets(Protocol):
 
 
 class PortForwarder:
-    """Forwards ports with listeners inside while `is_wanted`. For one loop; `run` it there."""
+    """Forwards ports on which programs in the closed network listen, while `is_wanted`.
+
+    It belongs to one loop; call `run` there.
+    """
 
     def __init__(
         self,
@@ -121,7 +124,7 @@ class PortForwarder:
         self._wake.set()
 
     async def run(self) -> None:
-        """Check and forward until cancelled."""
+        """Check the ports and forward them until cancelled."""
         self._watch.settimeout(EVERY)
         try:
             while True:
@@ -167,7 +170,7 @@ class PortForwarder:
 
 
 async def offer(listener: socket.socket, port: int) -> None:
-    """Forward connections of `listener` inside to `port` of this machine, until cancelled."""
+    """Forward connections to `listener` in the closed network to `port` of this machine, until cancelled."""
     relays = SocketTasks()
 
     async def relay(client: socket.socket) -> None:
@@ -185,8 +188,8 @@ async def offer(listener: socket.socket, port: int) -> None:
 async def accepting(listener: socket.socket, take: Callable[[socket.socket], object]) -> None:
     """Pass every connection to `take` until cancelled; then close the listener.
 
-    A connection is passed on in the step that accepts it: a connection returned from an await would be leaked
-    if this was cancelled at that moment.
+    A connection is passed on in the step that accepts it. If it were returned from an await, a cancellation
+    at that moment would leak it.
     """
     with listener:
         while True:
@@ -206,7 +209,7 @@ async def accepting(listener: socket.socket, take: Callable[[socket.socket], obj
 
 
 def _outside(port: int) -> list[socket.socket]:
-    """Return listeners on the loopback of this machine; empty if another program has the port."""
+    """Return sockets that listen on the loopback of this machine; empty if another program uses the port."""
     found: list[socket.socket] = []
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
         with suppress(OSError):
@@ -229,9 +232,9 @@ _RESOLVERS = 16
 class EgressProxy:
     """Serves listening sockets in its own thread, from `start` to `close`.
 
-    `decide` is called in the proxy's loop; so is `told`, with every refused connection. `is_own` returns
-    whether a person has named a host as part of their own network, `lifting` allows requests whose address
-    would otherwise be refused.
+    `decide` is called in the proxy's loop to permit a host; `told` is called there with every refused
+    connection. `is_own` returns whether a person has listed a host as part of their own network. `lifting`
+    allows requests whose address would otherwise be refused.
     """
 
     def __init__(

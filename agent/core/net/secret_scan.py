@@ -20,7 +20,7 @@ _BROKEN = re.compile(rb"%[0-9A-Fa-f]?\Z")
 
 
 class SecretScan:
-    """Searches for all encoded forms of `secrets`, values by name."""
+    """Searches for all encoded forms of `secrets`, which are values by name."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         found: dict[bytes, str] = {}
@@ -45,7 +45,9 @@ class SecretScan:
         return next((name for form, name in self._forms if any(form in text for text in texts)), None)
 
     def partial_length(self, data: bytes, least: int) -> int:
-        """Return how many bytes at the end of `data`, `least` or more, may be the beginning of a secret."""
+        """Return how many bytes at the end of `data` may be the beginning of a secret; 0 if fewer than
+        `least`.
+        """
         tail = data[-self.longest :]
         most = self._beginning(tail, least)
         if b"%" in tail or b"+" in tail:
@@ -70,16 +72,17 @@ class SecretScan:
         return next((name for form, name in self._names if form in plain), None)
 
     def stream(self, *, ends: bool) -> SecretStream:
-        """Return a scanner for bytes in pieces. `ends`: the length is known, and nobody waits before the
-        end.
+        """Return a scanner for bytes that arrive in pieces.
+
+        `ends` means that the length is known, so that the other side does not wait for withheld bytes.
         """
         return SecretStream(self, 1 if ends else _TELLING)
 
 
 class SecretStream:
-    """Passes bytes on at once, except `least` or more bytes that may be the beginning of a secret.
+    """Passes bytes on at once, except `least` or more bytes at the end that may be the beginning of a secret.
 
-    In a tunnel, a few withheld bytes would keep both sides waiting for each other.
+    Fewer bytes are not withheld, because in a tunnel both sides could then wait for each other.
     """
 
     def __init__(self, scan: SecretScan, least: int) -> None:
@@ -90,7 +93,10 @@ class SecretStream:
         self._held = b""
 
     def feed(self, data: bytes) -> tuple[bytes, str | None]:
-        """Return the bytes to send now, and the name of a secret that was found; then nothing is sent."""
+        """Return the bytes to send now, and the name of a secret that was found, or None.
+
+        If a secret was found, nothing is to be sent.
+        """
         held = self._held + data
         known = self._past + held
         if (name := self._scan.find(known)) is not None:
@@ -102,7 +108,7 @@ class SecretStream:
         return leaves, None
 
     def end(self) -> bytes:
-        """Return the withheld bytes, once no more follow."""
+        """Return the withheld bytes, because no more data follows."""
         held, self._held = self._held, b""
         return held
 

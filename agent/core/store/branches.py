@@ -23,7 +23,7 @@ KEPT = 64
 
 
 class Stretch(NamedTuple):
-    """A part of a path, from its oldest node to its newest."""
+    """A part of a path, given by its oldest and its newest node."""
 
     oldest: int
     newest: int
@@ -31,7 +31,7 @@ class Stretch(NamedTuple):
     """The nodes of it, in order; None: all that the session has in between."""
 
     def holds(self, node: int) -> bool:
-        """Return whether a node between the two ends is part of it."""
+        """Return whether the node, whose id is between the two ends, is part of the stretch."""
         if self.only is None:
             return True
         at = bisect_left(self.only, node)
@@ -53,7 +53,7 @@ class Lineage:
     """The newest first."""
 
     def reaches(self, node: int) -> bool:
-        """Return whether the path was read as far back as to a node."""
+        """Return whether the path was read back at least to a node."""
         return self.next is None or node > self.next
 
     def holds(self, node: int) -> bool:
@@ -75,7 +75,7 @@ class Lineages:
         """By session, a node and the number of nodes up to it."""
 
     def of(self, connection: sqlite3.Connection, session: str, node: int) -> Lineage:
-        """Return the path to a node, which may have to be extended with `walk`."""
+        """Return the path to a node. It may have to be extended with `walk`."""
         found = self._known.pop(node, None)
         if found is None:
             found = Lineage(session, node, node, self._count(connection, session, node))
@@ -121,7 +121,7 @@ class Lineages:
         path.next = up
 
     def _earlier(self, path: Lineage, ids: list[int]) -> Lineage | None:
-        """Return the longest known path that this one continues."""
+        """Return the longest cached path that this path contains as its older part; None if there is none."""
         found = (self._known[node] for node in ids if node in self._known)
         return next((each for each in found if each is not path), None)
 
@@ -164,7 +164,7 @@ def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | 
 
 
 def leaf_below(connection: sqlite3.Connection, node: int) -> int:
-    """Return the last node after `node`; where the path forks, along the newest branch."""
+    """Return the last node after `node`. At a fork, the newest branch is followed."""
     rows = connection.execute(
         "WITH RECURSIVE line (node) AS ("
         "  SELECT ?"
@@ -201,9 +201,9 @@ class BranchPaths:
     def select_nodes(
         self, connection: sqlite3.Connection, nodes: Sequence[int], *, patience: float = PATIENCE
     ) -> list[int] | None:
-        """Return those of `nodes` that lie on such a branch, in the given order.
+        """Return those of `nodes` that are on such a branch, in the given order.
 
-        None if that takes longer than `patience` (seconds): the next call continues from there.
+        Returns None if that takes longer than `patience` seconds; the next call then continues the work.
         """
         give_up = time.monotonic() + patience
         rows = connection.execute(
@@ -254,7 +254,7 @@ _TEXT = 400
 
 
 class OutlineRow(NamedTuple):
-    """One node of the tree. A named tuple, as ten thousand of them are created while somebody waits."""
+    """One node of the tree. A named tuple, because it is fast to create ten thousand of them."""
 
     id: int
     parent: int | None
@@ -294,7 +294,7 @@ def outline(connection: sqlite3.Connection, session: str, after: int, count: int
 
 
 def without_inner(rows: Iterable[OutlineRow]) -> list[OutlineRow]:
-    """Return the rows without the calls of scripts; their children are attached to their parents. Pure."""
+    """Return the rows without the calls of scripts. The rows below a removed one get its parent. Pure."""
     above: dict[int, int | None] = {}
     kept: list[OutlineRow] = []
     for row in rows:

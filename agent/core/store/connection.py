@@ -1,8 +1,8 @@
 """One SQLite connection on its own thread, to which whole transactions are passed in one step.
 
 A transaction is a function that receives the connection. It runs on aiosqlite's thread from BEGIN to COMMIT,
-so it costs the event loop one hand-over, and a cancelled task can neither split it nor leave it open: a
-transaction that was handed over happens.
+so the event loop hands it over only once. A cancelled task can neither split it nor leave it open: a
+transaction that was handed over is carried out.
 
 Waiting writes are committed together, each within its own savepoint: the disk is synchronized once for all of
 them, and a failing one does not affect the others.
@@ -27,7 +27,7 @@ from agent.errors import StoreError
 
 
 class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and callers wait for it
-    """Another writer appended to the head first; nothing was written."""
+    """Raised if another writer appended to the head first; nothing was written."""
 
     def __init__(self, session: str, head: str, expected: Expected, found: int | None) -> None:
         super().__init__(
@@ -42,11 +42,11 @@ class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and ca
 
 
 class NoSession(StoreError):  # noqa: N818 - tells a session that is gone from a store that cannot be read
-    """The session does not exist, or no longer."""
+    """Raised if the session does not exist, or does not exist any more."""
 
 
 class DamagedStore(StoreError):  # noqa: N818 - names the state of the file
-    """The file is not a valid database any more. `recover_copy` saves what can be read."""
+    """Raised if the file is no longer a valid database. `recover_copy` saves what can be read."""
 
 
 def is_busy(error: sqlite3.Error) -> bool:
@@ -128,7 +128,7 @@ class _Write:
 
 
 class _Outcome:
-    """The value of a function, in the form of a cursor that aiosqlite expects."""
+    """The return value of a function, in the form of a cursor, which aiosqlite expects."""
 
     def __init__(self, value: Any) -> None:
         self._value = value
@@ -187,7 +187,7 @@ class Database:
         return await self._run(lambda connection: _attempt(connection, "BEGIN", work, self._wait))
 
     async def write(self, work: Work[T]) -> T:
-        """Run `work` in a transaction: all of it or nothing. `work` may run again if the lock was busy.
+        """Run `work` in a transaction, completely or not at all. `work` may run again if the lock was busy.
 
         Raises `StoreError`, and the errors of `work`; then nothing was written.
         """
@@ -206,9 +206,9 @@ class Database:
         return await self._run(finish_write)
 
     def write_along(self, work: Work[Any]) -> None:
-        """Add `work` to the next transaction that writes, or to a last one at closing.
+        """Add `work` to the next transaction that writes, or to a last one when the database is closed.
 
-        For data that may be lost with the process: errors of `work` are only logged.
+        Use it for data that may be lost with the process: errors of `work` are only logged.
         """
         self._check()
         self._writes.append(_Write(work, awaited=False))
@@ -279,7 +279,9 @@ class Database:
     def _apart(
         self, writes: Sequence[_Write], error: sqlite3.Error, alone: Callable[[Work[Any]], Any]
     ) -> None:
-        """Handle writes that could not be committed together: none of them has happened so far."""
+        """Carry out, one by one, writes that could not be committed together; none of them was carried out
+        before.
+        """
         for write in writes:
             if is_busy(error):
                 # All of them have waited long enough.
@@ -291,7 +293,7 @@ class Database:
 
 @contextmanager
 def read_once(connection: sqlite3.Connection) -> Iterator[None]:
-    """Use a small cache for data read once from beginning to end, such as a path of 10,000 messages."""
+    """Use a small cache inside this context, for data that is read only once, such as a long path."""
     (usual,) = connection.execute("PRAGMA cache_size").fetchone()
     connection.execute(f"PRAGMA cache_size = -{_FEW_PAGES}")
     try:
@@ -312,7 +314,7 @@ def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: fl
 
 
 def _within(connection: sqlite3.Connection, work: Work[T]) -> T:
-    """Run `work` within a transaction: all of it or nothing."""
+    """Run `work` within a transaction, completely or not at all."""
     connection.execute("SAVEPOINT one")
     try:
         result = work(connection)

@@ -24,9 +24,9 @@ OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
 
 
 def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
-    """Return a record as one line of JSON, without the line feed; always valid UTF-8.
+    """Return a record as one line of JSON, without the line feed. It is always valid UTF-8.
 
-    `ascii_only` escapes all other characters, for terminals, which some characters would control.
+    `ascii_only` escapes all other characters, because some of them control a terminal.
     """
     text = json.dumps(record, ensure_ascii=ascii_only)
     return text if storable(text) == text else json.dumps(record)
@@ -67,7 +67,7 @@ def mask_node(node: Node, secrets: Mapping[str, str]) -> Node:
 
 
 def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
-    """Return whether sealed parts contain a readable secret; signatures and ciphers only look like some."""
+    """Return whether sealed parts contain a readable secret. Signatures and encrypted text do not count."""
     try:
         readable = [
             {name: value for name, value in json.loads(part["data"]).items() if name not in OPAQUE}
@@ -151,8 +151,9 @@ def _json(value: Any) -> str:
 
 
 def value_of(text: str) -> Any:
-    """Return JSON text as data, so that it is not escaped twice; other text unchanged, also NaN and
-    Infinity.
+    """Return JSON text as data, so that it is not escaped twice.
+
+    Other text is returned unchanged, including NaN and Infinity.
     """
     try:
         return json.loads(text, parse_constant=_no_number, parse_float=_finite)

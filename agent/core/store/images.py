@@ -1,8 +1,8 @@
-"""Deletion of image files that no message refers to any more, together with their sessions.
+"""Deletion of image files to which no message refers any more, when sessions are deleted.
 
 One file serves every message with the same image, so a file is deleted only if no message of any session
-refers to it. A file that was stored again after the deleted message is kept: its new message may still wait
-to be stored. Files that no message ever referred to are deleted after a day.
+refers to it. A file that was stored again after the deleted message is kept, because its new message may not
+be stored yet. Files to which no message ever referred are deleted after a day.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def discarded_images(connection: sqlite3.Connection) -> dict[str, float]:
 
 
 def in_use(connection: sqlite3.Connection, after: int) -> tuple[set[str], int | None]:
-    """Return images in messages with the next ids, and the id at which to continue; None at the end."""
+    """Return the images in the next batch of messages, and the id at which to continue; None at the end."""
     (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM nodes").fetchone()
     rows = connection.execute(
         f"SELECT data FROM nodes WHERE id > ? AND id <= ? AND {_SENT} "
@@ -44,7 +44,10 @@ def in_use(connection: sqlite3.Connection, after: int) -> tuple[set[str], int | 
 
 
 async def sweep(database: Database, kept: AttachmentStore, gone: Mapping[str, float]) -> None:
-    """Delete files that only messages of `gone` referred to, see `discarded_images`, and old leftovers."""
+    """Delete the files to which only messages of `gone` referred, and old files without any message.
+
+    `gone` comes from `discarded_images`.
+    """
     if not await asyncio.to_thread(kept.any):
         return
     wanted: set[str] = set()

@@ -130,7 +130,9 @@ def _wrong(number: int, what: str) -> StoreError:
 
 
 def known_names(connection: sqlite3.Connection, sessions: Iterable[SessionRecord]) -> list[str]:
-    """Return the sessions whose id is in use here, including those still being deleted."""
+    """Return the sessions of the file whose id is already used here, also by a session that is being
+    deleted.
+    """
     taken = {
         name for (name,) in connection.execute("SELECT id FROM sessions UNION SELECT session FROM discarded")
     }
@@ -144,7 +146,9 @@ def insert(
     copied: bool,
     secrets: Mapping[str, str] | None = None,
 ) -> ImportedSession:
-    """Write one session. With `copied` it gets a new id; ids of nodes are kept if all are free."""
+    """Write one session. With `copied` it gets a new id. The ids of its nodes are kept if all of them are
+    unused.
+    """
     name = new_session_id(time.time()) if copied else session.name
     while copied and connection.execute("SELECT 1 FROM sessions WHERE id = ?", (name,)).fetchone():
         name = new_session_id(time.time())
@@ -183,7 +187,10 @@ def insert(
 
 
 def _ids(connection: sqlite3.Connection, session: SessionRecord) -> dict[int, int]:
-    """Return unused ids that grow along every path: those of the file, or the next ones."""
+    """Return an unused id for each id of the file: the same ones if possible, else the next free ones.
+
+    The ids grow along every path.
+    """
     row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'nodes'").fetchone()
     highest = row[0] if row else 0
     given = [node.id for node in session.nodes]

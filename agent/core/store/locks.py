@@ -21,7 +21,7 @@ class SessionLock:
         self._file: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock without waiting. False if another process (or another lock object) has it.
+        """Take the lock without waiting; return False if another process or lock object has it.
 
         Raises `StoreError` if the folder cannot be used.
         """
@@ -54,7 +54,7 @@ class SessionLock:
             self._file = None
 
     def is_held(self) -> bool:
-        """Return whether a process has the lock. Concurrent checks are not mistaken for a holder.
+        """Return whether a process has the lock. Other checks at the same time do not count as holding it.
 
         Raises `StoreError` if the file cannot be used.
         """

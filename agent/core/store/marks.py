@@ -1,4 +1,4 @@
-"""Labels and bookmarks a person puts on nodes. Plain functions on a connection."""
+"""Labels and bookmarks that a person puts on nodes, and reserved event numbers. Functions on a connection."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def _tidy(label: str) -> str:
 
 
 def reserve(connection: sqlite3.Connection, session: str, count: int) -> int:
-    """Reserve `count` event numbers for one process; return the first of them. 1 if the session is gone."""
+    """Reserve `count` event numbers for one process; return the first of them, or 1 if the
+    session is gone.
+    """
     row = connection.execute(
         "UPDATE sessions SET events = events + ? WHERE id = ? RETURNING events", (count, session)
     ).fetchone()
@@ -79,7 +81,7 @@ def reserve(connection: sqlite3.Connection, session: str, count: int) -> int:
 
 
 def give_back(connection: sqlite3.Connection, session: str, last: int, reserved: int) -> None:
-    """Free the numbers after `last`, unless another process has reserved some after `reserved` since."""
+    """Free the numbers after `last`, unless another process has reserved numbers after `reserved`."""
     connection.execute(
         "UPDATE sessions SET events = ? WHERE id = ? AND events = ?", (last, session, reserved)
     )

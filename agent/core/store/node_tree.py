@@ -159,7 +159,7 @@ def fork(connection: sqlite3.Connection, session: str, node: int | None, name: s
 
 
 def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchHead:
-    """Put a branch in use: the session opens with it. Raises `StoreError`."""
+    """Put a branch in use, so that the session opens with it. Raises `StoreError`."""
     node, _ = _tip(connection, session, name)
     newest = max(head.updated for head in heads(connection, session))
     # Strictly later than every other, also within one tick of the clock.
@@ -169,7 +169,7 @@ def use_head(connection: sqlite3.Connection, session: str, name: str) -> BranchH
 
 
 def rename_head(connection: sqlite3.Connection, session: str, name: str, new: str) -> BranchHead:
-    """Rename a branch. Raises `StoreError`, also for `main`, with which sessions begin."""
+    """Rename a branch. Raises `StoreError`, also for `main`, the first branch of every session."""
     node, _ = _tip(connection, session, name)
     if name == MAIN:
         raise StoreError(f"The branch {MAIN} keeps its name; fork it to have one of another name.")
@@ -242,7 +242,7 @@ def lineage(connection: sqlite3.Connection, node: int, count: int) -> list[Node]
 
 
 def offspring(connection: sqlite3.Connection, node: int, count: int) -> list[Node]:
-    """Return the successors of a node, at most `count`; where the path forks, along the newest branch."""
+    """Return at most `count` nodes that follow a node. At a fork, the newest branch is followed."""
     rows = connection.execute(
         "WITH RECURSIVE line (node, step) AS ("
         "  SELECT max(id), 1 FROM nodes WHERE parent = :node"
@@ -265,7 +265,7 @@ def batch(connection: sqlite3.Connection, session: str, after: int, count: int) 
 
 
 def _in_order(rows: Iterable[tuple[Any, ...]]) -> list[Node]:
-    """Return the nodes of a path by id. Rows are converted one by one to save memory."""
+    """Return the nodes of a path, sorted by id. Rows are converted one by one to save memory."""
     found = [load(row) for row in rows]
     found.sort(key=attrgetter("id"))
     return found

@@ -83,7 +83,7 @@ class Session:
 
 
 class _Any:
-    """Type of the marker for any position of the head."""
+    """The type of `ANY`, which accepts any position of the head."""
 
 
 ANY = _Any()
@@ -93,7 +93,7 @@ Expected = int | None | _Any
 
 
 def new_session_id(now: float | None = None) -> str:
-    """Return an id that sorts by time (UTC) and can be read aloud, such as `20261121-224501-a3f9c2`."""
+    """Return an id that sorts by time (UTC) and is easy to read aloud, such as `20261121-224501-a3f9c2`."""
     moment = time.gmtime(now)
     return f"{time.strftime('%Y%m%d-%H%M%S', moment)}-{secrets.token_hex(3)}"
 
@@ -166,7 +166,7 @@ def first_line(text: str) -> str:
 
 
 def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:
-    """Return the folded text for the index; empty if the node is not searched."""
+    """Return the folded text of a node for the search index; empty if the node is not searched."""
     limit = INDEXED_CHARS.get(kind)
     if limit is None or data.get("tool") in _NOT_INDEXED_TOOLS:
         return ""
@@ -191,11 +191,12 @@ def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def fold(text: str) -> str:
-    """Return `text` in the form used for comparison: without accents, symbols and ideographs between blanks.
+    """Return `text` in the form used for comparison.
 
-    Variants of the same letters (full and half width, ligatures, Arabic presentation forms, superscript
-    digits) become the plain ones. The folding works character by character, so that a part of a text is still
-    a part of it after folding both; so words of any length are found in scripts without blanks.
+    Accents are removed, and symbols and ideographs are put between blanks. Variants of the same letters (full
+    and half width, ligatures, Arabic presentation forms, superscript digits) become the plain ones. The
+    folding works character by character, so a part of a text is still a part of it after both are folded.
+    Words of any length are therefore found in scripts without blanks.
     """
     if text.isascii():
         return text.replace("\0", " ")

@@ -91,9 +91,9 @@ def record(
 def extend(
     connection: sqlite3.Connection, session: str, number: int, label: str, after: SessionPlace
 ) -> Operation | None:
-    """Let the newest operation in force lead further, under another label.
+    """Make the newest operation in force end at `after`, under another label.
 
-    None, without a change, if its number is not `number`.
+    Returns None without a change if its number is not `number`.
     """
     last = undoable(connection, session)
     if last is None or last.number != number:
@@ -108,12 +108,12 @@ def extend(
 
 
 def undoable(connection: sqlite3.Connection, session: str) -> Operation | None:
-    """Return the newest operation in force."""
+    """Return the newest operation in force, which an undo would revert; None if there is none."""
     return _one(connection, session, "NOT undone ORDER BY number DESC")
 
 
 def redoable(connection: sqlite3.Connection, session: str) -> Operation | None:
-    """Return the last undone operation."""
+    """Return the last undone operation, which a redo would repeat; None if there is none."""
     return _one(connection, session, "undone ORDER BY number")
 
 

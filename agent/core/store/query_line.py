@@ -45,7 +45,7 @@ class Filters:
 def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
     """Return SQL conditions on `nodes`, and their values.
 
-    The branch only limits the sessions; `agent.core.store.branches` decides which nodes lie on it.
+    A branch only limits the sessions; `agent.core.store.branches` decides which nodes are on it.
     """
     conditions: list[str] = []
     values: list[Any] = []
@@ -101,7 +101,7 @@ def like(word: str) -> tuple[str, list[str]]:
 
 
 def spellings(word: str) -> tuple[str, ...]:
-    """Return the word in its likely cases: SQL ignores case only for ASCII."""
+    """Return the word in lower, upper and similar cases, because SQL ignores case only for ASCII."""
     if word.isascii():
         return (word,)
     return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.strip().capitalize())))
@@ -254,8 +254,9 @@ _READERS: dict[str, Callable[[QueryLine, str, float], QueryLine]] = {
 
 
 def _span(text: str, now: float) -> tuple[float, float] | None:
-    """Return the first moment of a day, month or year, and of the next one; for an age, that moment. None:
-    neither.
+    """Return the first moment of a day, month or year, and the first moment of the next one.
+
+    For an age such as `3d`, both are that moment. Returns None for any other text.
     """
     text = text.lower()
     today = datetime.fromtimestamp(now).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -296,7 +297,7 @@ _BEGINNING = re.compile(r"\A(\w+)\*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One search. `terms` are folded; the expressions are None if no index can help."""
+    """One search. `terms` are folded. The expressions for the indexes are None if no index can help."""
 
     terms: tuple[str, ...]
     raw: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Conversion of messengers' messages into nodes, in one transaction and only once."""
+"""Conversion of messages from messengers into nodes, each only once and in one transaction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECEIVED = "received"
 
 
 def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int) -> None:
-    """Record that a message has become a node. Raises `StoreError` if it already was one."""
+    """Record that a received message has become a node. Raises `StoreError` if it already had."""
     changed = connection.execute(
         "UPDATE received SET state = 'taken', session = ?, node = ? WHERE id = ? AND node IS NULL",
         (session, node, row),
@@ -22,7 +22,7 @@ def mark_taken(connection: sqlite3.Connection, row: Any, session: str, node: int
 
 
 def handed_texts(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Return texts passed to a session but not committed, which their rows will bring again."""
+    """Return the texts that were passed to a session but not committed, and that will be passed again."""
     rows = connection.execute(
         "SELECT text FROM received WHERE session = ? AND node IS NULL AND state IN ('handed', 'waiting')",
         (session,),

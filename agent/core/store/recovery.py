@@ -21,7 +21,9 @@ _STEP = 64
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
-    """A call without a result. `node` asked for it; `started` is true if it had begun to run."""
+    """A call without a result. `node` is the message that requested it; `started` is True if it had begun to
+    run.
+    """
 
     node: int
     id: str
@@ -38,7 +40,7 @@ class MessageDraft:
 
 
 def start(connection: sqlite3.Connection, session: str, node: int, call: str, name: str) -> None:
-    """Record that a call begins to run. Raises `StoreError` unless the node asked for it."""
+    """Record that a call begins to run. Raises `StoreError` if the node did not request it."""
     asker = node_tree.node_of(connection, session, node)
     if call not in _calls_of(asker):
         raise StoreError(f"Message {node} of session {session} asks for no call {clean(call)}.")
@@ -59,9 +61,9 @@ def finish(
     head: str,
     expected: Expected = ANY,
 ) -> Node:
-    """Append the tool node and close the call. Raises `StoreError` if no call waits for a result.
+    """Append the tool node with the result and close the call. Raises `StoreError` if the call is not open.
 
-    A call that was never started (refused at the gate) can be closed too.
+    A call that was never started, because the gate refused it, can be closed too.
     """
     node_tree.check_tip(session, head, expected, node_tree.tip(connection, session, head))
     waiting_calls = {each.id: each for each in open_calls(connection, session, head)}
@@ -118,7 +120,7 @@ def _last_assistant(connection: sqlite3.Connection, tip: int | None) -> tuple[No
 
 
 def _calls_of(node: Node) -> dict[str, str]:
-    """Return id and name of the calls an assistant node asks for."""
+    """Return the calls that an assistant node requests: their names by id."""
     calls = node.data.get("calls")
     if node.kind != "assistant" or not isinstance(calls, list):
         return {}
@@ -158,7 +160,7 @@ NOT_STARTED = "Interrupted: the program ended before this call started; nothing 
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A branch that was cut off, with its open calls and draft."""
+    """A branch that a killed process left, with its open calls and draft."""
 
     head: str
     draft: MessageDraft | None
@@ -181,7 +183,7 @@ class Recovery:
 
 
 def unfinished_branches(connection: sqlite3.Connection, session: str) -> tuple[Unfinished, ...]:
-    """Return the branches of a session that were cut off, with their open calls and drafts."""
+    """Return the branches of a session that a killed process left, with their open calls and drafts."""
     found = [
         Unfinished(
             head.name,
@@ -196,7 +198,7 @@ def unfinished_branches(connection: sqlite3.Connection, session: str) -> tuple[U
 def recover(
     connection: sqlite3.Connection, session: str, head: str, known: Mapping[str, str] | None = None
 ) -> Recovery:
-    """Give each open call a result and turn the draft into a message. A second time does nothing.
+    """Store a result for each open call and turn the draft into a message. A second call changes nothing.
 
     `known` holds further details on single calls, by id; they become a note in the result.
     """

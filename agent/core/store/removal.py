@@ -1,8 +1,8 @@
 """Deletion of a session, so that its words also leave the file.
 
-The session disappears in one transaction; its nodes follow in batches, and then the index is merged, because
-FTS5 only marks deleted words. Each step is a short transaction, so that nobody waits long, and a missed step
-is made up for at the next deletion.
+The session is removed in one transaction. Its nodes follow in batches. Then the index is merged, because FTS5
+only marks deleted words. Each step is a short transaction, so that other writers do not wait long. A missed
+step is made up for at the next deletion.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _PAGES = 200
 
 
 def discard(connection: sqlite3.Connection, session: str) -> list[str]:
-    """Remove a session and those it delegated from every list. Raises `StoreError` if it does not exist."""
+    """Remove a session and those of its subagents from every list; return their ids.
+
+    Raises `StoreError` if it does not exist.
+    """
     session_list.get(connection, session)
     rows = connection.execute(
         "WITH RECURSIVE family (id) AS (SELECT ? UNION SELECT sessions.id FROM sessions "
@@ -39,7 +42,7 @@ def discard(connection: sqlite3.Connection, session: str) -> list[str]:
 
 
 def purge(connection: sqlite3.Connection) -> bool:
-    """Delete one batch of nodes of discarded sessions. False when none is left."""
+    """Delete one batch of nodes of discarded sessions; return False if none is left."""
     row = connection.execute("SELECT session FROM discarded LIMIT 1").fetchone()
     if row is None:
         return False
@@ -57,10 +60,10 @@ def purge(connection: sqlite3.Connection) -> bool:
 
 
 def merge(connection: sqlite3.Connection, *, first: bool) -> bool:
-    """Merge some pages of the indexes into one segment. False when nothing is left to merge.
+    """Merge some pages of the indexes into one segment; return False if nothing is left to merge.
 
-    A negative count begins the merge of everything, positive ones continue it; fewer than two changed rows
-    mean that nothing was done (FTS5 documentation, "merge").
+    The first step passes a negative count to FTS5, which begins the merge of everything; the others continue
+    it. Fewer than two changed rows mean that nothing was done (FTS5 documentation, "merge").
     """
     changed = False
     for index in ("words", "trigrams"):

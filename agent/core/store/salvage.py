@@ -33,9 +33,9 @@ _PATIENCE = 200_000
 def recover_copy(path: Path) -> Path:
     """Copy the readable parts of `path` into a new store next to it, and return its path.
 
-    Blocking. No store may be open on `path` in this process. Messages whose predecessor is lost follow the
-    last one before them; lost sessions and branches are created again. Raises `StoreError` if nothing can be
-    read.
+    Blocking. No store may be open on `path` in this process. A message whose predecessor is lost is placed
+    after the last one before it; lost sessions and branches are created again. Raises `StoreError` if nothing
+    can be read.
     """
     if not path.is_file():
         raise StoreError(f"There is no session store at {path}.")
@@ -73,7 +73,9 @@ def _free_name(path: Path) -> Path:
 
 
 def _copy_store(path: Path, folder: Path) -> Path:
-    """Make a private copy with the journal, so that an unfinished transaction is undone in the copy only."""
+    """Make a private copy of the store with its journal, so that SQLite undoes an open transaction only in
+    the copy.
+    """
     copy = folder / path.name
     for name in (path.name, f"{path.name}-journal"):
         source = path.with_name(name)
@@ -131,7 +133,9 @@ def _until_damage(connection: sqlite3.Connection, statement: str) -> Iterator[tu
 
 
 def _nodes(connection: sqlite3.Connection, size: int) -> Iterator[tuple[Any, ...]]:
-    """Yield every readable node in order of ids, halving ranges that contain damage."""
+    """Yield every readable node in order of ids. A range of ids that contains damage is halved and read
+    again.
+    """
     top = size // _ROW_BYTES + 1
     for row in _until_damage(connection, "SELECT seq FROM sqlite_sequence WHERE name = 'nodes'"):
         top = max(top, row[0]) if isinstance(row[0], int) else top
@@ -161,7 +165,7 @@ class _Kept:
         self.last: dict[str, tuple[int, float]] = {}
 
     def fit(self, row: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return the row with an existing parent; None if it is not a valid node."""
+        """Return the row of a node with its parent set to a copied node; None if it is not a valid node."""
         node, session, parent, _, kind, created, size, data, content, body = row
         texts = (session, kind, data, content)
         if not all(isinstance(value, str) for value in texts) or not isinstance(created, (int, float)):

@@ -1,7 +1,7 @@
-"""The tables of `state.db`, their migrations, and the check that a file is ours.
+"""The tables of `state.db`, their migrations, and the check that a file is a store of Hermes.
 
-The file identifies itself as ours (`application_id`) and states its layout (`user_version`). Any other file
-is left unchanged.
+The file is marked by `application_id` and states its layout in `user_version`. Any other file is left
+unchanged.
 """
 
 from __future__ import annotations
@@ -312,9 +312,9 @@ def _statements(script: str) -> list[str]:
 
 
 def prepare_file(path: Path) -> None:
-    """Ensure that `path` is our database or a new, empty file only its owner can read.
+    """Ensure that `path` is a store of Hermes, or a new, empty file that only its owner can read.
 
-    Blocking. Raises `StoreError`; a file that is not ours is not changed.
+    Blocking. Raises `StoreError` for any other file, which is not changed.
     """
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StoreError(
@@ -354,10 +354,10 @@ def _is_new(path: Path) -> bool:
 
 
 def _check_owner(path: Path) -> None:
-    """Raise `StoreError` unless the file is marked as ours and not newer than this program.
+    """Raise `StoreError` unless the file is marked as a store of Hermes and not newer than this program.
 
-    `immutable` makes SQLite read the header without a lock, a journal or any other trace. SQLite itself reads
-    it, because closing a file by other means would drop the locks this process holds on it.
+    `immutable` makes SQLite read the header without a lock, a journal or any other trace. The file is not
+    opened directly, because closing it would drop the locks that this process holds on it.
     """
     try:
         with closing(sqlite3.connect(address(path, "immutable=1"), uri=True)) as connection:
@@ -397,7 +397,9 @@ def configure(connection: sqlite3.Connection) -> None:
 
 
 def is_current(connection: sqlite3.Connection) -> bool:
-    """Return whether the tables exist and are up to date. Reads the schema, which detects a broken one."""
+    """Return whether the tables exist and are up to date. It reads the whole schema, which reveals a broken
+    one.
+    """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == VERSION:
         connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone()
@@ -405,7 +407,9 @@ def is_current(connection: sqlite3.Connection) -> bool:
 
 
 def create(connection: sqlite3.Connection) -> None:
-    """Create the tables of an empty file, unless another process was faster. Runs inside a transaction."""
+    """Create the tables of an empty file, unless another process has created them. Runs inside a
+    transaction.
+    """
     if is_current(connection):
         return
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -1,9 +1,9 @@
 """Search over all messages, in steps too short to keep a writer waiting.
 
 First the newest hits are collected, at most `MAX_HITS`; then only those are ranked. Ranking all hits of a
-common word would take seconds at a million messages. Whole words come from one index; parts of words, the
-unfinished last word, code and scripts without blanks from a trigram index; one or two characters, which no
-index holds, from reading the newest messages.
+common word would take seconds at a million messages. Whole words come from one index. Parts of words, the
+unfinished last word, code and scripts without blanks come from a trigram index. For one or two characters,
+which no index holds, the newest messages are read.
 
 Both indexes are read window by window over node ids. A window grows while its step is quick and shrinks when
 it is slow, so each step holds the lock for a few milliseconds only, on the one connection that also writes.
@@ -96,7 +96,8 @@ async def search(
     secrets: Mapping[str, str] | None = None,
     lineages: Lineages | None = None,
 ) -> SearchHits:
-    """Return a page of hits for the text of a person. Raises `StoreError`, but never for the text itself.
+    """Return a page of hits for a text that a person typed. Raises `StoreError`, but never because of the
+    text.
 
     `lineages` is the cache of paths from earlier searches.
     """
@@ -153,8 +154,8 @@ class _Step(NamedTuple):
 def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
     """Yield the ways to search, the most exact first.
 
-    The word index has no symbols: `C++` is a lone `c` to it. So it comes first for plain words, and for other
-    terms only together with a check for the symbols, or as the last way.
+    The word index has no symbols: to it, `C++` is a lone `c`. So it is used first for plain words. For other
+    terms it is used only together with a check for the symbols, or as the last way.
     """
     if not query.terms:
         if filters:
@@ -174,7 +175,10 @@ def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
 async def _collect(
     database: Database, query: Query, filters: Filters, paths: BranchPaths | None, patience: float
 ) -> tuple[dict[int, bool], bool]:
-    """Return the newest hits, each with whether it holds whole words, and whether the search was complete."""
+    """Return the newest hits, and whether the search was complete.
+
+    The value of each hit tells whether it contains whole words.
+    """
     found: dict[int, bool] = {}
     complete = True
     give_up = time.monotonic() + patience
@@ -192,7 +196,10 @@ async def _collect(
 async def _windows(
     database: Database, step: _Step, filters: Filters, paths: BranchPaths | None, give_up: float
 ) -> tuple[list[int], bool]:
-    """Return matching ids, newest first, and whether the search reached the end (of ids or of `MAX_HITS`)."""
+    """Return matching ids, newest first, and whether the search was complete.
+
+    It is complete if all ids were searched or `MAX_HITS` were found.
+    """
     statement, values = _statement(step, filters)
     window = _FIRST_WINDOW if step.table else _FIRST_SCAN
     low, high = await database.read(lambda connection: _range(connection, filters.session))
@@ -215,7 +222,7 @@ async def _windows(
 
 
 async def on_branches(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
-    """Return those of the nodes that lie on a requested branch."""
+    """Return those of the nodes that are on a requested branch."""
     held = None if found else []
     while held is None:
         held = await database.read(partial(paths.select_nodes, nodes=found))
@@ -229,7 +236,7 @@ def _time_query(statement: str, values: list[Any], connection: sqlite3.Connectio
 
 
 def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, int]:
-    """Return the ids to search: above the first, up to the second."""
+    """Return the range of ids to search: the ids greater than the first number, up to the second."""
     where, values = ("", ()) if session is None else (" WHERE session = ?", (storable(session),))
     # Two statements: SQLite answers min or max from an index, but not both at once.
     (low,) = connection.execute(f"SELECT min(id) FROM nodes{where}", values).fetchone()
@@ -238,7 +245,9 @@ def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, in
 
 
 def _statement(step: _Step, filters: Filters) -> tuple[str, list[Any]]:
-    """Return SQL that finds ids in a window, and its values; the caller adds window and limit."""
+    """Return SQL that finds ids in a window, and its values. The caller adds the values for window and
+    limit.
+    """
     conditions, values = conditions_of(filters)
     index = step.table
     if index:
@@ -294,9 +303,9 @@ def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterat
 
 
 def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
-    """Return the node with up to `window` messages of people, model and tools before and after it.
+    """Return a node with up to `window` messages of people, model and tools before and after it.
 
-    Later messages are those along the newest branch. Empty if the node does not exist.
+    Later messages are those of the newest branch. Returns an empty list if the node does not exist.
     """
     window = session_list.bound_count(window)
     # System, notice and compaction nodes lie between messages, so read a little further.
@@ -323,10 +332,10 @@ MOST = 200
 
 
 def spans(text: str, query: Query) -> list[Span]:
-    """Return the places of all terms, in order and without overlaps, at most `MOST`.
+    """Return the positions of all terms, in order and without overlaps, at most `MOST`.
 
-    A term matches in any case and with or without accents; if it occurs nowhere, the places of its words are
-    returned. Pure.
+    A term matches in any case and with or without accents. If it does not occur, the positions of its words
+    are returned. Pure.
     """
     folded, origin = _fold_text(text)
     found: list[Span] = []
@@ -347,7 +356,10 @@ def _places(text: str, pattern: str) -> Iterator[Span]:
 
 
 def _fold_text(text: str) -> tuple[str, list[int]]:
-    """Return the folded text, and for each of its characters the original index; no indexes if unchanged."""
+    """Return the folded text, and the original index of each of its characters.
+
+    The list of indexes is empty if folding changes no positions.
+    """
     if text.isascii():
         return text.lower(), []
     pieces: list[str] = []
@@ -360,7 +372,7 @@ def _fold_text(text: str) -> tuple[str, list[int]]:
 
 
 def _apart(found: list[Span]) -> list[Span]:
-    """Return the places with overlapping ones merged."""
+    """Return the positions with overlapping ones merged."""
     joined: list[Span] = []
     for start, end in found:
         if joined and start <= joined[-1][1]:
@@ -397,10 +409,10 @@ _SEARCHED = 200_000
 
 
 def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, bool]) -> list[int]:
-    """Return the ids of `found`, best first. Its values tell which hits hold whole words.
+    """Return the ids of `found`, best first. The values of `found` tell which hits contain whole words.
 
-    BM25 without its rarity factor: all hits hold all terms. Newer hits, whole words, adjacent terms and
-    people's messages count for more.
+    The score is BM25 without its rarity factor, because all hits contain all terms. Newer hits, whole words,
+    adjacent terms and people's messages get a higher score.
     """
     newest = sorted(found, reverse=True)
     rows = connection.execute(
@@ -428,7 +440,9 @@ def rank_hits(connection: sqlite3.Connection, query: Query, found: Mapping[int, 
 
 
 def _standing(term: str) -> re.Pattern[str]:
-    """Return a pattern for a term on its own: `#12` matches in `see #12.`, and not in `see #123`."""
+    """Return a pattern for a term that is not part of a longer one: `#12` matches in `see #12.`, not in
+    `#123`.
+    """
     before = r"(?<!\w)" if term[:1].isalnum() else ""
     after = r"(?!\w)" if term[-1:].isalnum() else ""
     return re.compile(before + re.escape(term) + after)
@@ -455,7 +469,7 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
 
 
 def _first_match(text: str, query: Query) -> int:
-    """Return the place of the first term as typed, else of its words, else of its folded form."""
+    """Return the position of the first term as typed, else of one of its words, else of its folded form."""
     lowered = text.lower() if text.isascii() else ""
     for term in query.raw:
         if lowered and term.isascii():
@@ -473,7 +487,7 @@ def _first_match(text: str, query: Query) -> int:
 
 
 def _first_folded(text: str, query: Query) -> int:
-    """Return the approximate place of a match that only folding finds."""
+    """Return the approximate position of a match that only folding finds."""
     at = 0
     for line in text.splitlines(keepends=True):
         folded = fold(line).lower()

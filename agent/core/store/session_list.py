@@ -37,7 +37,7 @@ def create(
     parent: str | None,
     events: int = 0,
 ) -> Session:
-    """Create a session with an empty `main`, whose first `events` event numbers are reserved.
+    """Create a session with an empty branch `main`, whose first `events` event numbers are reserved.
 
     Raises `StoreError` if `parent` does not exist.
     """
@@ -137,13 +137,13 @@ def newest(
 
 
 def children(connection: sqlite3.Connection, session: str) -> list[Session]:
-    """Return the sessions its agent delegated, oldest first."""
+    """Return the sessions of a session's subagents, oldest first."""
     rows = connection.execute(f"{_SELECT} WHERE sessions.parent = ? ORDER BY sessions.id", (session,))
     return [_load(row) for row in rows]
 
 
 def totals(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Return the numbers of sessions and of nodes. Reads the whole index."""
+    """Return the number of sessions and the number of nodes. Reads the whole index."""
     (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
     (nodes,) = connection.execute("SELECT count(*) FROM nodes").fetchone()
     return sessions, nodes

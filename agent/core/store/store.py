@@ -41,14 +41,14 @@ _BATCH = 500
 class Store:
     """Sessions in one SQLite file. Open it with `Store.open`, and close it at the end.
 
-    Every method raises `StoreError` with a sentence for a person. A write that was handed over happens even
-    if the waiting task is cancelled; one that raises did not happen. Nodes are never changed.
+    Every method raises `StoreError` with a sentence for a person. A write that was handed over is carried out
+    even if the waiting task is cancelled; a write that raises was not carried out. Nodes are never changed.
     """
 
     def __init__(
         self, database: Database, secrets: Mapping[str, str] | None = None, *, shared: bool = False
     ) -> None:
-        """`shared`: other code opened the connection, and closes it."""
+        """`shared` means that other code opened the connection, and closes it."""
         self._database = database
         self._shared = shared
         self.secrets = secrets or {}
@@ -64,13 +64,13 @@ class Store:
         secrets: Mapping[str, str] | None = None,
         shared: Database | None = None,
     ) -> Store:
-        """Open the file, or create it. `wait` is how long (seconds) another process may hold the lock.
+        """Open the file, or create it. `wait` is how long, in seconds, to wait for a lock of another process.
 
         `secrets` are values, by name, that are masked in generated titles and in search results. `shared` is
         an existing connection of this process to the file, which stays open.
 
-        Raises `StoreError` for a file that is not ours, is newer than this program, damaged, read-only or
-        locked; such a file is not changed.
+        Raises `StoreError` for a file that is not a store of Hermes, is newer than this program, damaged,
+        read-only or locked; such a file is not changed.
         """
         import asyncio
 
@@ -99,9 +99,9 @@ class Store:
         return self._database
 
     async def close(self) -> None:
-        """Finish queued writes and close. The process cannot end before; may be called again.
+        """Finish queued writes and close the connection. A shared connection stays open. May be called again.
 
-        A shared connection stays open.
+        Without this call, the thread of the connection keeps the process running.
         """
         if not self._shared:
             await self._database.close()
@@ -119,7 +119,8 @@ class Store:
     async def create_session(
         self, *, workspace: str, model: str, title: str = "", parent: str | None = None, events: int = 0
     ) -> Session:
-        """Create a session with an empty branch `main`. Without a title, the first user message names it.
+        """Create a session with an empty branch `main`. Without a title, the first user message becomes the
+        title.
 
         The first `events` numbers of its events are reserved for the caller.
         """
@@ -158,11 +159,11 @@ class Store:
         )
 
     async def children(self, session: str) -> list[Session]:
-        """Return the sessions of its subagents, oldest first."""
+        """Return the sessions of a session's subagents, oldest first."""
         return await self._database.read(lambda c: session_list.children(c, session))
 
     async def totals(self) -> tuple[int, int]:
-        """Return the numbers of sessions and of nodes. Takes a while with a large store."""
+        """Return the number of sessions and the number of nodes. Slow with a large store."""
         return await self._database.read(session_list.totals)
 
     async def rename(self, session: str, title: str) -> Session:
@@ -191,16 +192,19 @@ class Store:
         return await self._database.write(lambda c: marks.reserve(c, session, count))
 
     def give_back_events(self, session: str, last: int, reserved: int) -> None:
-        """Free the numbers after `last` of a block that ends with `reserved`, with the next write."""
+        """Free the event numbers after `last` of a block that ends with `reserved`. This is written with the
+        next write.
+        """
         self._database.write_along(lambda c: marks.give_back(c, session, last, reserved))
 
     async def delete(
         self, session: str, *, clearing: Callable[[Sequence[str]], Awaitable[None]] | None = None
     ) -> list[str]:
-        """Delete a session and those of its subagents: text, index, and images no other session refers to.
+        """Delete a session and those of its subagents: text, index, and images to which no other session
+        refers.
 
-        `clearing` is called with their ids while their messages can still be read. Returns the ids. The
-        sessions are gone at once; clearing the file takes a while with a large store.
+        Returns the ids. `clearing` is called with them while their messages can still be read. The sessions
+        disappear at once; removing their text from the file takes a while with a large store.
         """
         deleted = await self._database.write(lambda c: removal.discard(c, session))
         gone = await self._database.read(images.discarded_images)
@@ -226,10 +230,10 @@ class Store:
         head: str = MAIN,
         expected: Expected = ANY,
     ) -> Node:
-        """Add one node and move the head to it; it is on disk when this returns.
+        """Add one node and move the head to it. The node is on disk when this returns.
 
         With `expected` (a node id, or None for an empty branch) it raises `HeadMoved` if the head points
-        elsewhere. An assistant node clears the draft.
+        elsewhere. An assistant node deletes the draft.
         """
         (node,) = await self.append_many(
             session, [NewNode(kind, content, data or {})], head=head, expected=expected
@@ -286,7 +290,7 @@ class Store:
         return await self._line(tip, count)
 
     async def before(self, session: str, node: int, count: int) -> list[Node]:
-        """Return the `count` nodes that lead to a node, oldest first, without the node itself."""
+        """Return the `count` nodes before a node, oldest first, without the node itself."""
         start = await self.node(session, node)
         return await self._line(start.parent, count)
 
@@ -352,7 +356,7 @@ class Store:
     async def extend_operation(
         self, session: str, number: int, label: str, after: SessionPlace
     ) -> Operation | None:
-        """Let the newest operation in force lead further; None if its number is not `number`."""
+        """Make the newest operation in force end at `after`; return None if its number is not `number`."""
         return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
 
     async def undoable(self, session: str) -> Operation | None:
@@ -385,8 +389,8 @@ class Store:
     ) -> Node:
         """Append the result and close the call, in one transaction.
 
-        `data["outcome"]` says how it ended; `call` and `tool` are filled in. The call must belong to the last
-        assistant message and have no result yet.
+        `data["outcome"]` says how it ended; the keys `call` and `tool` are filled in. The call must belong to
+        the last assistant message and have no result yet.
         """
         return await self._database.write(
             lambda c: recovery.finish(c, session, call, content, data, head, expected)
@@ -397,13 +401,13 @@ class Store:
         await self._database.write(lambda c: recovery.save_draft(c, session, head, text, reasoning))
 
     async def unfinished_branches(self, session: str) -> tuple[Unfinished, ...]:
-        """Return the branches a killed process left open."""
+        """Return the branches that a killed process left, with their open calls and drafts."""
         return await self._database.read(lambda c: recovery.unfinished_branches(c, session))
 
     async def recover(
         self, session: str, head: str = MAIN, known: Mapping[str, str] | None = None
     ) -> Recovery:
-        """Close what a killed process left open on a branch. The caller must hold the session's lock.
+        """Complete what a killed process left open on a branch. The caller must hold the session's lock.
 
         `known` holds further details on single calls, by id.
         """
@@ -412,9 +416,9 @@ class Store:
     async def import_sessions(
         self, sessions: Sequence[SessionRecord], *, copied: bool = False
     ) -> list[ImportedSession]:
-        """Import sessions from a file, each in full. With `copied` they get new ids.
+        """Import complete sessions from a file. With `copied` they get new ids.
 
-        Raises `StoreError` if one exists already, and then nothing is imported.
+        Raises `StoreError` if one of them exists already; then nothing is imported.
         """
         if not copied and (known := await self._database.read(lambda c: importing.known_names(c, sessions))):
             more = f" and {len(known) - 1} others are" if len(known) > 1 else " is"
@@ -433,7 +437,7 @@ class Store:
 
     @property
     def lineages(self) -> Lineages:
-        """The cache of paths known from searches."""
+        """The cache of paths from earlier searches."""
         return self._lineages
 
     async def search(
@@ -448,8 +452,8 @@ class Store:
     ) -> SearchHits:
         """Search the messages of people, model and tools.
 
-        Any text is a valid query; the last word may be unfinished. `patience` (seconds) limits the search of
-        older messages for parts of words.
+        Any text is a valid query; the last word may be unfinished. `patience` limits, in seconds, the search
+        of older messages for parts of words.
         """
         return await finding.search(
             self._database,
@@ -468,9 +472,9 @@ class Store:
         return await self._database.read(lambda c: finding.around(c, node, window))
 
     async def branch_with(self, session: str, node: int) -> str:
-        """Return the branch with a message, the most recently used of several.
+        """Return the branch that contains a message; if there are several, the most recently used one.
 
-        A message without a branch (it was dropped) gets a new one: `found-<node>`.
+        If no branch contains it, because its branch was dropped, the new branch `found-<node>` is created.
         """
         name = await self._database.read(lambda c: branches.head_with(c, session, node))
         if name is not None:
