@@ -53,8 +53,8 @@ async def compacted(b: Bench, engine: Engine, rules: list[str], times: int = 10)
 async def everything_opens(engine: Engine) -> int:
     """Each message that is folded is given back exactly as it is stored; how many there are."""
     folded = FoldedMessages(engine.session)
-    total, _ = await folded.listed("", 1)
-    _, listed = await folded.listed("", total)
+    total, _ = await folded.search_messages("", 1)
+    _, listed = await folded.search_messages("", total)
     whole = {node.id: node for node in await engine.session.whole_path()}
     for each in listed:
         shown = await folded.message(each.id)
