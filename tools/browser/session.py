@@ -182,13 +182,6 @@ class BrowserSession:
         plain = origin.replace("https://", "http://", 1).removesuffix(":443") + ":80"
         return origin.endswith(":443") and plain in self._origins
 
-    def take_downloads(self) -> list[Download]:
-        """Return finished downloads that were not returned before."""
-        ended = [each for each in self.downloads.values() if each.state != "inProgress" and not each.is_told]
-        for each in ended:
-            each.is_told = True
-        return ended
-
     def under_way(self) -> list[Download]:
         """Return the unfinished downloads."""
         return [each for each in self.downloads.values() if each.state == "inProgress"]

@@ -21,7 +21,6 @@ from agent.automation.batch.worker import (
     assignment_of,
     conditions_json,
     conditions_of,
-    result_of,
 )
 from agent.errors import ConfigError, HermesError
 from tools.extras import missing
@@ -141,7 +140,7 @@ class _Worker:
             told = f"The worker failed ({said['fault']}); worker.log has the details."
             future.set_exception(WorkerDiedError(told))
         else:
-            future.set_result(result_of(said["result"]))
+            future.set_result(TaskResult.from_json(said["result"]))
 
     async def aclose(self) -> None:
         process = self._process
@@ -209,7 +208,7 @@ class RayPool:
     async def attempt(self, assignment: AssignedTask) -> TaskResult:
         reference = self._carry.remote(self._conditions, assignment_json(assignment))
         try:
-            return result_of(await asyncio.wrap_future(reference.future()))
+            return TaskResult.from_json(await asyncio.wrap_future(reference.future()))
         except self._ray.exceptions.RayError as error:
             raise WorkerDiedError(f"The worker of this task is gone: {type(error).__name__}.") from error
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from agent.automation.batch.attempt import AssignedTask, Conditions
 from agent.automation.batch.folder import FolderLock, batch_settings, lay_home, variables
@@ -96,7 +96,6 @@ def _no_such_text(names: Iterable[str]) -> str:
 
 
 Runner = Literal["local", "docker", "ssh", "ray"]
-RUNNERS: tuple[Runner, ...] = get_args(Runner)
 _KEPT = ("done", "denied")
 """Outcomes that asking again would not change."""
 _ONE_AT_ONCE = (

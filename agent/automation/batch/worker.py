@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.automation.batch.attempt import AssignedTask, Conditions, SharedStore, attempt
-from agent.automation.batch.results import ResultFolder, TaskResult
+from agent.automation.batch.results import ResultFolder
 from agent.automation.batch.task import task_of
 from agent.core.home import Home
 
@@ -99,11 +99,6 @@ def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
 def assignment_of(given: Mapping[str, Any]) -> AssignedTask:
     """Return the assignment written by `assignment_json`."""
     return AssignedTask(**{**given, "task": task_of(given["task"]), "toolsets": tuple(given["toolsets"])})
-
-
-def result_of(given: Mapping[str, Any]) -> TaskResult:
-    """Return the result that a worker sent."""
-    return TaskResult.from_json(given)
 
 
 if __name__ == "__main__":

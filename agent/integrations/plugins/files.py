@@ -112,7 +112,7 @@ def hashes(root: Path, below: Path | None = None) -> dict[str, str]:
 def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, PluginFile]]:
     """Each file by its path below `root`, read one by one. Raises `PluginError` as `hashes` does."""
     total = 0
-    for found, path in enumerate(_walk(below or root)):
+    for found, path in enumerate(walk(below or root)):
         name = path.relative_to(root).as_posix()
         try:
             file = read_file(root, path)
@@ -136,11 +136,8 @@ def digest(parts: Mapping[str, str]) -> str:
 
 
 def walk(root: Path) -> Iterator[Path]:
-    """All files and links of a plugin, in order; links to folders are not entered."""
-    return _walk(root)
+    """Yield all files and links of a plugin, in order; links to folders are not entered."""
 
-
-def _walk(root: Path) -> Iterator[Path]:
     def fail(error: OSError) -> None:
         raise PluginError(f"{brief(error.filename, 300)} cannot be read: {error.strerror}; mend it.")
 

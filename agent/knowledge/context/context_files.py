@@ -264,7 +264,7 @@ def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextF
     `allowed` are the hashes of suspicious passages that the user approved, here and in the functions that
     follow.
     """
-    return _read(path, limit, path.parent, allowed)
+    return read_context_file(path, limit, path.parent, allowed)
 
 
 def project_files(workspace: Path, limit: int, allowed: Collection[str] = ()) -> tuple[ContextFile, ...]:
@@ -288,23 +288,20 @@ def files_of_folders(
     found: list[ContextFile] = []
     for folder in folders:
         for names in PROJECT_NAMES:
-            read = (_read(folder / name, limit, root, allowed) for name in names)
+            read = (read_context_file(folder / name, limit, root, allowed) for name in names)
             file = next((each for each in read if each is not None), None)
             if file is None:
                 continue
             taken_in = imports_of(file.path, root, text_of).files if file.name in IMPORTING else ()
-            files = (file, *(_read(path, limit, root, allowed) for path in taken_in))
+            files = (file, *(read_context_file(path, limit, root, allowed) for path in taken_in))
             for each in files:
                 if each is not None and not any(each.says_the_same(other) for other in found):
                     found.append(each)
         always = [rule.path for rule in rules_of([folder], root) if rule.always]
-        found += [file for path in always if (file := _read(path, limit, root, allowed)) is not None]
+        found += [
+            file for path in always if (file := read_context_file(path, limit, root, allowed)) is not None
+        ]
     return tuple(found)
-
-
-def rule_file(path: Path, root: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
-    """Return the content of a rule's file; None if it is missing, empty or unreadable."""
-    return _read(path, limit, root, allowed)
 
 
 def repository_root(workspace: Path) -> Path:
@@ -324,7 +321,7 @@ def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
     return tuple(root.joinpath(*below[:depth]) for depth in range(len(below) + 1))
 
 
-def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> ContextFile | None:
+def read_context_file(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> ContextFile | None:
     """Return a plain file below `inside`; None if it is missing, empty or unreadable."""
     if limit <= 0:
         return None

@@ -21,8 +21,8 @@ from agent.knowledge.context.context_files import (
     files_of_folders,
     folders_between,
     project_files,
+    read_context_file,
     repository_root,
-    rule_file,
     soul_file,
 )
 from agent.knowledge.context.context_table import part_records
@@ -113,7 +113,7 @@ def read_folders(
             files = files_of_folders([folder], root, room.file, room.allowed)
             found += [(folder, part_of(file, TOLD, LAYER.name)) for file in files if file.path not in written]
     for rule in rules:
-        file = rule_file(rule.path, root, room.file, room.allowed)
+        file = read_context_file(rule.path, room.file, root, room.allowed)
         if file is not None and rule.path not in written:
             found.append((rule.path, part_of(file, TOLD_RULE, LAYER.name)))
     parts = fitted([part for _folder, part in found], {LAYER.name: room.layer}, None)

@@ -51,7 +51,6 @@ MENDED = "mended"
 """The `kind` of a line that follows an incomplete one."""
 LONGEST_END = 4 * MAX_FILE
 """The size in bytes above which a file's end is not searched and a new file is started."""
-SHORTEST_WAIT = 0.002
 CHUNK = 65_536
 
 Record = dict[str, Any]

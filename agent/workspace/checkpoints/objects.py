@@ -12,7 +12,6 @@ import errno
 import os
 import re
 import secrets
-import stat
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -131,18 +130,6 @@ class ObjectStore:
             with suppress(OSError):
                 status = path.lstat()
                 yield Stored(path.name, status.st_size if status.st_nlink == 1 else 0, status.st_ctime)
-
-    def link_back(self, digest: str, folder: int, name: str, mode: int) -> bool:
-        """Link contents kept by a second name into an open folder; return whether that worked."""
-        path = self._linked(digest)
-        try:
-            status = path.lstat()
-            if stat.S_IMODE(status.st_mode) != mode or self._path(digest).exists():
-                return False
-            os.link(path, name, dst_dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            return False
-        return True
 
     def read(self, digest: str) -> bytes:
         """Return the contents. Raises `MissingObjectError`, `DamagedObjectError` or another `StoreError`."""

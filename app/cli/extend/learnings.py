@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from agent.knowledge.learnings.store import LearningBook, LearningChange
 
 _STATUSES = ("candidate", "learning", "stale", "retired")
-_LOOKS = ("list", "search", "export")
 _MOST_DIGITS = 15
 
 

@@ -430,13 +430,13 @@ def _declare_publish(parser: argparse.ArgumentParser) -> None:
 
 
 def _publish(args: argparse.Namespace) -> int:
+    from agent.knowledge.skills.hub import git
     from agent.knowledge.skills.hub.publishing import (
         check_publishable,
         index_text,
         publish_archive,
         publish_folder,
         push,
-        repository_at,
     )
 
     skill = _skill(args)
@@ -453,7 +453,7 @@ def _publish(args: argparse.Namespace) -> int:
     elif args.folder:
         done = publish_folder(skill, files, Path(args.folder).expanduser().absolute())
     else:
-        where = repository_at(args.git, Path.cwd())
+        where = git.place(args.git, Path.cwd())
         branch = args.branch or f"skill/{skill.name}"
         require_person(args, "Pushing a skill")
         if not confirm(args, f"Push {skill.name} to the branch {clean(branch)} of {clean(where.url)}?"):

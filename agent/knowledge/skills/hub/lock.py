@@ -184,7 +184,6 @@ def _cause(error: Exception) -> str:
 
 
 SNAPSHOT_VERSION = 1
-LARGEST_SNAPSHOT = 5_000_000
 _TEXTS = ("name", "category", "source", "url", "item", "version", "digest")
 
 

@@ -59,11 +59,6 @@ def skill_at(folder: Path) -> Skill:
         raise HubError(f"{brief(folder, 200)} is no skill: {brief(error, 200).rstrip('.')}.") from None
 
 
-def repository_at(address: str, base: Path) -> git.GitPlace:
-    """Parse `URL[.git@ref][#folder]` as a repository. Raises `HubError`."""
-    return git.place(address, base)
-
-
 def check_publishable(skill: Skill, *, force: bool = False) -> tuple[tuple[SkillFile, ...], SkillScan]:
     """Return the files of a skill for publication. Raises `HubRefusedError` for forbidden content.
 
