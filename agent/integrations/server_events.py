@@ -1,4 +1,4 @@
-"""Events of servers: what models taught, lines of the logs of tool servers, and forms for a person."""
+"""Events of servers: learned rules of model providers, log lines of tool servers, and forms for a person."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerLogged(Event):
-    """A line that a tool server wrote into its log."""
+    """A tool server has written a line into its log."""
 
     type: ClassVar[str] = "server_log"
     server: str
@@ -36,7 +36,10 @@ class FormAsked(Asked):
 
 @dataclass(frozen=True, kw_only=True)
 class DialectLearned(Event):
-    """A refusal taught how a model is spoken to: `rule` names the repair, `reason` what the provider said."""
+    """A provider's refusal has taught how to send requests to a model.
+
+    `rule` names the adjustment, and `reason` is the provider's error message.
+    """
 
     type: ClassVar[str] = "dialect_learned"
     provider: str

@@ -1,1 +1,4 @@
-"""Moving in from another agent: what it has is found, shown, and taken over; nothing of it is changed."""
+"""Migration from another agent: its data is found, listed and copied.
+
+The other agent's files are not changed.
+"""

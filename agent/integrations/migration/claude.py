@@ -1,4 +1,4 @@
-"""Claude Code: what it keeps in `~/.claude` and `~/.claude.json`."""
+"""Data of Claude Code in `~/.claude` and `~/.claude.json`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FILES = {"Read": "read_file", "Edit": "write_file", "Write": "write_file", "Mul
 
 
 def look(root: Path) -> Findings:
-    """All that can be taken over. Reads, changes nothing."""
+    """Find all data that can be taken over. Only reads."""
     reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
     beside = ForeignFiles(root.parent)
@@ -76,7 +76,7 @@ def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
 
 
 def _folder_of(reader: ForeignFiles, kept: Path) -> str:
-    """The folder a project's sessions worked in."""
+    """Return the folder in which a project's sessions worked."""
     for path in reader.files(kept, "*.jsonl")[:5]:
         if folder := _head(path)[1]:
             return folder
@@ -98,7 +98,7 @@ def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
 
 
 def _head(path: Path) -> tuple[str, str]:
-    """Title and folder, as far as the beginning tells them. Raises `OSError` and `ValueError`."""
+    """Read title and folder from the beginning of a session file. Raises `OSError` and `ValueError`."""
     title = folder = ""
     for count, line in enumerate(records(path)):
         folder = folder or str(line.get("cwd") or "")
@@ -112,7 +112,7 @@ def _head(path: Path) -> tuple[str, str]:
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
-    """One session with its branches. Raises `OSError` and `ValueError`."""
+    """Read one session with its branches; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     placed: dict[str, int | None] = {}
     """Where each line went, by its uuid."""
@@ -184,7 +184,7 @@ def _add(
 
 
 def _words(content: Any) -> str:
-    """The text of a message or result; images are named, not kept."""
+    """Return the text of a message or result. Images are only mentioned."""
     if isinstance(content, str):
         return content
     pieces = []
@@ -201,7 +201,7 @@ def _words(content: Any) -> str:
 
 
 def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
-    """Rules in our form, and a sentence for each that has none."""
+    """Translate permission rules; return them, and a sentence for each rule that cannot be translated."""
     rules, left = [], []
     verdicts: tuple[RuleVerdict, ...] = ("allow", "ask", "deny")
     for verdict in verdicts:
@@ -216,7 +216,10 @@ def _rules(permissions: dict[str, Any]) -> tuple[list[ForeignRule], list[str]]:
 
 
 def translate_rule(text: str, verdict: RuleVerdict) -> str:
-    """A rule of Claude Code as ours; empty when it has none, or would allow more than it says."""
+    """Translate a permission rule of Claude Code to our form.
+
+    The result is empty if that is not possible, or if the translation would allow more than the original.
+    """
     found = _RULE.fullmatch(text.strip())
     if found is None:
         return ""

@@ -1,4 +1,4 @@
-"""Codex: what it keeps in `~/.codex`."""
+"""Data of Codex in `~/.codex`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OWN = (
 
 
 def look(root: Path) -> Findings:
-    """All that can be taken over. Reads, changes nothing."""
+    """Find all data that can be taken over. Only reads."""
     reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")
     servers, left = standard_servers(mapping(config.get("mcp_servers")))
@@ -82,7 +82,7 @@ def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
 
 
 def _head(path: Path) -> tuple[str, str, str]:
-    """Title, folder and id, as far as the beginning tells them. Raises `OSError` and `ValueError`."""
+    """Read title, folder and id from the beginning of a session file. Raises `OSError` and `ValueError`."""
     title = workspace = id = ""
     for count, line in enumerate(records(path)):
         kind, item = _item(line)
@@ -96,7 +96,7 @@ def _head(path: Path) -> tuple[str, str, str]:
 
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
-    """One session. Raises `OSError` and `ValueError`."""
+    """Read one session; None if it is empty. Raises `OSError` and `ValueError`."""
     transcript = TranscriptBuilder(name)
     model = ""
     asked: int | None = None
@@ -138,7 +138,7 @@ def read_session(path: Path, name: str) -> SessionRecord | None:
 
 
 def _item(line: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Kind and content of a line; older files hold the content alone."""
+    """Return kind and content of a line. Older files contain only the content."""
     if "payload" in line:
         return str(line.get("type")), mapping(line.get("payload"))
     if line.get("type") in ("message", "reasoning", "function_call", "function_call_output"):
@@ -160,7 +160,7 @@ def _text(item: dict[str, Any]) -> str:
 
 
 def _output(value: Any) -> str:
-    """What a call gave back; newer files have it as an object, or as blocks."""
+    """Return the output of a call as text. Newer files have it as an object or as blocks."""
     if isinstance(value, dict):
         return text_of(value.get("content", value))
     if isinstance(value, list):

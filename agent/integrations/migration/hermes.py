@@ -1,4 +1,4 @@
-"""Hermes Agent, the one that came before: what it keeps in its home."""
+"""Data of Hermes Agent, the predecessor of this program, in its home folder."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _HIDDEN = ("subagent", "tool")
 
 
 def look(root: Path) -> Findings:
-    """All that can be taken over. Reads, changes nothing."""
+    """Find all data that can be taken over. Only reads."""
     reader = ForeignFiles(root)
     try:
         config = parse_yaml(
@@ -125,7 +125,7 @@ def _list(text: Any) -> list[Any]:
 
 
 def _words(content: Any) -> str:
-    """The text of a message; one with images is a list of parts in JSON."""
+    """Return the text of a message. A message with images is a JSON list of parts."""
     if not isinstance(content, str) or not content.startswith(("[{", "\0json")):
         return text_of(content)
     parts = _list(content.removeprefix("\0json:"))

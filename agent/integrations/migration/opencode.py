@@ -1,4 +1,4 @@
-"""OpenCode: what it keeps in `~/.config/opencode` and `~/.local/share/opencode`."""
+"""Data of OpenCode in `~/.config/opencode` and `~/.local/share/opencode`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Said = tuple[dict[str, Any], list[dict[str, Any]]]
 
 
 def look(root: Path, settings: Path) -> Findings:
-    """All that can be taken over, from the folders of its data and its settings. Changes nothing."""
+    """Find all data that can be taken over, in OpenCode's data folder and settings folder. Only reads."""
     reader, config_reader = ForeignFiles(root), ForeignFiles(settings)
     config: dict[str, Any] = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
@@ -59,7 +59,11 @@ def look(root: Path, settings: Path) -> Findings:
 
 
 def _rules(given: Any) -> tuple[list[ForeignRule], list[str]]:
-    """Rules in our form. There the last match counts, here the strictest, so a yes to all is left out."""
+    """Translate permission rules; return them, and a sentence for each rule that cannot be translated.
+
+    OpenCode applies the last matching rule, Hermes the strictest. A rule that allows everything is therefore
+    left out.
+    """
     rules: list[ForeignRule] = []
     left: list[str] = []
     if isinstance(given, str):

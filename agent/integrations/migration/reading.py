@@ -1,6 +1,6 @@
-"""Reading files of other programs: bounded, never followed out of their folder, never a traceback.
+"""Safe reading of other programs' files: limited in size, within their folder, without tracebacks.
 
-Whatever cannot be read gets a sentence in `ForeignFiles.problems` and counts as not there.
+Each unreadable file adds a sentence to `ForeignFiles.problems` and counts as missing.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 
 class ForeignFiles:
-    """Reads below one folder. What a link leads out of it is left alone."""
+    """Reads files below one folder. Links that lead out of it are ignored."""
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
         self.problems: list[str] = []
 
     def _short_path(self, path: Path) -> str:
-        """A path as it is told: from the folder on."""
+        """Return a path as displayed: relative to the folder."""
         return short_text(
             str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path), 120
         )
 
     def text(self, path: Path, largest: int = LARGEST) -> str | None:
-        """The text of a file; None when it is not there or cannot be used."""
+        """Return the text of a file; None if it is missing or cannot be used."""
         try:
             if not path.is_file():
                 return None
@@ -63,12 +63,12 @@ class ForeignFiles:
             return None
 
     def unreadable(self, path: Path, error: Exception) -> None:
-        """Note what cannot be read, and why."""
+        """Note that a file cannot be read, and why."""
         reason = getattr(error, "strerror", None) or error
         self.problems.append(f"{self._short_path(path)} cannot be read: {short_text(str(reason), 120)}.")
 
     def json(self, path: Path) -> dict[str, Any]:
-        """A JSON object, comments and trailing commas allowed; empty when there is none."""
+        """Read a JSON object, which may have comments and trailing commas; empty if there is none."""
         text = self.text(path)
         if text is None:
             return {}
@@ -80,7 +80,7 @@ class ForeignFiles:
         return found if isinstance(found, dict) else {}
 
     def toml(self, path: Path) -> dict[str, Any]:
-        """A TOML table; empty when there is none."""
+        """Read a TOML table; empty if there is none."""
         text = self.text(path)
         if text is None:
             return {}
@@ -91,7 +91,7 @@ class ForeignFiles:
             return {}
 
     def files(self, folder: Path, pattern: str) -> list[Path]:
-        """Files below a folder by a glob, sorted; at most `MOST`."""
+        """Return the files below a folder that match a glob pattern, sorted; at most `MOST`."""
         found: list[Path] = []
         try:
             for path in folder.glob(pattern):
@@ -106,20 +106,20 @@ class ForeignFiles:
         return sorted(found)
 
     def skills(self, *folders: Path) -> tuple[Path, ...]:
-        """The folders with a skill below these, each once."""
+        """Return the folders below these that contain a skill, each once."""
         found = [file.parent for folder in folders for file in self.files(folder, "**/SKILL.md")]
         inside = [path for path in found if path.resolve().is_relative_to(self.root)]
         return tuple(dict.fromkeys(inside))
 
 
 def without_comments(text: str) -> str:
-    """JSON without the comments and trailing commas that some programs allow in it."""
+    """Remove comments and trailing commas from JSON, which some programs allow in it."""
     plain = _COMMENTS.sub(lambda found: found[1] or " ", text)
     return _TRAILING.sub(lambda found: found[1] or "", plain)
 
 
 def records(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines; lines that are not objects are left out. Raises `OSError`."""
+    """Yield the objects in a file of JSON lines; other lines are skipped. Raises `OSError`."""
     if path.stat().st_size > LARGEST_SESSION:
         raise ValueError(f"it is larger than {LARGEST_SESSION // 1_000_000} MB")
     with path.open("r", encoding="utf-8", errors="replace") as lines:
@@ -133,14 +133,14 @@ def records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def database(path: Path) -> sqlite3.Connection:
-    """A database, for reading only. Raises `sqlite3.Error`."""
+    """Open a database read-only. Raises `sqlite3.Error`."""
     # Without a log beside it nobody writes, and then not even a lock is taken.
     alone = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
     return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{alone}", uri=True, timeout=5)
 
 
 def text_of(value: Any) -> str:
-    """A value as text: text as it is, nothing as nothing, all else as JSON."""
+    """Convert a value to text: text stays as it is, None becomes empty, anything else becomes JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -162,7 +162,7 @@ PARTS: tuple[Part, ...] = ("sessions", "memory", "skills", "servers", "permissio
 
 @dataclass(frozen=True, slots=True)
 class ForeignSession:
-    """A session that can be read."""
+    """A session of another agent that can be read."""
 
     id: str
     """Its id here, the same each time, so that it is taken over once."""
@@ -176,7 +176,7 @@ class ForeignSession:
 
 @dataclass(frozen=True, slots=True)
 class ForeignNote:
-    """Something that is remembered or told in every session."""
+    """A memory entry, or an instruction for every session."""
 
     scope: Literal["user", "memory", "project"]
     text: str
@@ -187,7 +187,7 @@ class ForeignNote:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRule:
-    """A rule about what may be done, in our form."""
+    """A permission rule, translated to our form."""
 
     rule: str
     verdict: RuleVerdict
@@ -197,7 +197,7 @@ class ForeignRule:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """All that was found of one agent."""
+    """Everything that was found of one agent."""
 
     agent: str
     root: Path
@@ -212,7 +212,7 @@ class Findings:
     """What cannot be taken over, and why; a sentence each."""
 
     def count(self, part: Part) -> int:
-        """How many things of a kind there are."""
+        """Return how many items of a kind were found."""
         found = {
             "sessions": self.sessions,
             "memory": self.notes,
@@ -227,7 +227,10 @@ Servers = dict[str, Mapping[str, Any]]
 
 
 def standard_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Servers in the usual form (`command`, `args`, `env`, or `url`, `headers`), and why others are not."""
+    """Read MCP servers in the usual form: `command`, `args`, `env`, or `url`, `headers`.
+
+    Returns the servers, and a sentence for each that cannot be used.
+    """
     found: Servers = {}
     left: list[str] = []
     for name, each in given.items():
@@ -258,7 +261,10 @@ def _server(each: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def opencode_servers(given: Mapping[str, Any]) -> tuple[Servers, list[str]]:
-    """Servers as OpenCode has them: `type: local` with the command as a list, or `type: remote`."""
+    """Read MCP servers in OpenCode's form: `type: local` with the command as a list, or `type: remote`.
+
+    Returns the servers, and a sentence for each that cannot be used.
+    """
     usual: dict[str, Any] = {}
     for name, each in given.items():
         server = mapping(each)
@@ -297,9 +303,9 @@ class _Draft:
 
 
 class TranscriptBuilder:
-    """A session that is being read.
+    """Builds a session from the entries of a file.
 
-    Nodes are numbered from 1 on; without a parent they follow the last, with 0 for one they begin.
+    Nodes are numbered from 1. A node without `parent` follows the last one; `parent` 0 makes it a first node.
     """
 
     def __init__(self, name: str) -> None:
@@ -318,19 +324,23 @@ class TranscriptBuilder:
         return len(self._nodes) or None
 
     def describe(self, *, title: str = "", workspace: str = "", model: str = "") -> None:
-        """What is known of the session as a whole; what stands already stays."""
+        """Set what is known about the session as a whole. Fields that are already set stay."""
         for name, value in (("title", title), ("workspace", workspace), ("model", model)):
             if not getattr(self._record, name) and (words := " ".join(storable(clean(value)).split())[:200]):
                 setattr(self._record, name, words)
 
     def user(self, text: str, created: float, parent: int | None = None) -> int | None:
-        """A message of the person; the number of its node, or of its parent if it is empty."""
+        """Add a message of the person; return the number of its node, or of its parent if the message is
+        empty.
+        """
         if not text.strip():
             return self.last if parent is None else parent
         return self._add("user", text, created, {"origin": "prompt"}, parent)
 
     def notice(self, text: str, created: float, parent: int | None = None, *, to_model: bool = False) -> int:
-        """Something that is not a message, such as a summary of what went before."""
+        """Add an entry that is not a message, such as a summary of earlier messages; return the number of its
+        node.
+        """
         return self._add("notice", text, created, {"kind": "info", "to_model": to_model}, parent)
 
     def assistant(
@@ -343,7 +353,7 @@ class TranscriptBuilder:
         reasoning: str = "",
         model: str = "",
     ) -> int:
-        """A message of the model."""
+        """Add a message of the model; return the number of its node."""
         data: dict[str, Any] = {"calls": [], "reasoning": reasoning, "state": "complete"}
         if model:
             data["model"] = storable(clean(model))[:200]
@@ -355,7 +365,7 @@ class TranscriptBuilder:
     def extend(
         self, number: int, text: str = "", *, calls: Sequence[ToolCall] = (), reasoning: str = ""
     ) -> None:
-        """More of a message of the model."""
+        """Append to a message of the model."""
         draft = self._nodes[number - 1]
         if text:
             draft.text.append(text)
@@ -368,9 +378,9 @@ class TranscriptBuilder:
     def result(
         self, call: str, text: str, created: float, parent: int | None = None, *, failed: bool = False
     ) -> int | None:
-        """What a call gave back; one that nobody made is left out.
+        """Add the result of a tool call; return the number of its node. A result without a call is ignored.
 
-        With a parent, the results of one message stand in a row after it, whichever call each hung on.
+        With `parent`, the results of one message follow each other after it, whatever calls they belong to.
         """
         call = key(call)
         if call not in self._calls:
@@ -382,7 +392,7 @@ class TranscriptBuilder:
         return number
 
     def build(self) -> SessionRecord | None:
-        """The session; None when neither person nor model said anything in it."""
+        """Return the session; None if neither person nor model wrote anything."""
         if not any(draft.kind in ("user", "assistant") for draft in self._nodes):
             return None
         before = 0.0
@@ -404,12 +414,12 @@ class TranscriptBuilder:
 
 
 def key(id: str) -> str:
-    """The id of a call as it is kept."""
+    """Return the id under which a call is stored."""
     return storable(clean(id))[:_LONGEST_KEY]
 
 
 def call_of(id: Any, name: Any, arguments: Any) -> ToolCall:
-    """A call with arguments that are the text of a JSON object, whatever they were."""
+    """Make a tool call. Its arguments are always converted to the text of a JSON object."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -422,7 +432,9 @@ def call_of(id: Any, name: Any, arguments: Any) -> ToolCall:
 
 
 def seconds(value: Any) -> float:
-    """A time as seconds since the epoch, from an ISO text, seconds or milliseconds; 0 for anything else."""
+    """Convert a time to seconds since the epoch, from ISO text, seconds or milliseconds; 0 for anything
+    else.
+    """
     if isinstance(value, str):
         try:
             return max(datetime.fromisoformat(value).timestamp(), 0.0)

@@ -1,4 +1,4 @@
-"""Taking over what was found of another agent, one thing after the other; each can fail by itself."""
+"""Copying what was found of another agent, item by item. One failure does not affect other items."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What happened to one thing."""
+    """The outcome for one item."""
 
     part: Part
     name: str
@@ -45,7 +45,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """Carries findings over into one home."""
+    """Copies findings into one home folder."""
 
     home: Home
     store: Store
@@ -55,7 +55,7 @@ class Takeover:
     """What paths in rules are relative to."""
 
     async def run(self, findings: Findings, parts: Collection[Part]) -> AsyncIterator[Taken]:
-        """Take these parts over; what happened to each thing, as it is done."""
+        """Take over these parts, and yield the outcome of each item as soon as it is done."""
         if "sessions" in parts:
             here = await self.known_ids(findings.sessions)
             for session in findings.sessions:
@@ -75,7 +75,7 @@ class Takeover:
                 yield await asyncio.to_thread(self._rule, rule.rule, rule.verdict)
 
     async def known_ids(self, sessions: Collection[ForeignSession]) -> set[str]:
-        """Ids of those that are here already."""
+        """Return the ids of those sessions that were already taken over."""
         records = [importing.SessionRecord(session.id) for session in sessions]
         found = await self.store.database.read(lambda c: importing.known_names(c, records))
         return set(found)
@@ -146,7 +146,7 @@ class Takeover:
 
 
 def entries_of(text: str) -> Iterator[str]:
-    """Notes of a file, one a paragraph; a heading goes with what stands below it."""
+    """Yield the notes in a file, one for each paragraph. A heading is joined with the paragraph below it."""
     heading: list[str] = []
     for block in text.replace("\r\n", "\n").split("\n\n"):
         lines = [line.rstrip() for line in block.strip().splitlines() if line.strip() not in ("", "§")]
@@ -166,9 +166,9 @@ AGENTS: Mapping[str, str] = {
 
 
 def look(agent: str, given: str, home: Path, environ: Mapping[str, str]) -> Findings:
-    """What an agent has: in the folder `given`, or where it usually is. Blocks.
+    """Find the data of an agent, in the folder `given` or in its usual place. Blocks.
 
-    Raises `ConfigError` for an agent that is not known or a folder that is not there.
+    Raises `ConfigError` if the agent is not known or the folder does not exist.
     """
     if agent not in AGENTS:
         raise ConfigError(f"There is no import from {agent}; there is one from {', '.join(AGENTS)}.")
@@ -200,7 +200,7 @@ def _usual(agent: str, user: Path, environ: Mapping[str, str]) -> Path:
 
 
 def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) -> Path:
-    """Where OpenCode keeps its settings; with --from in the same folder, or in `config` inside it."""
+    """Return the settings folder of OpenCode. With --from it is that folder, or `config` inside it."""
     if given:
         return root / "config" if (root / "config").is_dir() else root
     if config := environ.get("XDG_CONFIG_HOME", ""):
@@ -212,7 +212,7 @@ def _settings(given: str, root: Path, user: Path, environ: Mapping[str, str]) ->
 async def open_takeover(
     home: Home, environ: Mapping[str, str], here: Path, secrets: Mapping[str, str]
 ) -> AsyncIterator[Takeover]:
-    """What takes things over into `home`. `secrets` never stand in titles. Raises `HermesError`."""
+    """Open the object that copies data into `home`. `secrets` are masked in titles. Raises `HermesError`."""
     loaded = load(home, dict(environ), here)
     hub = open_hub(home, loaded.settings, loaded.environ, here)
     async with await Store.open(home.database, secrets=secrets) as store:

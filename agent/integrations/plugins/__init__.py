@@ -1,1 +1,1 @@
-"""Plugins: folders of other people that add skills, tools, commands, hooks and servers."""
+"""Plugins: folders from other people that add skills, tools, commands, hooks and MCP servers."""

@@ -1,4 +1,4 @@
-"""The cases of a plugin: what it is called with, and what has to come back."""
+"""Test cases of a plugin: the input of each call and the expected result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXPECTED = ("result", "contains", "error")
 
 @dataclass(frozen=True, slots=True)
 class PluginCase:
-    """One call, and what has to come of it."""
+    """One call and its expected result."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class PluginCase:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One case that was run."""
+    """The result of one test case."""
 
     name: str
     wrong: str = ""
@@ -43,7 +43,7 @@ class CaseResult:
 
 
 def read_cases(root: Path) -> tuple[PluginCase, ...]:
-    """The cases that a plugin brings. Raises `PluginError`."""
+    """Read the test cases of a plugin. Raises `PluginError`."""
     for name in FILES:
         try:
             content = read_part(root, name)
@@ -59,9 +59,10 @@ def read_cases(root: Path) -> tuple[PluginCase, ...]:
 async def run_cases(
     plugin: PluginPackage, launch: PluginLaunch, cases: Sequence[PluginCase]
 ) -> tuple[Registrations, list[CaseResult]]:
-    """Load a plugin inside its boundary and run its cases in order. Raises `PluginFailedError`.
+    """Load a plugin inside its sandbox and run its cases in order. Raises `PluginFailedError`.
 
-    A case that ends its process fails; the next one gets a new process.
+    Returns what the plugin registered, and the result of each case. If a case ends the process, it fails, and
+    the next case gets a new process.
     """
     process = PluginProcess(launch)
     try:

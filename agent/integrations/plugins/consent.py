@@ -1,4 +1,4 @@
-"""Consent to plugins, by the hash of their files, and copies of what was agreed to. Touches the disk."""
+"""Approvals of plugins by the hash of their files, and copies of the approved files. Uses the disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LARGEST = 20_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedFile:
-    """One file as it was agreed to."""
+    """One file as it was when it was approved."""
 
     kind: str
     """That of `PluginFile`, as text."""
@@ -43,7 +43,10 @@ class AgreedFile:
 
     @classmethod
     def of(cls, file: PluginFile, room: int = LONGEST_TEXT) -> AgreedFile:
-        """The file as it is now, with its text if that has at most `room` bytes."""
+        """Make the record of a file's current state.
+
+        It includes the text if that has at most `room` bytes.
+        """
         text, lacks = _text(file.content)
         if len(file.content) > room and text is not None:
             text, lacks = None, f"beyond the {MOST_TEXT // 1_000_000} MB of texts that are kept"
@@ -56,13 +59,13 @@ class AgreedFile:
         )
 
     def is_of(self, digest: str) -> bool:
-        """Whether its text is the one that has this hash."""
+        """Whether the stored text has this hash."""
         kind = self.kind.encode("utf-8", "surrogateescape")
         return self.text is not None and PluginFile(self.text.encode(), kind).digest == digest
 
 
 def _text(content: bytes) -> tuple[str | None, str]:
-    """The text of a file, line ends as they are; or None, and why there is none."""
+    """Return the text of a file with its line endings, and an empty reason; or None and the reason for it."""
     if len(content) > LONGEST_TEXT:
         return None, f"more than {LONGEST_TEXT:,} bytes"
     try:
@@ -73,13 +76,13 @@ def _text(content: bytes) -> tuple[str | None, str]:
 
 
 class AgreedFiles:
-    """A folder with one packed file for each state of a plugin that somebody agreed to."""
+    """A folder with one packed file for each approved state of a plugin."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keep(self, digest: str, files: Mapping[str, AgreedFile]) -> None:
-        """Keep the files of the plugin with this hash. Raises `ConfigError`."""
+        """Store the files of the plugin with this hash. Raises `ConfigError`."""
         path = self._path(digest)
         packed = zlib.compress(json.dumps({name: asdict(file) for name, file in files.items()}).encode())
         try:
@@ -89,7 +92,10 @@ class AgreedFiles:
             raise ConfigError(f"Cannot write {path}: {error.strerror or error}.") from error
 
     def read(self, digest: str, hashes: Mapping[str, str]) -> dict[str, AgreedFile]:
-        """What is kept of the plugin with this hash, texts only where they have the `hashes` agreed to."""
+        """Read the stored files of the plugin with this hash.
+
+        Texts that do not match the approved `hashes` are left out.
+        """
         packed = read_owned(self._path(digest), LARGEST)
         if packed is None:
             return {}
@@ -107,7 +113,7 @@ class AgreedFiles:
         return kept
 
     def keep_only(self, digests: Iterable[str]) -> None:
-        """Forget what is kept of plugins with other hashes."""
+        """Delete the stored files of plugins whose hash is not in `digests`."""
         wanted = {self._path(each).name for each in digests}
         with suppress(OSError):
             for path in list(self._folder.iterdir()):
@@ -119,7 +125,7 @@ class AgreedFiles:
 
 
 def agreed_files(files: Iterable[tuple[str, PluginFile]]) -> Iterator[tuple[str, AgreedFile]]:
-    """The files as they are kept: with their texts as long as there is room for them."""
+    """Convert files to the stored form. Texts are included until the size limit is reached."""
     room = MOST_TEXT
     for name, file in files:
         agreed = AgreedFile.of(file, room)
@@ -129,7 +135,7 @@ def agreed_files(files: Iterable[tuple[str, PluginFile]]) -> Iterator[tuple[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginConsent:
-    """What a person agreed to."""
+    """What a person approved about one plugin."""
 
     name: str
     files: Mapping[str, str] = field(default_factory=dict)
@@ -147,7 +153,7 @@ class PluginConsent:
         return digest(self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """Its form in the file."""
+        """Return the form that is stored in the file."""
         return {
             "name": self.name,
             "files": dict(self.files),
@@ -158,7 +164,10 @@ class PluginConsent:
 
     @classmethod
     def of(cls, data: Any) -> PluginConsent:
-        """Read its form in the file. Raises `ValueError`, `KeyError` or `TypeError` for what is not one."""
+        """Read the form that is stored in the file.
+
+        Raises `ValueError`, `KeyError` or `TypeError` if it is invalid.
+        """
         files = data["files"]
         if not all(isinstance(each, str) for pair in files.items() for each in pair):
             raise ValueError("no hashes")
@@ -172,7 +181,7 @@ class PluginConsent:
 
 
 class PluginConsents(ConsentFile):
-    """Consents by the folder of the plugin."""
+    """Approvals by the folder of the plugin."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -180,7 +189,7 @@ class PluginConsents(ConsentFile):
         """The files of plugins as they were agreed to."""
 
     def read(self) -> dict[str, PluginConsent]:
-        """All consents by folder."""
+        """Return all approvals by folder."""
         entries, found = self.data().get("plugins"), dict[str, PluginConsent]()
         for folder, entry in entries.items() if isinstance(entries, dict) else ():
             with suppress(ValueError, KeyError, TypeError, AttributeError):
@@ -190,9 +199,9 @@ class PluginConsents(ConsentFile):
     def agree(
         self, folder: Path, consent: PluginConsent, files: Mapping[str, AgreedFile] | None = None
     ) -> None:
-        """Agree to the plugin in a folder as it is. Raises `ConfigError`.
+        """Store the approval of the plugin in a folder. Raises `ConfigError`.
 
-        `files` are kept, so that the lines that change later can be shown.
+        `files` are stored too, so that later changes can be shown line by line.
         """
         with self.change() as data:
             if files is not None:
@@ -200,7 +209,10 @@ class PluginConsents(ConsentFile):
             self._put(data, self.read() | {str(folder): consent})
 
     def withdraw(self, folder: Path) -> bool:
-        """Agree no longer; False if there was no consent. Raises `ConfigError`."""
+        """Withdraw the approval of the plugin in a folder; return False if there is none.
+
+        Raises `ConfigError`.
+        """
         with self.change() as data:
             known = self.read()
             if known.pop(str(folder), None) is None:

@@ -1,4 +1,7 @@
-"""The files of a plugin, its manifest and what it asks for: read only where they lie in its folder."""
+"""The files of a plugin, its manifest, and the capabilities it requests.
+
+Files outside its folder are never read.
+"""
 
 from __future__ import annotations
 
@@ -21,18 +24,21 @@ from tools.text.words import brief
 
 
 class PluginError(ConfigError):
-    """A plugin that cannot be used as asked for. The message is one sentence with the cause and the fix."""
+    """A plugin cannot be used as requested. The message is one sentence with the cause and the fix."""
 
 
 class PluginFailedError(HermesError):
-    """A plugin that failed at work: it hung, crashed, flooded or gave an invalid answer. Names the plugin."""
+    """A plugin failed while running: it hung, crashed, flooded or gave an invalid answer.
+
+    Names the plugin.
+    """
 
     exit_code = ExitCode.FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedPart:
-    """A part of a plugin that is not used, and why, as a clause."""
+    """A part of a plugin that is not used, and the reason as a clause."""
 
     part: str
     """Its file, with the entry in it where only that is meant."""
@@ -49,11 +55,14 @@ _PASSED_OVER = frozenset({".git", "__pycache__", ".DS_Store"})
 
 
 class OutsideError(Exception):
-    """A path that leads to what is not part of the plugin. The message is a clause."""
+    """A path leads out of the plugin's folder. The message is a clause."""
 
 
 def inside(root: Path, path: Path) -> Path:
-    """`path` without links. `root` is resolved. Raises `OutsideError` where it leads out of `root`."""
+    """Return `path` with links resolved.
+
+    Raises `OutsideError` if it leads out of `root`, which is already resolved.
+    """
     try:
         real = Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
@@ -66,9 +75,9 @@ def inside(root: Path, path: Path) -> Path:
 
 
 def read_part(root: Path, name: str, limit: int = LARGEST) -> bytes | None:
-    """The bytes of a file of the plugin; None when nothing is there.
+    """Return the content of a file of the plugin; None if it does not exist.
 
-    Raises `OutsideError` for one outside, and `OSError` with a reason for one that cannot be read.
+    Raises `OutsideError` if it leads out of the plugin, and `OSError` with a reason if it cannot be read.
     """
     path = root / name
     if not os.path.lexists(path):
@@ -96,21 +105,22 @@ class PluginFile:
 
     @property
     def digest(self) -> str:
-        """The hash that consent is bound to."""
+        """The hash that the approval refers to."""
         return hashlib.sha256(self.kind + self.content).hexdigest()
 
 
 def hashes(root: Path, below: Path | None = None) -> dict[str, str]:
-    """What stands for each file by its path below `root`; with `below`, for those in that folder only.
+    """Return the hash of each file by its path relative to `root`. With `below`, only files in that folder
+    count.
 
-    A link stands for what it leads to inside; one that leads out stands for itself, as it is never read.
-    Raises `PluginError` for what cannot be read.
+    A link inside the plugin has the hash of its target. A link that leads out has one of its own, because its
+    target is never read. Raises `PluginError` if a file cannot be read.
     """
     return {name: file.digest for name, file in read_files(root, below)}
 
 
 def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, PluginFile]]:
-    """Each file by its path below `root`, read one by one. Raises `PluginError` as `hashes` does."""
+    """Yield each file with its path relative to `root`. Raises `PluginError` as `hashes` does."""
     total = 0
     for found, path in enumerate(walk(below or root)):
         name = path.relative_to(root).as_posix()
@@ -128,7 +138,7 @@ def read_files(root: Path, below: Path | None = None) -> Iterator[tuple[str, Plu
 
 
 def digest(parts: Mapping[str, str]) -> str:
-    """One hash for all files, by the result of `hashes`."""
+    """Return one hash for all files, from the result of `hashes`."""
     total = hashlib.sha256()
     for name in sorted(parts):
         total.update(f"{name}\0{parts[name]}\n".encode("utf-8", "surrogateescape"))
@@ -136,7 +146,7 @@ def digest(parts: Mapping[str, str]) -> str:
 
 
 def walk(root: Path) -> Iterator[Path]:
-    """Yield all files and links of a plugin, in order; links to folders are not entered."""
+    """Yield all files and links of a plugin in order. Links to folders are not followed."""
 
     def fail(error: OSError) -> None:
         raise PluginError(f"{brief(error.filename, 300)} cannot be read: {error.strerror}; mend it.")
@@ -150,7 +160,7 @@ def walk(root: Path) -> Iterator[Path]:
 
 
 def read_file(root: Path, path: Path) -> PluginFile:
-    """One file or link of the plugin in `root`. Raises `OSError`."""
+    """Read one file or link of the plugin in `root`. Raises `OSError`."""
     if path.is_symlink():
         target = os.fsencode(path.readlink())
         try:
@@ -180,7 +190,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `plugin.json` says."""
+    """The content of `plugin.json`."""
 
     name: str
     version: str = ""
@@ -201,7 +211,7 @@ def is_name(text: object) -> bool:
 
 
 def read_object(content: bytes) -> dict[str, Any]:
-    """The JSON object in a file. Raises `ValueError` with a clause that says what is wrong."""
+    """Parse the JSON object in a file. Raises `ValueError`, whose text gives the problem as a clause."""
     try:
         data = json.loads(content.decode("utf-8"))
     except UnicodeDecodeError:
@@ -216,9 +226,9 @@ def read_object(content: bytes) -> dict[str, Any]:
 
 
 def manifest_of(content: bytes) -> Manifest:
-    """Read a manifest. Raises `PluginError` naming the field that is wrong.
+    """Read a manifest. Raises `PluginError`, which names the invalid field.
 
-    Unknown fields, and `extensions` that is not an object, are named and ignored, as the format wants.
+    Unknown fields, and `extensions` that is not an object, are reported and ignored, as the format requires.
     """
     try:
         data = read_object(content)
@@ -285,7 +295,7 @@ _NEVER_PASSED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredCapabilities:
-    """What a plugin may do, as it declared it."""
+    """The capabilities that a plugin declares."""
 
     tools: tuple[str, ...] = ()
     """Names of tools it registers."""
@@ -301,7 +311,7 @@ class DeclaredCapabilities:
     """Variables of the person it is given."""
 
     def lines(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """What is declared, in the words a person is asked with."""
+        """Yield title and values of each declared capability, in the words shown when a person is asked."""
         for title, values in (
             ("adds tools", self.tools),
             ("reads", self.read),
@@ -314,7 +324,7 @@ class DeclaredCapabilities:
                 yield title, values
 
     def to_json(self) -> dict[str, Any]:
-        """The same form as in `plugin.yaml`."""
+        """Return the form used in `plugin.yaml`."""
         return {
             "tools": list(self.tools),
             "paths": {"read": list(self.read), "write": list(self.write)},
@@ -325,7 +335,10 @@ class DeclaredCapabilities:
 
 
 def capabilities_of(given: Any, origin: str) -> tuple[DeclaredCapabilities, tuple[SkippedPart, ...]]:
-    """Read `capabilities` of a `plugin.yaml` called `origin`; an entry that is wrong is not granted."""
+    """Read `capabilities` from the `plugin.yaml` called `origin`.
+
+    Returns the capabilities, and the invalid entries, which are not granted.
+    """
     if given is None:
         return DeclaredCapabilities(), ()
     if not isinstance(given, Mapping):
@@ -360,7 +373,10 @@ class _Reader:
         self.skipped.append(SkippedPart(f"{self._origin}: capabilities.{key}", reason))
 
     def read_list(self, key: str, given: Any, check: Callable[[str], str]) -> tuple[str, ...]:
-        """The entries that pass `check`, which gives a clause on what is wrong."""
+        """Return the valid entries of a list.
+
+        `check` returns what is wrong with an entry as a clause, or an empty text.
+        """
         if given is None:
             return ()
         if not isinstance(given, list):

@@ -1,4 +1,4 @@
-"""Making, installing, exchanging, turning on and removing plugins."""
+"""Creating, installing, replacing, enabling and removing plugins."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NO_BOUNDARY = "This machine offers no boundary, so its code could do whatever yo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginEnvironment:
-    """Where plugins are loaded and run."""
+    """The folders, settings and sandbox with which plugins are loaded and run."""
 
     home: Home
     workspace: Path
@@ -66,7 +66,7 @@ class PluginEnvironment:
         mode: SandboxMode,
         secrets: Mapping[str, str] | None = None,
     ) -> PluginEnvironment:
-        """Those of this machine. Tries its boundary, which blocks for a moment."""
+        """Make the environment of this machine. Tests the sandbox, which blocks for a moment."""
         try:
             user = Path.home()
         except RuntimeError:  # nobody knows where the person's home is
@@ -81,7 +81,7 @@ class PluginEnvironment:
         )
 
     def launch(self, plugin: PluginPackage, data: Path) -> PluginLaunch:
-        """How the process of a plugin is started here."""
+        """Return how to start the process of a plugin in this environment."""
         granted = {name: self.environ.get(name, "") for name in plugin.capabilities.env}
         own = frozenset(granted.values())
         return PluginLaunch(
@@ -101,7 +101,7 @@ class PluginEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """What a person says yes to beyond the plugin itself."""
+    """What a person approves beyond the plugin itself: no sandbox, or no process of its own."""
 
     in_process: bool = False
     """It may run within Hermes, without a boundary."""
@@ -110,7 +110,7 @@ class Agreement:
 
 
 def card(shelved: ShelvedPlugin, around: PluginEnvironment) -> Iterator[str]:
-    """What a person has to know before they agree, line by line. Looks at the disk."""
+    """Yield what a person must know before approving a plugin, line by line. Reads the disk."""
     plugin = _usable(shelved)
     version = f" {plugin.version}" if plugin.version else ""
     yield f"{plugin.name}{version} in {brief(shelved.folder, 300)}"
@@ -160,12 +160,13 @@ async def enable(
     taken: Collection[str] = (),
     agree_to: AgreeTo = _all,
 ) -> Registrations:
-    """Agree to a plugin as its files are now; what it registers. `taken` are names of tools there are.
+    """Approve a plugin with its current files, and return what it registers.
 
-    `agree_to` is asked about its services, such as one that keeps memory; without a yes they are not used.
+    `taken` are existing names of tools. `agree_to` is asked about the plugin's services, such as a memory.
+    Without approval they are not used.
 
-    Its code is loaded once, inside its boundary. Raises `PluginError` where that makes no sense, and
-    `PluginFailedError` when its code cannot be loaded and it has nothing else.
+    The plugin's code is loaded once, inside its sandbox. Raises `PluginError` if the plugin cannot be
+    enabled, and `PluginFailedError` if its code cannot be loaded and it has nothing else to offer.
     """
     plugin = _usable(shelved)
     if plugin.runs and around.sandbox.name == "none" and not (agreement.unconfined or agreement.in_process):
@@ -199,7 +200,10 @@ async def enable(
 
 
 def _as_they_are(root: Path) -> tuple[dict[str, str], dict[str, AgreedFile]]:
-    """What stands for each file of a plugin, and what is kept of it. Reads each of them once."""
+    """Return the hash of each file of a plugin, and the form in which each is stored.
+
+    Reads every file once.
+    """
     stands: dict[str, str] = {}
 
     def note_digests() -> Iterator[tuple[str, PluginFile]]:
@@ -212,7 +216,10 @@ def _as_they_are(root: Path) -> tuple[dict[str, str], dict[str, AgreedFile]]:
 
 
 def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]:
-    """Names of tools that the program has, and plugins other than the one in `except_for`. Reads files."""
+    """Return the names of the program's tools and of all plugins' tools except those in `except_for`.
+
+    Reads files.
+    """
     discover()
     others = [
         tool.name
@@ -224,7 +231,10 @@ def taken_names(home: Home, workspace: Path, except_for: Path) -> frozenset[str]
 
 
 def withdraw(home: Home, folder: Path) -> bool:
-    """Withdraw the agreement to the plugin in `folder`; False if there was none. Raises `ConfigError`."""
+    """Withdraw the approval of the plugin in `folder`; return False if there is none.
+
+    Raises `ConfigError`.
+    """
     agreed = PluginConsents(home.plugin_consent)
     if (consent := agreed.read().get(str(folder))) is not None:
         registrations.remove(home, consent.registered.skins)
@@ -248,7 +258,7 @@ async def _register(
 
 
 def _without_missing(plugin: PluginPackage, registered: Registrations) -> Registrations:
-    """The same without skills and skins that are not there."""
+    """Return the registrations without skills and skins whose files do not exist."""
     skills: list[str] = []
     looks: list[str] = []
     skipped = list(registered.skipped)
@@ -298,9 +308,11 @@ _STAGED = ".new-"
 
 @contextmanager
 def stage_copy(home: Home, source: Path) -> Iterator[PluginPackage]:
-    """A copy of a plugin beside those of the home, which is gone afterwards unless it was put in place.
+    """Copy a plugin into the home folder, next to the installed ones. The copy is deleted unless it is put in
+    place.
 
-    Links within the plugin are followed, those that lead out are left out. Raises `PluginError`.
+    Links inside the plugin are replaced by their targets; links that lead out are left out. Raises
+    `PluginError`.
     """
     plugin = read_plugin(source, home.plugin_data / "none")
     hashes(plugin.root)
@@ -318,7 +330,10 @@ def stage_copy(home: Home, source: Path) -> Iterator[PluginPackage]:
 
 
 def put_in_place(home: Home, plugin: PluginPackage) -> Path:
-    """Put a staged plugin where the home has one of its name, if any; its folder. Raises `PluginError`."""
+    """Install a staged plugin, replacing any plugin with its name; return its folder.
+
+    Raises `PluginError`.
+    """
     target = home.plugins.resolve() / plugin.name
     before = plugin.root.with_name(f"{plugin.name}.before")
     try:
@@ -336,7 +351,7 @@ def put_in_place(home: Home, plugin: PluginPackage) -> Path:
 
 
 def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) -> None:
-    """Take a plugin of the home away, with its consent and what it kept. Raises `PluginError`."""
+    """Remove a plugin from the home folder, with its approval and its data. Raises `PluginError`."""
     if shelved.place != "home":
         where = "comes with the project" if shelved.place == "project" else "was installed by pip"
         raise PluginError(
@@ -441,9 +456,9 @@ _CASES = """\
 
 
 def create(folder: Path) -> tuple[str, ...]:
-    """Begin a plugin named as its folder, which must not exist; the files that were made.
+    """Create a new plugin in a folder that does not exist yet, and return the files that were written.
 
-    Raises `PluginError`.
+    The plugin is named after the folder. Raises `PluginError`.
     """
     name = folder.name
     if not is_name(name):

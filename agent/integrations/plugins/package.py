@@ -1,8 +1,8 @@
-"""A plugin as it lies in its folder: read, checked, nothing of it run.
+"""A plugin as read from its folder: parsed and checked, without running any of it.
 
-Two forms are read as the same: an Agent Plugin (`plugin.json`, `skills/`, `mcp.json`, and what is ours
-in `dev.hermes-tui/`), and a bare folder with `plugin.yaml` and `handler.py`. A part that is wrong is
-skipped with a reason and disables no other one.
+Two forms are supported: an Agent Plugin (`plugin.json`, `skills/`, `mcp.json`, and our own files in
+`dev.hermes-tui/`), and a folder with `plugin.yaml` and `handler.py`. An invalid part is skipped with a
+reason, and the other parts are still used.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _HEADER_VALUE = re.compile(r"(?:[\x21-\x7e\x80-\xff](?:[\x20-\x7e\x80-\xff\t]*[\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginServer:
-    """A server as the plugin declares it; placeholders are not replaced yet."""
+    """An MCP server as the plugin declares it; placeholders are not yet replaced."""
 
     name: str
     kind: ServerKind
@@ -67,7 +67,9 @@ class PluginServer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def expand(self, root: Path, data: Path) -> PluginServer:
-        """The same with all placeholders replaced, once, and both variables set last."""
+        """Return the server with all placeholders replaced once, and with the variables for both folders
+        set.
+        """
         if self.kind != "stdio":
             return self
         values = {ROOT: str(root), DATA: str(data)}
@@ -81,16 +83,19 @@ class PluginServer:
 
 
 class _EntryError(ValueError):
-    """Why an entry is not used, as a clause."""
+    """An entry is not used. The text gives the reason as a clause."""
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """`text` with its placeholders replaced; what comes in by that is not looked at again."""
+    """Replace the placeholders in `text`. Placeholders inside the inserted values are not replaced."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], text)
 
 
 def parse(content: bytes, root: Path, data: Path) -> tuple[tuple[PluginServer, ...], tuple[SkippedPart, ...]]:
-    """The servers in a file, and what is not used. `data` is the plugin's own folder. Looks at the disk."""
+    """Read the servers in a file; return them and the parts that are not used.
+
+    `data` is the folder for the plugin's own data. Reads the disk.
+    """
     try:
         document = read_object(content)
         for key in document:
@@ -173,7 +178,10 @@ def _command(given: Any, root: Path) -> str:
 
 
 def _working_folder(cwd: str, root: Path, data: Path) -> Path:
-    """Where a server runs. Raises `_EntryError` where that is neither in the plugin nor in its own folder."""
+    """Return the folder in which a server runs.
+
+    Raises `_EntryError` if it is neither in the plugin's folder nor in its data folder.
+    """
     if not cwd:
         return root
     if cwd.startswith("./"):
@@ -244,7 +252,7 @@ _HOOK_FIELDS = frozenset({"command", "match", "timeout", "required"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extras:
-    """What a `plugin.yaml` says."""
+    """The content of a `plugin.yaml`."""
 
     name: str = ""
     version: str = ""
@@ -256,13 +264,14 @@ class Extras:
 
 
 class ExtrasError(ValueError):
-    """A file that cannot be used as a whole. The message is a clause."""
+    """A file cannot be used at all. The message is a clause."""
 
 
 def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
     """Read a `plugin.yaml` called `origin`. Raises `ExtrasError`.
 
-    `named`: it is what says who the plugin is; otherwise the manifest does, and what stands here is ignored.
+    With `named`, the file must give the plugin's name. Otherwise the manifest gives name and version, and
+    those in this file are ignored.
     """
     data = _mapping(content)
     skipped = [
@@ -301,7 +310,10 @@ def read_extras(content: bytes, origin: str, *, named: bool) -> Extras:
 
 
 def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[SkippedPart, ...]]:
-    """The hooks of a `hooks.yaml` called `origin`: the form of the setting `hooks`. Raises `ExtrasError`."""
+    """Read the hooks in the `hooks.yaml` called `origin`, which has the form of the setting `hooks`.
+
+    Returns the hooks and the parts that are not used. Raises `ExtrasError`.
+    """
     hooks: list[Hook] = []
     skipped: list[SkippedPart] = []
     for event, entries in _mapping(content).items():
@@ -323,7 +335,7 @@ def read_hooks(content: bytes, origin: str) -> tuple[tuple[Hook, ...], tuple[Ski
 
 
 def _hook(event: Any, given: Any) -> Hook | str:
-    """A hook, or why it is not one."""
+    """Return a hook, or a text on why the entry is invalid."""
     if not isinstance(given, Mapping):
         return "it is no mapping"
     for key in given:
@@ -367,7 +379,7 @@ class PluginSkill:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginPackage:
-    """What was read of a plugin. Texts are cleaned of control bytes."""
+    """The content of a plugin. Control characters are removed from its texts."""
 
     name: str
     version: str
@@ -388,11 +400,11 @@ class PluginPackage:
 
     @property
     def runs(self) -> bool:
-        """Whether it has code of its own, beside skills and servers."""
+        """Whether the plugin has code of its own besides skills and servers."""
         return self.handler is not None or bool(self.hooks)
 
     def to_json(self) -> dict[str, Any]:
-        """What `hermes plugin inspect --json` shows of it."""
+        """Return what `hermes plugin inspect --json` prints."""
         return {
             "name": self.name,
             "version": self.version,
@@ -412,9 +424,9 @@ class PluginPackage:
 
 
 def read_plugin(folder: Path, data: Path) -> PluginPackage:
-    """Read the plugin in a folder. `data` is where it keeps what is its own, which need not exist.
+    """Read the plugin in a folder. `data` is the folder for its own data, which need not exist.
 
-    Raises `PluginError` when the folder holds no plugin, or one that says nothing usable of itself.
+    Raises `PluginError` if the folder holds no plugin, or one without a usable manifest.
     """
     try:
         root = folder.resolve(strict=True)
@@ -494,7 +506,7 @@ def _short(root: Path, data: Path) -> PluginPackage:
 def _code(
     root: Path, prefix: str, granted: DeclaredCapabilities, skipped: list[SkippedPart]
 ) -> tuple[Path | None, tuple[Hook, ...]]:
-    """Its handler and its hooks."""
+    """Return the plugin's handler file, or None, and its hooks."""
     handler: Path | None = None
     name = prefix + HANDLER
     if os.path.lexists(root / name):
@@ -522,7 +534,10 @@ def _code(
 
 
 def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> tuple[PluginSkill, ...]:
-    """The skills right below `skills/`; deeper ones are not looked for. `strict`: each has to be valid."""
+    """Read the skills directly below `skills/`; deeper folders are not searched.
+
+    With `strict`, each must be valid.
+    """
     folder = root / SKILLS
     if not os.path.lexists(folder):
         return ()
@@ -552,7 +567,7 @@ def _skills(root: Path, skipped: list[SkippedPart], *, strict: bool = False) -> 
 
 
 def read_skill(root: Path, path: Path, *, strict: bool = False) -> PluginSkill:
-    """The skill in a folder of the plugin. Raises `OutsideError`, `SkillFormatError` or `OSError`."""
+    """Read the skill in a folder of the plugin. Raises `OutsideError`, `SkillFormatError` or `OSError`."""
     folder = inside(root, path)
     file = inside(root, folder / "SKILL.md")
     if not file.is_file():
@@ -572,7 +587,7 @@ def _servers(root: Path, data: Path, skipped: list[SkippedPart]) -> tuple[Plugin
 
 
 def _fatal(root: Path, name: str) -> bytes:
-    """A file that every plugin needs. Raises `PluginError`."""
+    """Read a file that every plugin must have. Raises `PluginError`."""
     try:
         content = read_part(root, name)
     except (OutsideError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The process of one plugin: started inside its boundary, asked by frames, cut off when it misbehaves."""
+"""The process of one plugin: started inside its sandbox, controlled by frames, killed if it misbehaves."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ LARGEST = 1_000_000
 
 
 class OutputLog:
-    """Takes the bytes of a plugin's standard output and error. Blocks; meant for a thread."""
+    """Writes a plugin's standard output and error to a log. The methods block, so call them in a thread."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._cleaner = Cleaner()
 
     def write(self, data: bytes) -> None:
-        """Add what was printed. What cannot be written is lost: a plugin must not stop for it."""
+        """Append output. If writing fails, the output is lost, because the plugin must not be held up."""
         self._add(self._cleaner.feed(data))
 
     def finish(self) -> None:
-        """Add the unfinished last line."""
+        """Append the last line if it has no line ending."""
         if rest := self._cleaner.finish():
             self._add(rest + "\n")
 
@@ -105,7 +105,7 @@ _HIDDEN_BELOW = tuple(
 
 @dataclass(frozen=True, slots=True)
 class GrantedPaths:
-    """What of the disk a plugin gets, without links."""
+    """The paths that a plugin may use, with links resolved."""
 
     read: tuple[Path, ...] = ()
     write: tuple[Path, ...] = ()
@@ -115,7 +115,10 @@ class GrantedPaths:
 def granted_paths(
     declared: DeclaredCapabilities, workspace: Path, user: Path, home: Home, environ: Mapping[str, str]
 ) -> GrantedPaths:
-    """The declared paths as they lie. Places of secrets, and the home of Hermes, are never granted."""
+    """Return the declared paths with links resolved.
+
+    Secrets and the home folder of Hermes are never granted.
+    """
     closed = [Path(os.path.realpath(path)) for path in _hidden_paths(user, home, environ)]
     refused: list[SkippedPart] = []
 
@@ -147,7 +150,7 @@ def plugin_policy(
     environ: Mapping[str, str],
     space: NetworkSpace | None,
 ) -> SandboxPolicy:
-    """What the process of a plugin may touch. `space` is its network; None means it has none."""
+    """Return the sandbox policy for a plugin's process. `space` is its network; None means no network."""
     return SandboxPolicy(
         workspace=data,
         tmp=tmp,
@@ -165,7 +168,10 @@ def plugin_policy(
 
 
 def gaps(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
-    """Keep a plugin that may change the workspace from making what git runs programs for, until called."""
+    """Keep a plugin that may write to the workspace from creating files that make git run programs.
+
+    The protection lasts until the returned function is called.
+    """
     if not _changes(workspace, paths):
         return lambda: None
     try:
@@ -176,14 +182,14 @@ def gaps(workspace: Path, paths: GrantedPaths) -> Callable[[], None]:
 
 
 def _guarded_paths(workspace: Path, paths: GrantedPaths) -> Iterable[Path]:
-    """What of the workspace runs programs, which a plugin that may change it does not change."""
+    """Yield files of the workspace that can start programs; a plugin must not change them."""
     if _changes(workspace, paths):
         places = (*repository_of(workspace).guarded, *found_in([GuardedFinder(workspace)]).read_only)
         yield from filter(os.path.lexists, places)
 
 
 def _start_up(user: Path, paths: GrantedPaths) -> Iterable[Path]:
-    """What runs when the person logs in, as far as the plugin may change what is around it."""
+    """Yield files that run at login and that are inside the plugin's writable paths."""
     for path in secrets.start_up(user):
         if os.path.lexists(path) and any(path.is_relative_to(each) for each in paths.write):
             yield path
@@ -194,7 +200,7 @@ def _changes(workspace: Path, paths: GrantedPaths) -> bool:
 
 
 def _hidden_paths(user: Path, home: Home, environ: Mapping[str, str]) -> Iterable[Path]:
-    """What no plugin is shown, whatever it declares."""
+    """Yield the paths that are hidden from every plugin, whatever it declares."""
     yield home.root
     for each in dict.fromkeys((user, Path(environ.get("HOME") or user))):
         yield from secrets.in_home(each)
@@ -203,7 +209,7 @@ def _hidden_paths(user: Path, home: Home, environ: Mapping[str, str]) -> Iterabl
 
 
 def _undeclared_paths(user: Path, workspace: Path, paths: GrantedPaths) -> list[Path]:
-    """What is the person's, but for places that are granted or lie in one that is."""
+    """Return the person's folders, except those that are granted or inside a granted path."""
     own = (*_beside_programs(), *filter(Path.is_dir, _HIDDEN_BELOW), user, workspace)
     granted = (*paths.read, *paths.write)
     real = dict.fromkeys(Path(os.path.realpath(each)) for each in own)
@@ -211,7 +217,7 @@ def _undeclared_paths(user: Path, workspace: Path, paths: GrantedPaths) -> list[
 
 
 def _beside_programs() -> list[Path]:
-    """Everything at the top of the file system that programs are not made of."""
+    """Return the top-level folders of the file system that running programs does not need."""
     try:
         with os.scandir("/") as entries:
             return [
@@ -224,7 +230,7 @@ def _beside_programs() -> list[Path]:
 
 
 def _resolve_path(text: str, workspace: Path, user: Path) -> tuple[Path, str]:
-    """Where a declared path leads, and what is wrong with it, as a clause."""
+    """Return the target of a declared path, and what is wrong with it as a clause, or an empty text."""
     if text == "~" or text.startswith("~/"):
         return Path(os.path.realpath(user / text[2:])), ""
     if text.startswith("~"):
@@ -237,7 +243,10 @@ def _resolve_path(text: str, workspace: Path, user: Path) -> tuple[Path, str]:
 
 
 class PluginNetwork:
-    """Opened before the process of the plugin starts, closed after it ended. Both block."""
+    """The network of one plugin.
+
+    Open it before the process starts and close it after the process ended; both block.
+    """
 
     variables: Mapping[str, str] = VARIABLES
     """What tells programs of the proxy."""
@@ -251,7 +260,7 @@ class PluginNetwork:
 
     @classmethod
     def open(cls, sandbox: Sandbox, hosts: Sequence[str], secrets: Mapping[str, str]) -> PluginNetwork | None:
-        """The network for some hosts; None without a boundary. Raises `ToolError`."""
+        """Open the network for some hosts; None without a sandbox. Raises `ToolError`."""
         if sandbox.name == "none":
             return None
         if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):
@@ -268,7 +277,7 @@ class PluginNetwork:
         return cls(filtered, hosts)
 
     def close(self) -> None:
-        """Break every connection off."""
+        """Close every connection."""
         self._filtered.end(self._number)
         self._filtered.close()
 
@@ -303,7 +312,7 @@ _START = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginLaunch:
-    """All that is needed to start the process of a plugin."""
+    """Everything needed to start the process of a plugin."""
 
     name: str
     root: Path
@@ -322,7 +331,7 @@ class PluginLaunch:
 
 
 class PluginProcess:
-    """One life of a plugin's process. When it fails, `failed` says how; it is not started again."""
+    """One run of a plugin's process. If it fails, `failed` says why; this object is not started again."""
 
     def __init__(self, launch: PluginLaunch) -> None:
         self.launch = launch
@@ -340,9 +349,11 @@ class PluginProcess:
         self._is_closing = False
 
     async def start(self) -> list[Any]:
-        """Start it and load its code; everything it registered, unchecked. Raises `PluginFailedError`.
+        """Start the process and load the plugin's code; return its unchecked registrations. Raises
+        `PluginFailedError`.
 
-        Must be called on the main thread: the kernel may tie its life to the thread that starts it.
+        Must be called on the main thread: the kernel may end the process together with the thread that
+        started it.
         """
         try:
             await self._spawn()
@@ -370,9 +381,10 @@ class PluginProcess:
         return self._writer is not None and not self.failed and not self._is_closing
 
     async def ask(self, do: str, seconds: float, **fields: Any) -> Any:
-        """Have it do something. Raises `PluginFailedError`, also with what a handler of it raised.
+        """Send a request and return the answer. Raises `PluginFailedError`, also if a handler raised an
+        error.
 
-        One that does not answer in time is cut off. Cancelling stops the handler.
+        If the answer takes too long, the process is killed. Cancelling this call stops the handler.
         """
         if not self.is_alive or self._writer is None:
             raise self._error(self.failed or "has ended")
@@ -407,7 +419,7 @@ class PluginProcess:
         return said.get("result")
 
     async def aclose(self) -> None:
-        """End it with everything it started, and clear up. May be called again."""
+        """End the process and everything it started, and clean up. May be called again."""
         self._is_closing = True
         self._kill()
         process, self._process = self._process, None
@@ -454,7 +466,7 @@ class PluginProcess:
         self._aside(self._drain(out))
 
     def _prepare(self) -> GrantedPaths:
-        """Folders, paths and network, before the start. Blocks."""
+        """Create folders, paths and network before the start. Blocks."""
         launch = self.launch
         private_folder(launch.data)
         private_folder(launch.home.run)
@@ -504,7 +516,9 @@ class PluginProcess:
         return wrapped.argv, {**kept, **wrapped.env, **network}, wrapped.fds
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Hand answers to the callers that wait for them, until it closes or sends something invalid."""
+        """Pass answers to the waiting callers until the process closes the socket or sends something
+        invalid.
+        """
         try:
             while (said := await read_frame(reader, LARGEST_FRAME)) is not None:
                 if not isinstance(number := said.get("id"), int):
@@ -524,7 +538,7 @@ class PluginProcess:
             self._fail(await asyncio.to_thread(self._ending))
 
     async def _drain(self, descriptor: int) -> None:
-        """Read what it prints into its log."""
+        """Copy the process's output to its log."""
         log = OutputLog(self.launch.home.logs / "plugins" / f"{self.launch.name}.log")
         reader = asyncio.StreamReader()
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -544,7 +558,7 @@ class PluginProcess:
             log.finish()
 
     def _ending(self) -> str:
-        """How it ended by itself. Blocks for a moment."""
+        """Describe how the process ended by itself. Blocks for a moment."""
         process = self._process
         if process is None:
             return "has ended"
@@ -558,7 +572,7 @@ class PluginProcess:
         return f"has ended by itself with code {code}"
 
     async def _stop(self, number: int) -> None:
-        """Have a handler end that nobody waits for; if it does not, cut the plugin off."""
+        """Stop a handler whose caller no longer waits; if it does not end, kill the process."""
         answer = self._waiting.get(number)
         if answer is None or self._writer is None or not self.is_alive:
             return
@@ -572,7 +586,7 @@ class PluginProcess:
             self._fail("did not stop when it was interrupted and was cut off")
 
     def _fail(self, what: str) -> None:
-        """It is over: kill it, and tell everybody who waits."""
+        """Kill the process, and report the failure to all waiting callers."""
         if not self.failed:
             self.failed = what
         self._kill()
@@ -622,7 +636,7 @@ async def _encode(frame: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PluginFailure:
-    """What went wrong with a plugin, and how often."""
+    """The last failure of a plugin, and the number of failures."""
 
     plugin: str
     what: str
@@ -634,7 +648,10 @@ class PluginFailure:
 
 
 class InProcessPlugin:
-    """Asked like a plugin in a process of its own. Threads that hang cannot be ended, only left behind."""
+    """A plugin that runs in this process. Has the methods of `PluginProcess`.
+
+    Threads that hang cannot be ended; they are abandoned.
+    """
 
     def __init__(self, launch: PluginLaunch) -> None:
         self.launch = launch
@@ -647,7 +664,7 @@ class InProcessPlugin:
         return self._context is not None and not self.failed
 
     async def start(self) -> list[Any]:
-        """Load its code; everything it registered, unchecked. Raises `PluginFailedError`."""
+        """Load the plugin's code; return its unchecked registrations. Raises `PluginFailedError`."""
         launch = self.launch
         context = Context(launch.name, str(launch.root), str(launch.data), str(launch.workspace))
         if launch.handler is not None:
@@ -656,13 +673,13 @@ class InProcessPlugin:
         return context.entries()
 
     async def ask(self, do: str, seconds: float, **fields: Any) -> Any:
-        """Have it do something. Raises `PluginFailedError`."""
+        """Call a handler of the plugin and return its answer. Raises `PluginFailedError`."""
         if self._context is None or self.failed:
             raise PluginFailedError(f"The plugin {self.launch.name} {self.failed or 'has ended'}.")
         return await self._within(seconds, self._context.call(do, fields["name"], fields["given"]))
 
     async def aclose(self) -> None:
-        """Let go of it; its modules stay loaded."""
+        """Release the plugin; its modules stay loaded."""
         self._context = None
 
     async def _load(self, handler: Path, context: Context) -> None:

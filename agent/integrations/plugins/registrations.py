@@ -1,4 +1,4 @@
-"""The registrations of a plugin's code, as data: a session knows them before the process runs."""
+"""Registrations of a plugin's code as data, so that a session knows them before the process starts."""
 
 from __future__ import annotations
 
@@ -70,20 +70,20 @@ class PromptSection:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredProvider:
-    """A service of some kind that features can use."""
+    """A service of some kind that Hermes can use."""
 
     kind: str
     name: str
 
     @property
     def sentence(self) -> str:
-        """What it does, for a person who is asked."""
+        """Describe the service for a person who is asked to approve it."""
         return f"{self.name} ({self.kind}) {_WORK[self.kind]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registrations:
-    """Everything one plugin registered, checked."""
+    """Everything that one plugin registered, after checking."""
 
     tools: tuple[RegisteredTool, ...] = ()
     commands: tuple[RegisteredCommand, ...] = ()
@@ -99,12 +99,12 @@ class Registrations:
     skipped: tuple[SkippedPart, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Its form in files and listings."""
+        """Return the form used in files and listings."""
         return {each.name: [_plain(entry) for entry in getattr(self, each.name)] for each in fields(self)}
 
     @classmethod
     def of(cls, data: Any) -> Registrations:
-        """Read what `to_json` gave. Raises `ValueError`, `KeyError` or `TypeError` for what is not one."""
+        """Read the result of `to_json`. Raises `ValueError`, `KeyError` or `TypeError` if it is invalid."""
         return cls(
             tools=tuple(RegisteredTool(**each) for each in data["tools"]),
             commands=tuple(RegisteredCommand(**each) for each in data["commands"]),
@@ -118,7 +118,7 @@ class Registrations:
         )
 
     def titles(self) -> list[tuple[str, tuple[str, ...]]]:
-        """What there is, by kind, in words for a person."""
+        """Return the registered names by kind, with kinds in words for a person."""
         kinds = (
             ("tools", tuple(each.name for each in self.tools)),
             ("slash commands", tuple(f"/{each.name}" for each in self.commands)),
@@ -139,9 +139,10 @@ def _plain(entry: Any) -> Any:
 
 
 def check_registrations(entries: Any, granted: DeclaredCapabilities) -> Registrations:
-    """What a plugin's process says it registered, as far as it is well-formed and declared.
+    """Return those registrations from a plugin's process that are well-formed and declared.
 
-    `entries` is outside data: a list of `{"kind": …, …}`. What is not taken is named with a reason.
+    `entries` is untrusted: it should be a list of `{"kind": …, …}`. Each rejected entry is listed with a
+    reason.
     """
     reader = _Reader(granted)
     for entry in entries if isinstance(entries, list) else []:
@@ -269,7 +270,7 @@ def _description(entry: dict[str, Any]) -> str:
 
 
 def clean_data(value: Any) -> Any:
-    """Data whose texts steer no terminal."""
+    """Remove control sequences from all texts in the data."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
@@ -281,7 +282,7 @@ def clean_data(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class PluginCommand:
-    """What is typed after the slash, and what it is for."""
+    """The name of a slash command, and its description."""
 
     name: str
     description: str
@@ -289,7 +290,9 @@ class PluginCommand:
 
 
 def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...], tuple[SkippedPart, ...]]:
-    """Copy skins, given from the root of the plugin on; those that were copied, and the others."""
+    """Copy skins, whose paths are relative to the plugin's folder; return the copied ones and the skipped
+    ones.
+    """
     taken = {each.name for each in list_skins(home.skins)}
     placed: list[str] = []
     skipped: list[SkippedPart] = []
@@ -310,7 +313,7 @@ def place(home: Home, root: Path, skins: Sequence[str]) -> tuple[tuple[str, ...]
 
 
 def remove(home: Home, skins: Sequence[str]) -> None:
-    """Take copies away again."""
+    """Delete the copies of skins."""
     for skin in skins:
         path = home.skins / PLUGINS / f"{Path(skin).stem}.yaml"
         if os.path.lexists(path):

@@ -1,4 +1,4 @@
-"""The plugins of one session: what they bring into it, and their code at work."""
+"""The plugins of one session: what they add to it, and calls of their code."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ MOST_FAILURES = 3
 
 
 class PluginRunner:
-    """The code of one plugin. Nothing of it runs before something is asked of it."""
+    """Runs the code of one plugin. The process starts with the first request."""
 
     def __init__(
         self, shelved: ShelvedPlugin, around: PluginEnvironment, tell: Callable[[str], None]
     ) -> None:
-        """`tell` hears, in a sentence, that the plugin is left alone from now on."""
+        """`tell` receives a sentence when the plugin is no longer used because of failures."""
         self.shelved = shelved
         self._around = around
         self._tell = tell
@@ -56,19 +56,22 @@ class PluginRunner:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts that it declares, and that its boundary lets it reach."""
+        """The hosts that the plugin declares and that its sandbox lets it reach."""
         plugin = self.shelved.plugin
         return plugin.capabilities.hosts if plugin is not None else ()
 
     @property
     def failure(self) -> PluginFailure | None:
-        """What went wrong last; None where nothing did."""
+        """The last failure; None if there was none."""
         if not self._last:
             return None
         return PluginFailure(self.name, self._last, self._times, self._failures >= MOST_FAILURES)
 
     async def ask(self, do: str, name: str, given: Any, seconds: float = TOOL) -> Any:
-        """What one of its handlers makes of `given`. Raises `PluginFailedError`."""
+        """Call one of the plugin's handlers with `given` and return its result.
+
+        Raises `PluginFailedError`.
+        """
         process = await self._ready()
         try:
             return await process.ask(do, seconds, name=name, given=given)
@@ -77,7 +80,7 @@ class PluginRunner:
             raise
 
     async def shell(self, hook: Hook, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Run a command of its hooks inside its boundary: `code`, `output`, `errors`.
+        """Run a command of the plugin's hooks inside its sandbox; return `code`, `output` and `errors`.
 
         Raises `PluginFailedError`.
         """
@@ -135,7 +138,7 @@ class PluginRunner:
         return PluginProcess(launch)
 
     def _check(self) -> None:
-        """Look once more whether the files are what was agreed to. Raises `PluginFailedError`."""
+        """Raise `PluginFailedError` if the files are no longer those that were approved."""
         consent, plugin = self.shelved.consent, self.shelved.plugin
         try:
             is_same = (
@@ -150,7 +153,7 @@ class PluginRunner:
             )
 
     def _note(self, process: PluginProcess | InProcessPlugin, error: PluginFailedError) -> None:
-        """Keep a failure, and count one that was its end."""
+        """Record a failure, and count it if it ended the process."""
         self._keep(error)
         if process.failed and process is self._process:
             self._count()
@@ -175,7 +178,7 @@ _SHOWN = 20_000
 
 
 def register_tool(tool: RegisteredTool, runner: PluginRunner, registry: Registry) -> None:
-    """Put a tool of a plugin into `registry`."""
+    """Register a plugin's tool in `registry`."""
     registry.register(
         tool.name,
         toolset=f"plugin-{runner.name}",
@@ -247,15 +250,15 @@ class HandlerHook:
 
     @property
     def digest(self) -> str:
-        """What tells it apart from other hooks."""
+        """A value that distinguishes this hook from others."""
         return f"plugin {self.runner.name} {self.event}"
 
     def hears_of(self, tool: str) -> bool:
-        """Whether it is meant for calls of a tool: its handler decides that itself."""
+        """Whether the hook is called for a tool. It always is: the handler itself decides."""
         return True
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
-        """Ask it. Raises `HookError`."""
+        """Call the handlers and return their answer. Raises `HookError`."""
         try:
             said = await self.runner.ask("hook", self.event, dict(payload), HOOK)
         except PluginFailedError as error:
@@ -265,7 +268,7 @@ class HandlerHook:
 
 @dataclass(frozen=True, slots=True)
 class CommandHook:
-    """A command of a plugin's `hooks.yaml`, run inside the boundary of the plugin."""
+    """A command in a plugin's `hooks.yaml`, run inside the plugin's sandbox."""
 
     runner: PluginRunner
     hook: Hook
@@ -284,15 +287,15 @@ class CommandHook:
 
     @property
     def digest(self) -> str:
-        """What tells it apart from other hooks."""
+        """A value that distinguishes this hook from others."""
         return f"plugin {self.runner.name} {self.hook.digest}"
 
     def hears_of(self, tool: str) -> bool:
-        """Whether it is meant for calls of a tool."""
+        """Whether the hook is called for a tool."""
         return self.hook.hears_of(tool)
 
     async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
-        """Run it. Raises `HookError`."""
+        """Run the command and return its answer. Raises `HookError`."""
         try:
             said = await self.runner.shell(self.hook, payload)
         except PluginFailedError as error:
@@ -305,7 +308,7 @@ class CommandHook:
 
 @dataclass(frozen=True, slots=True)
 class BroughtServer:
-    """An MCP server of a plugin, its placeholders filled in."""
+    """An MCP server of a plugin, with its placeholders replaced."""
 
     plugin: str
     root: Path
@@ -324,12 +327,12 @@ def brought_servers(shelved: Iterable[ShelvedPlugin]) -> tuple[BroughtServer, ..
 
 
 class SessionPlugins:
-    """What the plugins that are on bring into a session. It stays as it is while the session lasts."""
+    """What the enabled plugins add to a session. It does not change while the session runs."""
 
     def __init__(
         self, shelved: Sequence[ShelvedPlugin], around: PluginEnvironment, tell: Callable[[str], None]
     ) -> None:
-        """`tell` hears sentences about plugins that are left alone."""
+        """`tell` receives a sentence about each plugin that is no longer used."""
         self._shelved = [each for each in shelved if each.is_on]
         self.problems: list[str] = [_changed_text(each) for each in shelved if each.standing == "changed"]
         """What a person should hear when the session begins, a sentence each."""
@@ -342,7 +345,7 @@ class SessionPlugins:
         self._commands = self._collected_commands()
 
     def offer(self, registry: Registry) -> None:
-        """Put their tools into `registry`; one whose name is taken is left out and named."""
+        """Register the plugins' tools in `registry`. A tool whose name is taken is left out with a notice."""
         for shelved, runner in self._running():
             assert shelved.consent is not None
             for tool in shelved.consent.registered.tools:
@@ -354,11 +357,11 @@ class SessionPlugins:
                     register_tool(tool, runner, registry)
 
     def run(self) -> bool:
-        """Whether there is a plugin whose code runs."""
+        """Whether any plugin's code runs."""
         return bool(self._runners)
 
     def hooks(self) -> list[HandlerHook | CommandHook]:
-        """Their hooks, by plugin."""
+        """Return the plugins' hooks, grouped by plugin."""
         found: list[HandlerHook | CommandHook] = []
         for shelved, runner in self._running():
             assert shelved.consent is not None and shelved.plugin is not None
@@ -367,7 +370,7 @@ class SessionPlugins:
         return found
 
     def sections(self) -> tuple[PromptSection, ...]:
-        """Their sections of the system prompt."""
+        """Return the plugins' sections of the system prompt."""
         return tuple(
             section
             for shelved, _ in self._running()
@@ -376,7 +379,7 @@ class SessionPlugins:
         )
 
     def providers(self) -> tuple[tuple[PluginRunner, RegisteredProvider], ...]:
-        """The services that features can ask, each with what asks it."""
+        """Return the plugins' services, each with the runner that calls it."""
         return tuple(
             (runner, each)
             for shelved, runner in self._running()
@@ -385,23 +388,23 @@ class SessionPlugins:
         )
 
     def skill_folders(self) -> tuple[Path, ...]:
-        """Folders of their skills."""
+        """Return the folders of the plugins' skills."""
         return skill_folders(self._shelved)
 
     def servers(self) -> tuple[BroughtServer, ...]:
-        """Their MCP servers, ready to be started."""
+        """Return the plugins' MCP servers, ready to start."""
         return brought_servers(self._shelved)
 
     def commands(self) -> tuple[PluginCommand, ...]:
-        """Their slash commands, by name."""
+        """Return the plugins' slash commands."""
         return tuple(command for command, _ in self._commands.values())
 
     def failures(self) -> tuple[PluginFailure, ...]:
-        """What went wrong with their code in this session, by plugin."""
+        """Return the last failure of each plugin whose code failed in this session."""
         return tuple(each for _, runner in self._running() if (each := runner.failure) is not None)
 
     async def run_command(self, name: str, text: str) -> str:
-        """Carry out a slash command; what it says. Raises `PluginError` or `PluginFailedError`."""
+        """Run a slash command and return its output. Raises `PluginError` or `PluginFailedError`."""
         found = self._commands.get(name)
         if found is None:
             raise PluginError(f"No plugin has a command /{name}.")
@@ -409,7 +412,7 @@ class SessionPlugins:
         return "" if said is None else await asyncio.to_thread(clean, str(said))
 
     async def aclose(self) -> None:
-        """End everything of them that runs."""
+        """End all processes of the plugins."""
         await asyncio.gather(*(runner.aclose() for runner in self._runners.values()))
 
     def _running(self) -> list[tuple[ShelvedPlugin, PluginRunner]]:
@@ -439,7 +442,9 @@ def _changed_text(shelved: ShelvedPlugin) -> str:
 
 
 def _why_not_run(shelved: ShelvedPlugin, around: PluginEnvironment) -> str:
-    """Why the code of a plugin does not run here, in a sentence; empty if it does, or if it has none."""
+    """Return a sentence on why a plugin's code does not run here; empty if it runs, or if there is no
+    code.
+    """
     plugin, consent = shelved.plugin, shelved.consent
     if plugin is None or consent is None or not plugin.runs or around.sandbox.name != "none":
         return ""
@@ -452,5 +457,5 @@ def _why_not_run(shelved: ShelvedPlugin, around: PluginEnvironment) -> str:
 
 
 def found_plugins(around: PluginEnvironment, tell: Callable[[str], None]) -> SessionPlugins:
-    """The plugins of a session; nothing of them is started. Reads the disk."""
+    """Find the plugins of a session without starting any. Reads the disk."""
     return SessionPlugins(find_agreed(around.home, around.workspace), around, tell)

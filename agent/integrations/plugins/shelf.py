@@ -1,4 +1,4 @@
-"""The plugins there are, which of them are on, what changed in them, and the skills they bring."""
+"""All plugins: which are enabled, what changed in them since their approval, and which skills they add."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PluginStanding = Literal["enabled", "disabled", "changed", "broken", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShelvedPlugin:
-    """A plugin, or a folder that should be one, and whether it is used."""
+    """A plugin, or a folder that should contain one, and whether it is used."""
 
     name: str
     folder: Path
@@ -62,7 +62,7 @@ class ShelvedPlugin:
         return self.standing == "enabled"
 
     def difference(self) -> tuple[str, ...]:
-        """Files that changed since the person agreed, with `+`, `-` or `~` before each."""
+        """Files that changed since the approval, each with `+`, `-` or `~` in front."""
         if self.consent is None or self.hashes is None:
             return ()
         before, after = self.consent.files, self.hashes
@@ -73,7 +73,7 @@ class ShelvedPlugin:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """What `hermes plugin list --json` shows of it."""
+        """Return what `hermes plugin list --json` prints for the plugin."""
         registered = self.consent.registered.to_json() if self.consent is not None and self.is_on else None
         return {
             "name": self.name,
@@ -88,21 +88,24 @@ class ShelvedPlugin:
 
 
 def data_folder(home: Home, name: str, folder: Path, place: PluginPlace) -> Path:
-    """Where a plugin keeps what is its own; it outlives updates."""
+    """Return the folder for a plugin's own data, which updates keep."""
     if place != "project":
         return home.plugin_data / name
     return home.plugin_data / f"{name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
 
 
 def installed_entry_points() -> Sequence[EntryPoint]:
-    """The entry points of installed packages. Nothing is imported."""
+    """Return the entry points of installed packages, without importing anything."""
     return tuple(entry_points(group=GROUP))
 
 
 def find(
     home: Home, workspace: Path, packages: Callable[[], Sequence[EntryPoint]] = installed_entry_points
 ) -> tuple[ShelvedPlugin, ...]:
-    """All plugins, those of the home first. Reads the disk, also every byte of what was agreed to."""
+    """Return all plugins, those of the home folder first.
+
+    Reads the disk, including all files of approved plugins.
+    """
     agreed = PluginConsents(home.plugin_consent).read()
     found: list[ShelvedPlugin] = []
     names: dict[str, Path] = {}
@@ -126,7 +129,10 @@ def find(
 
 
 def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
-    """The same for a session: none where nobody agreed to any, and others only where they may matter."""
+    """Return the plugins for a session; empty if no plugin is approved.
+
+    Installed packages are searched only if a plugin outside the home folder is approved.
+    """
     agreed = [Path(folder) for folder in PluginConsents(home.plugin_consent).read()]
     if not agreed:
         return ()
@@ -178,7 +184,7 @@ def _make_shelved(
 def _folders(
     home: Home, workspace: Path, packages: Callable[[], Sequence[EntryPoint]]
 ) -> Iterator[tuple[Path, PluginPlace, str]]:
-    """Folders of plugins, and why one is refused at once."""
+    """Yield folder and origin of each plugin, and the reason if it is refused without being read."""
     for path in _below(home.plugins):
         yield path, "home", ""
     root = trust.project_root(workspace)
@@ -205,7 +211,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _distrust(home: Home, workspace: Path) -> str:
-    """Why plugins of the project are not looked at; empty where its settings are trusted or it has none."""
+    """Return why the project's plugins are not read; empty if its settings are trusted or it has none."""
     try:
         project = trust.read_project(home, workspace)
     except UnreadableSettingsError as error:
@@ -216,7 +222,10 @@ def _distrust(home: Home, workspace: Path) -> str:
 
 
 def folder_of(point: EntryPoint) -> Path | None:
-    """The folder of an installed plugin; None where its package is not a folder. Nothing is imported."""
+    """Return the folder of an installed plugin; None if its package has no plugin files.
+
+    Nothing is imported.
+    """
     if point.dist is None:
         return None
     located = point.dist.locate_file(point.module.replace(".", "/"))
@@ -236,7 +245,7 @@ PluginChange = Literal["added", "removed", "changed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginDifference:
-    """One file that is not as it was agreed to. Its texts hold nothing that steers a terminal."""
+    """One file that differs from its approved state. Its texts contain no control sequences."""
 
     path: str
     change: PluginChange
@@ -249,18 +258,18 @@ class PluginDifference:
 
     @property
     def title(self) -> str:
-        """One line: mark, path, how many lines changed, and what else to say."""
+        """One line with the mark, the path, the number of changed lines and further remarks."""
         counts = [f"+{self.added:,}"] * bool(self.added) + [f"-{self.removed:,}"] * bool(self.removed)
         words = [f"{MARKS[self.change]} {self.path}", *([f"({' '.join(counts)})"] if counts else [])]
         return " ".join(words) + "".join(f"; {fact}" for fact in self.facts)
 
     def to_json(self) -> dict[str, Any]:
-        """What `--json` shows of it."""
+        """Return what `--json` prints for the file."""
         return {"path": self.path, "change": self.change, "facts": list(self.facts), "diff": self.diff}
 
 
 def differences(home: Home, shelved: ShelvedPlugin) -> tuple[PluginDifference, ...]:
-    """All files that changed since the person agreed; none where nobody agreed to any."""
+    """Return all files that changed since the approval; empty if the plugin was never approved."""
     if shelved.consent is None or shelved.hashes is None or shelved.plugin is None:
         return ()
     before, now = shelved.consent.files, shelved.hashes
@@ -277,7 +286,7 @@ def differences(home: Home, shelved: ShelvedPlugin) -> tuple[PluginDifference, .
 
 
 def lines_of(found: Iterable[PluginDifference]) -> list[str]:
-    """The lines of all differences, one file after the other."""
+    """Return the lines of all differences, file by file."""
     return [line for each in found for line in each.diff.splitlines()]
 
 
@@ -327,7 +336,9 @@ def _text(file: AgreedFile | None) -> str | None:
 
 
 def _facts(change: PluginChange, old: AgreedFile | None, new: AgreedFile | None) -> list[str]:
-    """What to say besides lines: kinds that changed, and size and hash where there are no lines."""
+    """Return remarks on a changed file: a changed kind, and sizes and hashes if there are no lines to
+    show.
+    """
     facts: list[str] = []
     if new is not None and (old is None or old.kind != new.kind) and (kind := _kind(new, change)):
         facts.append(kind)
@@ -358,7 +369,7 @@ def _short(line: str) -> str:
 
 
 def skill_folders(shelved: Sequence[ShelvedPlugin]) -> tuple[Path, ...]:
-    """A folder for each skill of the plugins that are on. Pure."""
+    """Return the folder of each skill of the enabled plugins. Pure."""
     found: dict[Path, None] = {}
     for each in shelved:
         if each.plugin is None or each.consent is None or not each.is_on:
@@ -369,14 +380,17 @@ def skill_folders(shelved: Sequence[ShelvedPlugin]) -> tuple[Path, ...]:
 
 
 def plugin_skills(home: Home, workspace: Path) -> tuple[Path, ...]:
-    """The same for a workspace. Reads the disk."""
+    """Return the folder of each skill of the plugins that are enabled for a workspace. Reads the disk."""
     return skill_folders(find_agreed(home, workspace))
 
 
 def skill_catalog(
     home: Home, workspace: Path, settings: Settings, folders: Sequence[Path] | None = None
 ) -> SkillCatalog:
-    """The skills of a workspace. `folders` are those of plugins; None: they are looked up on the disk."""
+    """Return the skills of a workspace.
+
+    `folders` are those of plugins; if it is None, they are looked up on disk.
+    """
     found = plugin_skills(home, workspace) if folders is None else tuple(folders)
     plain = catalog.skill_catalog(home, workspace, settings)
     if not found:
@@ -387,19 +401,19 @@ def skill_catalog(
 def catalog_for(
     home: Home, workspace: Path, settings: Settings, folders: Sequence[Path] | None = None
 ) -> SkillCatalog | None:
-    """The skills of a session; None where they are switched off."""
+    """Return the skills of a session; None if skills are switched off."""
     return skill_catalog(home, workspace, settings, folders) if settings.skills.enabled else None
 
 
 class PluginSkillDoubts:
-    """Asked about every skill that would be in force; remembers what it hashed until a file changes."""
+    """Checks whether a plugin's skill may be used. File hashes are cached until a file changes."""
 
     def __init__(self, home: Home) -> None:
         self._consents = PluginConsents(home.plugin_consent)
         self._known: dict[Path, tuple[object, dict[str, str]]] = {}
 
     def doubt(self, skill: Skill) -> str:
-        """Why a skill of a plugin must not be used, in half a sentence; empty if it may. Touches the disk."""
+        """Return why a plugin's skill must not be used, as a clause; empty if it may. Reads the disk."""
         if skill.scope != "plugin":
             return ""
         for folder, consent in self._consents.read().items():

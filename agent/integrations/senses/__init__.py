@@ -1,1 +1,1 @@
-"""Seeing, drawing, speaking, hearing, and reaching devices and people."""
+"""Pictures, speech and recordings, messages to people, and devices of the home."""

@@ -1,4 +1,4 @@
-"""Recordings: made on this machine, and written down by a service or a whisper package."""
+"""Recordings: made on this machine, and transcribed by a service or a local whisper package."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ _KINDS = {
 
 
 class ServicePayer(Protocol):
-    """Pays for a request around it; see `ServiceAccount`."""
+    """Accounts for the cost of a request; see `ServiceAccount`."""
 
     def paying(self, name: str, price: float | None) -> AbstractAsyncContextManager[None]: ...
 
 
 @cache
 def whisper_is_installed() -> bool:
-    """Whether a package that listens on this machine is there. Imports nothing, looks once in a process."""
+    """Whether a local whisper package is installed. Imports nothing; the result is cached."""
     return find_spec("faster_whisper") is not None or find_spec("whisper") is not None
 
 
 class Transcriber:
-    """Listens by what the settings name."""
+    """Transcribes recordings with the backend that the settings name."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Transcriber:
     async def hear(
         self, backend: str, data: bytes, name: str, language: str, permit: Permit
     ) -> Mapping[str, Any]:
-        """What is said in a recording, by `openai` or `local`. Raises `ToolError`."""
+        """Transcribe a recording with `openai` or `local`. Raises `ToolError`."""
         ending, language = check_recording(data, name, language)
         if backend == "local":
             await permit(UseService(tool=TOOL, kind="hear", service="this machine"))
@@ -99,7 +99,7 @@ class Transcriber:
 
 
 def check_recording(data: bytes, name: str, language: str) -> tuple[str, str]:
-    """The ending of a recording's name, and its language. Raises `ToolError` for what makes no sense."""
+    """Return file extension and language of a recording. Raises `ToolError` if the input is invalid."""
     ending = Path(name).suffix.lower()
     if ending not in _KINDS:
         raise ToolError(f"{name} is no recording that is known; {', '.join(_KINDS)} are.")
@@ -168,11 +168,14 @@ exit $status"""
 
 
 class RecordingError(HermesError):
-    """Nothing was recorded. The text says why, and what to do."""
+    """Nothing was recorded. The text gives the reason and the fix."""
 
 
 def recorder(own: str, path: str) -> tuple[str, ...]:
-    """The command that records: that of the settings, else one that is found. Raises `RecordingError`."""
+    """Return the command that records: from the settings, else one that is installed.
+
+    Raises `RecordingError`.
+    """
     if own.strip():
         words = shlex.split(own)
         found = shutil.which(words[0], path=path)
@@ -188,16 +191,16 @@ def recorder(own: str, path: str) -> tuple[str, ...]:
 
 
 class Recording:
-    """One recording, from `start` to `finish`; nothing of it stays on the disk."""
+    """One recording, from `start` to `finish`. Nothing is left on the disk."""
 
     def __init__(self, command: Sequence[str], path: str) -> None:
-        """`path` is where the program finds others, as in `PATH`."""
+        """`path` is the value of `PATH` for the recording program."""
         self._command, self._path = tuple(command), path
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Begin. Raises `RecordingError` where the program cannot be started."""
+        """Start recording. Raises `RecordingError` if the program cannot be started."""
         self._folder = await asyncio.to_thread(tempfile.TemporaryDirectory, prefix="hermes-said-")
         try:
             self._process = await start_child(
@@ -213,14 +216,16 @@ class Recording:
             raise RecordingError(f"The recorder cannot be started: {error.strerror}.") from error
 
     async def wait(self) -> None:
-        """Wait until the program ends by itself, as it does without a microphone, or for the longest time."""
+        """Wait until the program ends by itself (as it does without a microphone) or the longest time has
+        passed.
+        """
         assert self._process is not None
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST):
                 await self._process.wait()
 
     async def finish(self) -> bytes:
-        """End it: the recording as WAV. Raises `RecordingError` where there is none."""
+        """Stop recording and return the sound as WAV. Raises `RecordingError` if there is none."""
         process = self._process
         assert process is not None and process.stderr is not None
         is_over = process.returncode is not None
@@ -238,7 +243,7 @@ class Recording:
         return fix_wav_size(data)
 
     async def discard(self) -> None:
-        """End it, and forget what was said."""
+        """Stop recording and delete the sound."""
         await self._end()
         folder, self._folder = self._folder, None
         if folder is not None:
@@ -263,7 +268,7 @@ class Recording:
 
 
 def fix_wav_size(data: bytes) -> bytes:
-    """A WAV whose head tells the size it has: a program that was ended may have left zeros there. Pure."""
+    """Correct the sizes in a WAV header, where a program that was stopped may have left zeros. Pure."""
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return data
     at = data.find(b"data", 12, 4_096)
@@ -282,7 +287,7 @@ def _read(path: Path) -> bytes:
 
 
 def _environ(path: str) -> dict[str, str]:
-    """What a recorder needs to find the sound of this session."""
+    """Return the environment with which a recorder finds the sound system of this login session."""
     import os
 
     kept = ("HOME", "XDG_RUNTIME_DIR", "PULSE_SERVER", "PIPEWIRE_REMOTE", "ALSA_CARD", "AUDIODEV", "LANG")

@@ -1,4 +1,4 @@
-"""Kinds of pictures and sounds, and the programs and services for them."""
+"""Formats of pictures and sounds, and services of plugins that make or read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tools.text.safe_text import clean
 
 
 def picture_ending(data: bytes) -> str:
-    """The ending of a name for a picture; empty for what is not a picture that is read here."""
+    """Return the file extension for a picture; empty if the data is not a supported picture."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return ".png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -24,7 +24,7 @@ def picture_ending(data: bytes) -> str:
 
 
 def sound_ending(data: bytes) -> str:
-    """The ending of a name for a sound; empty for what is not a sound."""
+    """Return the file extension for a sound; empty if the data is not a sound."""
     if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
         return ".wav"
     if data.startswith(b"OggS"):
@@ -36,7 +36,7 @@ def sound_ending(data: bytes) -> str:
 
 
 def command(program: Path) -> tuple[str, ...]:
-    """The argument list of a Python program that finds the libraries of this one."""
+    """Return the command that runs a Python program with the libraries of this one."""
     run = f"runpy.run_path({str(program)!r}, run_name='__main__')"
     return (sys.executable, "-c", f"import runpy, sys; sys.path[:] = {sys.path!r}; {run}")
 
@@ -47,32 +47,35 @@ _LONGEST_NOTE = 500
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """The answer of a service: what it said, and the bytes of the file it made."""
+    """The answer of a plugin's service: its data, and the content of the file it made."""
 
     said: Any
     data: bytes = b""
 
 
 class BroughtService(Protocol):
-    """One service of one plugin."""
+    """One service of a plugin."""
 
     @property
     def name(self) -> str:
-        """As results name it: `plugin.service`."""
+        """The name in results: `plugin.service`."""
         ...
 
     @property
     def hosts(self) -> str:
-        """The hosts that its plugin declares, where what it is given may go."""
+        """The hosts that the plugin declares. Data given to the service may be sent there."""
         ...
 
     async def ask(self, given: Mapping[str, Any], files: Sequence[tuple[str, bytes]] = ()) -> Brought:
-        """Its answer. `files`, each with its ending, are laid where it can read them. Raises `ToolError`."""
+        """Return the service's answer. Raises `ToolError`.
+
+        `files`, each with extension and content, are written where the service can read them.
+        """
         ...
 
 
 async def draw_picture(service: BroughtService, order: PictureOrder, permit: Permit) -> Made:
-    """A picture. Raises `ToolError`."""
+    """Have a service draw a picture. Raises `ToolError`."""
     await permit(UseService(tool="image_generate", kind="draw", service=service.name, hosts=service.hosts))
     given = {"prompt": order.prompt, "shape": order.shape, "seed": order.seed}
     files = [(picture_ending(data) or ".png", data) for data in order.like]
@@ -83,7 +86,7 @@ async def draw_picture(service: BroughtService, order: PictureOrder, permit: Per
 
 
 async def speak_text(service: BroughtService, text: str, voice: str, permit: Permit) -> Made:
-    """A text read aloud. Raises `ToolError`."""
+    """Have a service read a text aloud. Raises `ToolError`."""
     await permit(UseService(tool="text_to_speech", kind="speak", service=service.name, hosts=service.hosts))
     answer = await service.ask({"text": text, "voice": voice})
     if not (ending := sound_ending(answer.data)):
@@ -94,7 +97,7 @@ async def speak_text(service: BroughtService, text: str, voice: str, permit: Per
 async def transcribe_sound(
     service: BroughtService, data: bytes, ending: str, language: str, permit: Permit
 ) -> Mapping[str, Any]:
-    """What is said in a recording. Raises `ToolError`."""
+    """Have a service transcribe a recording. Raises `ToolError`."""
     await permit(UseService(tool="transcribe", kind="hear", service=service.name, hosts=service.hosts))
     answer = await service.ask({"language": language}, [(ending, data)])
     said = answer.said

@@ -1,4 +1,4 @@
-"""Messages to targets of the settings and to chats of messengers, and devices of the home."""
+"""Messages to targets in the settings and to chats of messengers, and control of home devices."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class MessageAdapter(Protocol):
     """One way to send a message."""
 
     async def send(self, text: str, title: str) -> Mapping[str, Any]:
-        """Send it; what to say of it. Raises `ToolError`."""
+        """Send a message and return the result for the tool. Raises `ToolError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageTarget:
-    """A target with its address and token, ready to be used."""
+    """A target with its URL and token."""
 
     name: str
     url: str
@@ -62,7 +62,7 @@ class MessageTarget:
 
 
 class Webhook:
-    """A JSON object with the text under the names that most services read."""
+    """Sends a JSON object that contains the text under the field names that most services read."""
 
     def __init__(self, target: MessageTarget) -> None:
         self._target = target
@@ -76,7 +76,7 @@ class Webhook:
 
 
 class Ntfy:
-    """A topic of an ntfy server, by its JSON form."""
+    """Sends to a topic of an ntfy server in its JSON format."""
 
     def __init__(self, target: MessageTarget) -> None:
         self._target = target
@@ -100,7 +100,7 @@ ADAPTERS: dict[str, Callable[[MessageTarget], MessageAdapter]] = {"webhook": Web
 
 @dataclass(frozen=True, slots=True)
 class Chats:
-    """The messengers, and the store that they send from."""
+    """The messengers, and the store that holds their outgoing messages."""
 
     outgoing: OutgoingMessages
     database: Database
@@ -115,7 +115,7 @@ Put = Callable[[Callable[[Any], tuple[int, ...]]], Awaitable[tuple[int, ...]]]
 
 
 class Messenger:
-    """Sends to the targets of the settings and to chats."""
+    """Sends messages to targets in the settings and to chats."""
 
     def __init__(
         self,
@@ -130,14 +130,16 @@ class Messenger:
         self._chats = chats
 
     def chat_of(self, name: str) -> str:
-        """The chat that a target is, as `GATEWAY[:CHAT]`; empty for one of another kind."""
+        """Return the chat that a target stands for, as `GATEWAY[:CHAT]`; empty for a target of another
+        kind.
+        """
         settings = self._targets.get(name.strip())
         if settings is not None:
             return settings.chat if settings.kind == "chat" else ""
         return name.strip() if name.strip() == HERE or self._chats.outgoing.names(name) else ""
 
     async def find(self, name: str) -> ChatTarget:
-        """The chat of a target that is one. Raises `ToolError`."""
+        """Return the chat of a target that stands for a chat. Raises `ToolError`."""
         chat, named = self.chat_of(name), name.strip() in self._targets
         outgoing, session = self._chats.outgoing, self._chats.session
         try:
@@ -148,14 +150,14 @@ class Messenger:
             raise ToolError(str(error)) from error
 
     async def require(self, name: str) -> None:
-        """Raise `ToolError` where a message to a target has nowhere to go as things stand."""
+        """Raise `ToolError` if messages to a target cannot be sent with the current settings."""
         if self.chat_of(name):
             await self.find(name)
         else:
             self._address(name)
 
     def _address(self, name: str) -> tuple[MessageTargetSettings, str]:
-        """The settings of a target that is not a chat, and its address. Raises `ToolError`."""
+        """Return settings and URL of a target that is not a chat. Raises `ToolError`."""
         settings = self._targets.get(name.strip())
         if settings is None:
             known = [*sorted(self._targets), *self._chats.outgoing.enabled_names]
@@ -177,7 +179,11 @@ class Messenger:
         put: Put | None = None,
         files: Sequence[MessageFile] = (),
     ) -> tuple[int, ...]:
-        """Put a message down for a chat; its rows, none where `put` found that it was. Raises `ToolError`."""
+        """Queue a message for a chat and return its row ids. Raises `ToolError`.
+
+        `put` writes to the store; it may find that the message is already queued, and then there are no row
+        ids.
+        """
         where = await self.find(name)
         outgoing = self._chats.outgoing
         if refused := await asyncio.to_thread(outgoing.file_refusal, where, files):
@@ -198,7 +204,7 @@ class Messenger:
             raise ToolError(str(error)) from error
 
     def _copy_files(self, where: ChatTarget, files: Sequence[MessageFile]) -> list[Mapping[str, Any]]:
-        """Copies of files, which are sent even if the files change. Blocking. Raises `ToolError`."""
+        """Copy files, so that they are sent as they are now. Blocks. Raises `ToolError`."""
         copies: list[Mapping[str, Any]] = []
         try:
             for each in files:
@@ -230,7 +236,10 @@ class Messenger:
         return {"sent": True, "target": name, **said}
 
     async def _receipt(self, name: str, rows: tuple[int, ...]) -> Mapping[str, Any]:
-        """What happened to messages into a chat within a moment. Raises `ToolError`."""
+        """Wait briefly for queued messages to be sent, and return the result for the tool.
+
+        Raises `ToolError`.
+        """
         end = asyncio.get_running_loop().time() + RECEIPT
         while True:
             states = await self._chats.database.read(lambda c: states_of(c, rows))
@@ -253,7 +262,7 @@ _DOMAIN = re.compile(r"[a-z0-9_]+")
 
 
 class HomeDevices:
-    """The devices of one home."""
+    """Controls the devices of one home."""
 
     def __init__(self, url: str, token: str, online: Online) -> None:
         self._service = ServiceAddress(
@@ -262,7 +271,7 @@ class HomeDevices:
         self._online = online
 
     async def act(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
-        """`list`, `state`, `services` or `call`. Raises `ToolError`."""
+        """Carry out `list`, `state`, `services` or `call`. Raises `ToolError`."""
         action = str(arguments.get("action"))
         domain = _check_name(str(arguments.get("domain") or ""), _DOMAIN, "domain")
         entity = _check_name(str(arguments.get("entity") or ""), _ENTITY, "entity")

@@ -1,6 +1,7 @@
-"""Text of a picture, read by rapidocr with the models that came with it: a picture in, JSON lines out.
+"""Program that reads the text in a picture with rapidocr: a picture in, JSON lines out.
 
-A program of its own: its libraries are large, and what they read comes from outside.
+It runs in a process of its own, because its libraries are large and its input is untrusted. Models are not
+downloaded; the installed ones are used.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any
 
 
 def no_network(*_given: object, **_named: object) -> None:
-    """Nothing is fetched: the models are those that were installed."""
+    """Refuse network access: only installed models are used."""
     raise OSError("this program has no network")
 
 

@@ -1,4 +1,4 @@
-"""Requests of the senses: to services that the settings name, and for pictures, all through one `Door`."""
+"""Requests for pictures and to services in the settings, all through one `Door`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST_WORDS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceAddress:
-    """A service of the settings."""
+    """URL and key of a service in the settings."""
 
     name: str
     """What a person calls it."""
@@ -29,13 +29,13 @@ class ServiceAddress:
 
     @property
     def host(self) -> str:
-        """Where it is, for the gate."""
+        """The host of the service, for the permission gate."""
         return urlsplit(self.base).netloc.rpartition("@")[2].lower()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormPart:
-    """A part of a form that is sent with files."""
+    """One part of a form that contains files."""
 
     name: str
     data: bytes
@@ -44,13 +44,13 @@ class FormPart:
 
 
 class Online:
-    """The way to services and pictures."""
+    """Fetches pictures and sends requests to services."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
 
     async def picture(self, url: str, tool: str, permit: Permit) -> bytes:
-        """A picture from the web. Raises `ToolError`, and what the gate raises."""
+        """Fetch a picture from the web. Raises `ToolError`, and what the gate raises."""
 
         async def ask(address: str, _source: str) -> None:
             await permit(Fetch(tool=tool, url=address))
@@ -61,14 +61,14 @@ class Online:
         return answer.body
 
     async def made_picture(self, url: str, action: Fetch, permit: Permit) -> bytes:
-        """A picture that a service made and keeps at an address of its own. Raises `ToolError`."""
+        """Fetch a picture that a service made and offers at a URL. Raises `ToolError`."""
         await permit(action)
         return (await self._fetch(DoorRequest(url=url, kept=False), PICTURE, _allow)).body
 
     async def json_form(
         self, service: ServiceAddress, path: str, parts: Sequence[FormPart], limits: DoorLimits
     ) -> Any:
-        """What a service answers to a form, read as JSON. Raises `ToolError`."""
+        """Send a form to a service and return its JSON answer. Raises `ToolError`."""
         return _parse_json(service, await self.raw(service, path, parts=parts, limits=limits))
 
     async def json(
@@ -80,7 +80,7 @@ class Online:
         method: Literal["GET", "POST"] = "POST",
         limits: DoorLimits | None = None,
     ) -> Any:
-        """What a service answers, read as JSON. Raises `ToolError`."""
+        """Send a request to a service and return its JSON answer. Raises `ToolError`."""
         return _parse_json(service, await self.raw(service, path, body, method=method, limits=limits))
 
     async def raw(
@@ -94,7 +94,10 @@ class Online:
         headers: Mapping[str, str] | None = None,
         limits: DoorLimits | None = None,
     ) -> DoorAnswer:
-        """What a service answers to JSON, text or a form. Raises `ToolError` with its own words."""
+        """Send JSON, text or a form to a service and return its answer.
+
+        Raises `ToolError` with the service's own error message.
+        """
         sent = {"Accept": "application/json, */*", **service.headers, **(headers or {})}
         data = b""
         if parts:
@@ -138,11 +141,11 @@ def _parse_json(service: ServiceAddress, answer: DoorAnswer) -> Any:
 
 
 async def _allow(_url: str, _source: str) -> None:
-    """The person named the service, and the gate was asked about what it is to do."""
+    """Allow a request: the settings name the service, and the gate has already approved the action."""
 
 
 def complaint(body: bytes) -> str:
-    """What a service says is wrong, on one line; empty if it says nothing readable."""
+    """Return a service's error message on one line; empty if it has none that is readable."""
     text = body[:20_000].decode("utf-8", "replace")
     try:
         found = _error_text(json.loads(body))
@@ -164,7 +167,7 @@ def _error_text(data: Any) -> str:
 
 
 def multipart(parts: Sequence[FormPart]) -> tuple[bytes, str]:
-    """A form with files as a body, and its content type."""
+    """Encode a form with files; return the body and its content type."""
     mark = f"hermes-{secrets.token_hex(16)}"
     pieces: list[bytes] = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Pictures: shown to a model, read as text on this machine, and drawn."""
+"""Pictures: shown to a model, read as text on this machine, and generated."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ _CHILD = Path(__file__).with_name("ocr_child.py")
 
 @cache
 def is_installed() -> bool:
-    """Whether the text reader can be used. Imports nothing, looks once in a process."""
+    """Whether the text recognition package is installed. Imports nothing; the result is cached."""
     return find_spec("rapidocr") is not None and find_spec("onnxruntime") is not None
 
 
 async def read_text(data: bytes) -> list[str]:
-    """The lines of text in a picture, from top to bottom, each with its place. Raises `ToolError`."""
+    """Return the lines of text in a picture from top to bottom, each with its position.
+
+    Raises `ToolError`.
+    """
     try:
         output = await run_child(
             command(_CHILD), data, seconds=OCR_SECONDS, env={"OMP_NUM_THREADS": "2", "PATH": "/usr/bin:/bin"}
@@ -79,7 +82,7 @@ NO_WAY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eyes:
-    """What pictures can be shown to."""
+    """The models and services that can look at pictures."""
 
     sees: Callable[[], bool]
     """Whether the agent's own model reads images."""
@@ -93,7 +96,7 @@ class Eyes:
 
 
 async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
-    """What a picture shows, or where the model finds it. Raises `ToolError`."""
+    """Ask a model what a picture shows, or where something is in it. Raises `ToolError`."""
     picture = await fit_apart(data)
     known = _facts(picture, name)
     if eyes.sees():
@@ -115,7 +118,7 @@ async def look(eyes: Eyes, data: bytes, name: str, question: str, permit: Permit
 
 
 def keep_picture(store: AttachmentStore, picture: FitPicture, name: str) -> Attachment:
-    """The picture among the attachments. Raises `ToolError`."""
+    """Store a picture among the attachments. Raises `ToolError`."""
     try:
         return store.keep(picture.data, Path(name).name or "picture")
     except AttachmentError as error:
@@ -123,7 +126,7 @@ def keep_picture(store: AttachmentStore, picture: FitPicture, name: str) -> Atta
 
 
 async def ask_model(route: ModelRoute, meter: Meter, picture: FitPicture, question: str) -> str:
-    """What a model says of a picture. Raises `ToolError`."""
+    """Ask a model about a picture and return its answer. Raises `ToolError`."""
     digest = hashlib.sha256(picture.data).hexdigest()
     attachment = Attachment("picture", picture.media_type, len(picture.data), digest, "")
     message = Message("user", question, images=(Image(attachment, picture.data),))
@@ -158,7 +161,7 @@ _NOTE = (
 
 
 class Artist:
-    """Draws by what the settings name."""
+    """Draws pictures with the backend that the settings name."""
 
     def __init__(
         self, settings: ImageSettings, environ: Mapping[str, str], online: Online, account: ServicePayer
@@ -171,7 +174,7 @@ class Artist:
     async def draw(
         self, backend: str, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]
     ) -> Made:
-        """A picture by `openai`, `fal` or `local`. Raises `ToolError`."""
+        """Draw a picture with `openai`, `fal` or `local`. Raises `ToolError`."""
         if backend == "local":
             await permit(UseService(tool=TOOL, kind="draw", service="this machine"))
             return await asyncio.to_thread(pattern, drawing)
@@ -275,7 +278,10 @@ def _media(data: bytes) -> str:
 
 
 def pattern(drawing: PictureOrder) -> Made:
-    """Shapes and colours that the words decide, with the words below them; the same words give the same."""
+    """Draw shapes and colours derived from the words, with the words below.
+
+    The same words give the same picture.
+    """
     from PIL import Image, ImageDraw, ImageFont
 
     seed = drawing.seed if drawing.seed is not None else 0

@@ -1,4 +1,4 @@
-"""The senses of one agent: what the tools of `tools.senses` ask for, by what the settings name."""
+"""The senses of one agent: implements what `tools.senses` needs, with the backends in the settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """How one tool stands."""
+    """Whether one tool can be used, and with which backend."""
 
     tool: str
     by: str = ""
@@ -56,7 +56,10 @@ class Readiness:
 def readiness(
     settings: Settings, environ: Mapping[str, str], *, sees: bool, brought: Mapping[str, str] = NOTHING
 ) -> tuple[Readiness, ...]:
-    """All of them. `sees`: whether the model reads pictures; `brought`: services of plugins, by tool."""
+    """Return the readiness of every tool.
+
+    `sees` says whether the model reads pictures; `brought` names the services of plugins by tool.
+    """
     return (
         _vision(settings, sees),
         _image(settings, environ, brought.get("image_generate", "")),
@@ -161,7 +164,7 @@ def _messages(settings: Settings, environ: Mapping[str, str]) -> Readiness:
 
 
 def _choose_backend(backend: str, brought: str, ready: Mapping[str, bool]) -> str:
-    """What a tool works by: with `auto` the service of a plugin comes first."""
+    """Return the backend of a tool. With `auto`, the service of a plugin comes first."""
     if backend == "auto":
         return brought or next((name for name, is_ready in ready.items() if is_ready), "")
     return backend if ready.get(backend) else ""
@@ -174,7 +177,7 @@ def _not(backend: str, usual: str) -> str:
 
 
 class AgentSenses(Senses):
-    """Implements `Senses`. Cheap to make: nothing is read or reached before it is used."""
+    """Implements `Senses`. Creating it is cheap: nothing is read or contacted before its first use."""
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class AgentSenses(Senses):
         chats: Chats,
         brought: Mapping[str, BroughtService] | None = None,
     ) -> None:
-        """`brought`: by its tool, the service of a plugin."""
+        """`brought` maps tools to services of plugins."""
         self._settings = settings
         self._environ = environ
         self._ready = ready
@@ -238,7 +241,7 @@ class AgentSenses(Senses):
         return await messenger.send(target, text, title, permit, files)
 
     def _brought_service(self, tool: str, by: str) -> BroughtService | None:
-        """The service of a plugin, where the tool works by one."""
+        """Return the plugin's service for a tool; None if the tool uses another backend."""
         service = self._brought.get(tool)
         return service if service is not None and service.name == by else None
 
@@ -250,11 +253,14 @@ class AgentSenses(Senses):
 
 
 class DictationError(HermesError):
-    """Nothing that is said can be written down. The text says why, and what to do."""
+    """Speech cannot be transcribed. The text gives the reason and the fix."""
 
 
 class Dictation:
-    """One thing that is said: recorded from `begin` to `end`. Makes no sound leave before it has ended."""
+    """One dictation, recorded from `begin` to `end`.
+
+    No sound leaves this machine before the recording has ended.
+    """
 
     def __init__(
         self,
@@ -263,9 +269,9 @@ class Dictation:
         brought: BroughtService | None = None,
         close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`brought` is the service of a plugin that listens, `close` ends what was started for it.
+        """`brought` is a plugin's transcription service; `close` ends what was started for it.
 
-        Raises `HermesError` where nothing records, or nothing listens.
+        Raises `HermesError` if there is no recorder or no transcription backend.
         """
         self._settings, self._variables = loaded.settings.transcribe, loaded.environ
         names = {} if brought is None else {"transcribe": brought.name}
@@ -280,7 +286,7 @@ class Dictation:
         self.recording = Recording(recorder(self._settings.recorder, path), path)
 
     async def transcribe(self, sound: bytes) -> str:
-        """What is said in a recording. Raises `DictationError`."""
+        """Return what is said in a recording. Raises `DictationError`."""
         try:
             if self._brought is not None:
                 said = await transcribe_sound(self._brought, sound, ".wav", "", _allow)
@@ -293,14 +299,14 @@ class Dictation:
         return str(said["text"]).strip()
 
     async def aclose(self) -> None:
-        """Throw away what is recorded, and end what was started."""
+        """Discard the recording, and end everything that was started."""
         await self.recording.discard()
         if self._close is not None:
             await self._close()
 
 
 class _Unpaid:
-    """What a person does themselves is counted by the service alone."""
+    """Records no cost: what a person does directly is only counted by the service itself."""
 
     @asynccontextmanager
     async def paying(self, name: str, price: float | None) -> AsyncIterator[None]:
@@ -308,4 +314,4 @@ class _Unpaid:
 
 
 async def _allow(_action: object) -> None:
-    """Who presses the key has said so."""
+    """Allow the action: the person approved it by pressing the key."""

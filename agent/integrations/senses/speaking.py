@@ -1,4 +1,4 @@
-"""Text read aloud: by services, by hibari or by espeak-ng on this machine."""
+"""Speech output: by services, or on this machine by hibari or espeak-ng."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ _ELEVENLABS_VOICE, _ELEVENLABS_MODEL = "21m00Tcm4TlvDq8ikWAM", "eleven_multiling
 
 @cache
 def hibari_is_installed() -> bool:
-    """Whether the offline voice can be used. Imports nothing, looks once in a process."""
+    """Whether the offline voice is installed. Imports nothing; the result is cached."""
     return find_spec("hibari") is not None and find_spec("onnxruntime") is not None
 
 
 def espeak(path: str) -> str:
-    """The program that speaks on most machines; empty if there is none."""
+    """Return the path of espeak-ng or espeak; empty if neither is installed."""
     return shutil.which("espeak-ng", path=path) or shutil.which("espeak", path=path) or ""
 
 
 class Speaker:
-    """Speaks by what the settings name."""
+    """Reads text aloud with the backend that the settings name."""
 
     def __init__(
         self, settings: SpeechSettings, environ: Mapping[str, str], online: Online, account: ServicePayer
@@ -65,7 +65,7 @@ class Speaker:
         self._account = account
 
     async def speak(self, backend: str, text: str, voice: str, permit: Permit) -> Made:
-        """A text read aloud by `openai`, `elevenlabs`, `hibari` or `espeak`. Raises `ToolError`."""
+        """Read a text aloud with `openai`, `elevenlabs`, `hibari` or `espeak`. Raises `ToolError`."""
         voice = voice or self._settings.voice
         if backend in ("hibari", "espeak"):
             await permit(UseService(tool=TOOL, kind="speak", service="this machine"))
@@ -108,7 +108,7 @@ class Speaker:
 
 
 class HibariProcess:
-    """The offline voice in a process of its own, which says one sentence after the other."""
+    """The offline voice in a process of its own, which speaks sentence by sentence."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -124,7 +124,7 @@ class HibariProcess:
         return cls(process)
 
     async def say(self, sentence: str) -> bytes:
-        """The samples of a sentence. Raises `ToolError`."""
+        """Return the sound samples of a sentence. Raises `ToolError`."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.write(json.dumps({"text": sentence}).encode() + b"\n")
@@ -141,7 +141,7 @@ class HibariProcess:
 
 
 async def by_hibari(text: str) -> bytes:
-    """A text as a WAV file. Raises `ToolError`."""
+    """Return a text read aloud by hibari, as a WAV file. Raises `ToolError`."""
     process = await HibariProcess.start()
     try:
         async with asyncio.timeout(SECONDS):
@@ -154,7 +154,7 @@ async def by_hibari(text: str) -> bytes:
 
 
 def wav(samples: bytes, rate: int = RATE) -> bytes:
-    """16-bit samples of one channel as a WAV file."""
+    """Return 16-bit samples of one channel as a WAV file."""
     written = io.BytesIO()
     with wave.open(written, "wb") as file:
         file.setnchannels(1)
@@ -165,7 +165,7 @@ def wav(samples: bytes, rate: int = RATE) -> bytes:
 
 
 async def by_espeak(program: str, text: str, voice: str) -> bytes:
-    """A text as a WAV file. Raises `ToolError`."""
+    """Return a text read aloud by espeak, as a WAV file. Raises `ToolError`."""
     if not program:
         raise ToolError("espeak-ng is not installed; `hermes doctor` names the ways to speak.")
     chosen = ["-v", voice] if voice and not voice.startswith("-") else []
@@ -198,7 +198,9 @@ _AHEAD = 2
 
 
 def player(own: str, path: str) -> tuple[str, ...]:
-    """The command that plays a file: that of the settings, else one that is found; empty if there is none."""
+    """Return the command that plays a sound file: from the settings, else one that is installed; empty
+    without either.
+    """
     if own.strip():
         words = shlex.split(own)
         found = shutil.which(words[0], path=path)
@@ -210,7 +212,7 @@ def player(own: str, path: str) -> tuple[str, ...]:
 
 
 def missing(settings_player: str, environ: Mapping[str, str]) -> str:
-    """Why nothing can be read aloud here, with the fix; empty if it can be."""
+    """Return why nothing can be read aloud here, with the fix; empty if it can."""
     path = environ.get("PATH", "")
     if not hibari_is_installed() and not espeak(path):
         return f"Nothing on this machine speaks; `{add_hint('speech')}`, or install espeak-ng."
@@ -220,7 +222,7 @@ def missing(settings_player: str, environ: Mapping[str, str]) -> str:
 
 
 class ReadingAloud:
-    """Reads what it is given. `failed` hears a sentence when it cannot go on."""
+    """Reads sentences aloud. `failed` receives a sentence if that is no longer possible."""
 
     def __init__(self, plays: Sequence[str], path: str, failed: Callable[[str], None]) -> None:
         self._plays = tuple(plays)
@@ -235,19 +237,19 @@ class ReadingAloud:
         self._tasks = [asyncio.create_task(self._guard(work)) for work in (self._make, self._play)]
 
     def read(self, sentences: Iterable[str]) -> None:
-        """Read these after what waits."""
+        """Queue sentences to be read after those that wait."""
         for sentence in sentences:
             self._texts.put_nowait((self._round, sentence))
 
     def hush(self) -> None:
-        """Be silent at once, and forget what waits."""
+        """Stop speaking at once, and drop the waiting sentences."""
         self._round += 1
         if self._player is not None and self._player.returncode is None:
             with suppress(ProcessLookupError):
                 self._player.kill()
 
     async def close(self) -> None:
-        """Be silent, and let go of all programs."""
+        """Stop speaking, and end all processes."""
         self.hush()
         for task in self._tasks:
             task.cancel()

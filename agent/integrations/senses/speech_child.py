@@ -1,7 +1,7 @@
-"""Text read aloud by hibari with the voice that came with it: lines of JSON in, sound out.
+"""Program that reads text aloud with hibari and its installed voice: lines of JSON in, sound out.
 
-A program of its own: its libraries are large. Each line is `{"text": …}`; for each, four bytes of length
-and so many bytes of 16-bit samples are written, as soon as they are there.
+It runs in a process of its own, because its libraries are large. Each input line is `{"text": …}`. For each,
+the output has a length of four bytes and that many bytes of 16-bit samples, as soon as they are ready.
 """
 
 import json
@@ -10,7 +10,7 @@ import sys
 
 
 def no_network(*_given: object, **_named: object) -> None:
-    """Nothing is fetched: the voice is the one that was installed."""
+    """Refuse network access: only the installed voice is used."""
     raise OSError("this program has no network")
 
 

@@ -1,4 +1,4 @@
-"""Speech of a recording, written down by a whisper package: `python … FILE MODEL LANGUAGE`."""
+"""Program that transcribes a recording with a whisper package: `python … FILE MODEL LANGUAGE`."""
 
 import json
 import sys

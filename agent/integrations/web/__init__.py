@@ -1,1 +1,1 @@
-"""The web for an agent: searching, reading pages, following links. Everything goes through the `Door`."""
+"""Web access for an agent: searching, reading pages, following links. All requests go through the `Door`."""

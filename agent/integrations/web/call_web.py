@@ -1,4 +1,4 @@
-"""The web as one call of a tool has it: `tools.services.web_reader`, over the services of the session."""
+"""Web access for one tool call: implements `tools.services.web_reader` with the session's web services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from tools.services.web_reader import CrawlOrder, WebReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallWeb(WebReader):
-    """`ask`, `agreed` and `opens` as in `CallGate`; `scratch` is made when something is written there."""
+    """Searches, reads and crawls for one tool call.
+
+    `ask`, `agreed` and `opens` are those of `CallGate`. `scratch` creates the folder for files when it is
+    needed.
+    """
 
     services: WebServices
     ask: Ask

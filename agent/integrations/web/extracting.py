@@ -1,4 +1,6 @@
-"""Searching and reading pages for the model: what fits into the conversation, all of it on the disk."""
+"""Searching and reading pages for the model: the full text is saved to disk, and a part goes into the
+conversation.
+"""
 
 from __future__ import annotations
 
@@ -36,13 +38,14 @@ class FetchedPage:
 
 
 class PageError(HermesError):
-    """A page that cannot be had. The text is a sentence."""
+    """A page cannot be fetched or read. The text is a sentence."""
 
 
 async def fetch_page(
     web: WebServices, gate: CallGate, url: str, *, wants_links: bool = False, follows: bool = False
 ) -> FetchedPage:
-    """Fetch and read one page. `follows`: it belongs to what was agreed to as a whole.
+    """Fetch and read one page. `follows` means that it belongs to something approved as a whole, such as a
+    crawl.
 
     Raises `HermesError` and `DeniedError`.
     """
@@ -65,7 +68,7 @@ async def fetch_page(
 async def extract(
     web: WebServices, gate: CallGate, urls: Sequence[str], query: str, char_limit: int, folder: Path
 ) -> dict[str, Any]:
-    """The result of the tool. Raises `DeniedError` where its only address was refused."""
+    """Read pages and return the result of the tool. Raises `DeniedError` if its only URL was refused."""
     found = await asyncio.gather(*(_try_fetch(web, gate, url) for url in urls))
     if len(found) == 1 and isinstance(found[0], DeniedError):
         raise found[0]
@@ -99,7 +102,10 @@ def _status(answer: DoorAnswer, needs: str = "") -> str:
 
 
 def _rooms(sizes: Sequence[int], limit: int) -> list[int]:
-    """How many characters each text gets of `limit`: what short ones leave goes to the others."""
+    """Return how many characters each text gets of `limit`.
+
+    What short texts do not use goes to the others.
+    """
     rooms, left = [0] * len(sizes), limit
     for done, number in enumerate(sorted(range(len(sizes)), key=lambda each: sizes[each])):
         rooms[number] = min(sizes[number], left // (len(sizes) - done))
@@ -108,7 +114,7 @@ def _rooms(sizes: Sequence[int], limit: int) -> list[int]:
 
 
 def save(folder: Path, found: FetchedPage) -> Path:
-    """Write the whole text; where it stands then. Raises `OSError`."""
+    """Write the full text of a page and return the path. Raises `OSError`."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / file_name(found.answer.url, found.page)
     write_atomically(path, clean(found.page.content).encode("utf-8", "replace"), mode=0o600)
@@ -116,7 +122,7 @@ def save(folder: Path, found: FetchedPage) -> Path:
 
 
 def file_name(url: str, page: ReadPage) -> str:
-    """A name for the text of a page: readable, and its own."""
+    """Return a readable and unique file name for the text of a page."""
     words = re.sub(r"[^a-z0-9]+", "-", url.partition("://")[2].lower()).strip("-")[:60]
     ending = "json" if page.kind == "json" else "txt" if page.kind in ("code", "text") else "md"
     return f"{words}-{hashlib.sha256(url.encode()).hexdigest()[:8]}.{ending}"
@@ -174,7 +180,10 @@ _TYPES = {".html": "text/html", ".htm": "text/html", ".gz": "text/html"}
 
 
 async def batch(web: WebServices, gate: CallGate, lines: Iterable[str]) -> AsyncIterator[dict[str, Any]]:
-    """For each line `{"id", "url" or "html" or "path"}` an answer: `id`, `text`, `markdown`, or `error`."""
+    """Process lines of JSON with `id` and one of `url`, `html` and `path`.
+
+    Yields an answer for each: `id`, `text` and `markdown`, or `id` and `error`.
+    """
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -240,7 +249,7 @@ _DESCRIPTION = 400
 
 
 async def search(web: WebServices, gate: CallGate, query: str, limit: int) -> dict[str, Any]:
-    """The result of the tool. Raises `HermesError` and `DeniedError`."""
+    """Search the web and return the result of the tool. Raises `HermesError` and `DeniedError`."""
     ring = web.ring
     if (name := web.door.secret_in(query)) is not None:
         raise DoorError(f"The query holds the secret {name}; secrets never leave.", "secret")

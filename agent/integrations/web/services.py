@@ -1,4 +1,4 @@
-"""Services that all calls of a session share to read the web: `Door`, reading process, search, folder."""
+"""Web services that all calls of a session share: `Door`, reading process, search, and folder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class WebServices:
-    """Opened once, used by every call, closed with the session."""
+    """The web services of one session: opened once, used by every call, closed with the session."""
 
     door: Door
     reader: DocumentReader
@@ -41,7 +41,7 @@ class WebServices:
 
     @property
     def ring(self) -> SearchRing:
-        """The services that search, in order."""
+        """The search services in order."""
         if self._ring is None:
             from agent.integrations.web.search.service import SearchRing
             from agent.integrations.web.search.services import search_services
@@ -51,7 +51,7 @@ class WebServices:
         return self._ring
 
     async def close(self) -> None:
-        """End what runs."""
+        """Stop the reading process, the search services and the `Door`."""
         await self.reader.close()
         if self._ring is not None:
             await self._ring.close()
@@ -67,7 +67,10 @@ def open_web(
     network: Network | None = None,
     brought: Sequence[SearchService] = (),
 ) -> WebServices:
-    """The web for one session. Starts nothing yet. `network` is the port for names and connections."""
+    """Create the web services of one session without starting anything.
+
+    `network` performs name lookups and opens connections; tests replace it.
+    """
     limits = DoorLimits(
         size=int(settings.page_mb * 1_000_000),
         unpacked=int(settings.unpacked_mb * 1_000_000),
@@ -85,7 +88,7 @@ Ask = Callable[[Action], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallGate:
-    """The gate as one call of a tool sees it. `ask` and `agreed` raise `DeniedError`."""
+    """The permission gate as seen by one tool call. `ask` and `agreed` raise `DeniedError`."""
 
     tool: str
     ask: Ask
@@ -99,14 +102,14 @@ class CallGate:
         return self.opens(Fetch(tool=self.tool, url=url))
 
     async def first(self, url: str, source: str) -> None:
-        """For a page that the model asks for; a redirect within its site was agreed to with it."""
+        """Check a page that the model requests. Redirects within its site are approved along with it."""
         if source and same_site(url, source):
             await self.agreed(Fetch(tool=self.tool, url=url))
         else:
             await self.ask(Fetch(tool=self.tool, url=url))
 
     async def further(self, url: str, source: str) -> None:
-        """For what belongs to something that was agreed to as a whole."""
+        """Check a page that belongs to something that was approved as a whole."""
         if source and not same_site(url, source):
             await self.ask(Fetch(tool=self.tool, url=url))
         else:
@@ -114,7 +117,9 @@ class CallGate:
 
 
 def same_site(one: str, other: str) -> bool:
-    """Whether two addresses are of one host, `www.` left out of account, and none of them less safe."""
+    """Whether `one` has the same host and port as `other`, ignoring `www.`, without going from https to
+    http.
+    """
     here, there = urlsplit(one), urlsplit(other)
     if here.scheme != there.scheme and (here.scheme, there.scheme) != ("https", "http"):
         return False
@@ -125,13 +130,13 @@ def same_site(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PersonsWeb:
-    """What a command works with."""
+    """The web services and permissions of a subcommand that the person runs."""
 
     services: WebServices
     permissions: Permissions
 
     def gate(self, tool: str) -> CallGate:
-        """A gate that asks nobody; the person's rules still open what they open."""
+        """Return a gate that never asks. The person's own rules still open otherwise blocked addresses."""
         return CallGate(tool=tool, ask=_yes, agreed=_yes, opens=self._opens)
 
     def _opens(self, action: Fetch) -> bool:
@@ -144,7 +149,7 @@ async def _yes(_action: Action) -> None:
 
 @asynccontextmanager
 async def persons_web(home: Home, folder: Path) -> AsyncIterator[PersonsWeb]:
-    """The web with the settings and rules of `home` in `folder`. Raises `HermesError`."""
+    """Open the web services with the settings and rules of `home` for `folder`. Raises `HermesError`."""
     environ = dict(os.environ)
     loaded = load(home, environ, folder)
     web = open_web(

@@ -1,1 +1,1 @@
-"""Following the links of a site: politely, within limits, to the disk."""
+"""Crawling of a site: slowly, within limits, with the pages saved to disk."""

@@ -1,4 +1,4 @@
-"""Crawling a site: breadth first, on one host, by its rules for robots, to pages and an index on the disk."""
+"""The crawl of one host: breadth first, obeying robots.txt, saving pages and an index to disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tools.text.words import one_line
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawledPage:
-    """One address that was dealt with."""
+    """One URL that was fetched or skipped."""
 
     url: str
     depth: int
@@ -50,14 +50,14 @@ class CrawledPage:
 
 
 class CrawlLog:
-    """The file `crawl.jsonl` of a folder. Blocks."""
+    """The file `crawl.jsonl` in a folder. Its methods block."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._path = folder / "crawl.jsonl"
 
     def read(self) -> tuple[list[CrawledPage], bool]:
-        """The pages so far, and whether the crawl is complete. A line that was cut off does not count."""
+        """Return the recorded pages, and whether the crawl is complete. A truncated line is ignored."""
         pages: list[CrawledPage] = []
         is_complete = False
         for data in self._lines():
@@ -71,15 +71,15 @@ class CrawlLog:
         return pages, is_complete
 
     def add(self, page: CrawledPage) -> None:
-        """Write a page down. Raises `OSError`."""
+        """Record a page. Raises `OSError`."""
         self._write(asdict(page))
 
     def end(self) -> None:
-        """Write down that nothing is left."""
+        """Record that the crawl is complete."""
         self._write({"complete": True})
 
     def begin_anew(self) -> None:
-        """Forget what was."""
+        """Delete the records, so that the crawl starts again."""
         self._path.unlink(missing_ok=True)
 
     def _lines(self) -> Iterator[dict[str, Any]]:
@@ -124,24 +124,24 @@ Get = Callable[[str], Awaitable[DoorAnswer]]
 
 
 class RobotsError(HermesError):
-    """A site that says nothing about robots, so that nothing is fetched."""
+    """The robots.txt of a site cannot be read, so nothing is fetched."""
 
     exit_code = ExitCode.UNREACHABLE
 
 
 @dataclass(frozen=True, slots=True)
 class Robots:
-    """The rules of one host. `rules` None: it has none, and everything may be fetched."""
+    """The robots.txt rules of one host. If `rules` is None, there are none and everything may be fetched."""
 
     rules: Any = None
 
     def lets(self, url: str) -> bool:
-        """Whether an address may be fetched."""
+        """Whether a URL may be fetched."""
         return self.rules is None or bool(self.rules.can_fetch(url, ROBOT))
 
     @property
     def pause(self) -> float:
-        """Seconds between two requests."""
+        """The seconds to wait between two requests."""
         wanted = None if self.rules is None else self.rules.crawl_delay(ROBOT)
         return min(MOST_PAUSE, max(LEAST_PAUSE, float(wanted or 0)))
 
@@ -151,7 +151,7 @@ class Robots:
 
 
 async def read_robots(origin: str, get: Get) -> Robots:
-    """The rules at `origin`. Raises `RobotsError` where they cannot be read: then nothing may be fetched."""
+    """Read the robots.txt of `origin`. Raises `RobotsError` if that fails: then nothing may be fetched."""
     try:
         answer = await get(f"{origin}/robots.txt")
     except DoorError as error:
@@ -176,7 +176,7 @@ async def read_robots(origin: str, get: Get) -> Robots:
 
 
 async def read_sitemaps(origin: str, robots: Robots, get: Get) -> list[str]:
-    """Addresses of pages that the site lists; none where it lists none."""
+    """Return the page URLs in the site's sitemaps; empty if there are none."""
     left = robots.sitemaps or [f"{origin}/sitemap.xml"]
     found: dict[str, None] = {}
     for number, place in enumerate(left):
@@ -212,7 +212,7 @@ Sleep = Callable[[float], Awaitable[None]]
 async def crawl(
     web: WebServices, gate: CallGate, order: CrawlOrder, tell: Tell, *, sleep: Sleep = asyncio.sleep
 ) -> dict[str, Any]:
-    """The result of the tool. Raises `HermesError`, `DeniedError` and `OSError`."""
+    """Crawl a site and return the result of the tool. Raises `HermesError`, `DeniedError` and `OSError`."""
     try:
         start = web_address(order.url)
     except AddressError as error:
@@ -226,7 +226,7 @@ async def crawl(
 
 
 class _Crawl:
-    """One crawl under way."""
+    """The state of one running crawl."""
 
     def __init__(
         self, web: WebServices, gate: CallGate, order: CrawlOrder, start: WebAddress, tell: Tell, sleep: Sleep
@@ -319,7 +319,10 @@ class _Crawl:
         self._next = loop.time() + self._robots.pause
 
     def _within(self) -> CallGate:
-        """The gate of the call for pages of this host; nothing else is asked for."""
+        """Return the permission gate limited to this host.
+
+        A page of another host is an error instead of a question.
+        """
 
         async def ask(action: Any) -> None:
             raise PageError(
@@ -342,7 +345,7 @@ class _Crawl:
             self._enqueue(url, page.depth + 1)
 
     def _enqueue(self, url: str, depth: int) -> None:
-        """Have an address fetched later, if it may be and nobody has asked for it yet."""
+        """Queue a URL to be fetched, if that is allowed and it was not queued before."""
         try:
             url = web_address(url).url
         except AddressError:
@@ -355,7 +358,9 @@ class _Crawl:
         self._waiting.append((url, depth))
 
     def _wants(self, url: str) -> bool:
-        """Whether a link may be followed: this host, no file of another kind, its rules and patterns."""
+        """Whether a link may be followed: same host, a page by its extension, allowed by robots.txt and
+        patterns.
+        """
         return (
             same_site(url, self._start.url)
             and _NO_PAGE.search(urlsplit(url).path) is None
@@ -414,7 +419,7 @@ def _plain(page: CrawledPage) -> str:
 
 
 def _kind(why: str) -> str:
-    """The reason without what differs from page to page."""
+    """Return the reason for a skipped page without details, so that equal reasons can be counted."""
     for known in ("the same as another page", "there is no text on it", "it leads to what is left out"):
         if why.startswith(known[:11]):
             return known
@@ -424,7 +429,7 @@ def _kind(why: str) -> str:
 
 
 def _name(order: CrawlOrder, start: WebAddress) -> str:
-    """The folder of a crawl: the same order finds it again."""
+    """Return the folder name of a crawl. The same order has the same name, so that a crawl can be resumed."""
     told = repr((start.url, order.depth, order.include, order.exclude))
     words = re.sub(r"[^a-z0-9]+", "-", start.authority.lower()).strip("-")[:40]
     return f"{words}-{hashlib.sha256(told.encode()).hexdigest()[:10]}"

@@ -1,1 +1,1 @@
-"""Reading what was fetched: kinds, character sets, pages, documents, feeds, passages."""
+"""Reading of fetched documents: file types, character sets, pages, feeds and passages."""

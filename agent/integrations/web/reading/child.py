@@ -1,6 +1,6 @@
-"""The process that reads documents of strangers: bounded in memory, replaced when it fails.
+"""Process that reads untrusted documents: limited in memory, and replaced when it fails.
 
-The answer to an order is a JSON object with `page`, or with `problem`, a clause.
+The answer to a request is a JSON object with `page`, or with `problem`, a clause.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MEMORY = 1_500_000_000
 
 
 def main() -> None:
-    """Answer until the other side closes."""
+    """Answer requests until the other side closes the connection."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     sys.setrecursionlimit(3_000)
     answer_orders(lambda order, data: json.dumps(_answer(order, data)).encode())

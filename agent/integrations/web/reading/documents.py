@@ -1,4 +1,4 @@
-"""Documents other than pages: PDF, DOCX, feeds, JSON and plain text, as text."""
+"""Text extraction from PDF, DOCX, feeds, JSON and plain text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def read_document(
     wants_plain: bool = False,
     wants_links: bool = False,
 ) -> ReadPage:
-    """Read whatever came, by what its bytes and its type say. Raises `UnreadableError`."""
+    """Read a document of any supported type, detected by content and media type. Raises `UnreadableError`."""
     kind = content_type.partition(";")[0].strip().lower()
     name = unquote(urlsplit(url).path.rpartition("/")[2])
     suffix = name.rpartition(".")[2].lower() if "." in name else ""

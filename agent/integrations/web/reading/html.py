@@ -1,4 +1,4 @@
-"""A page of HTML as Markdown: its article, or all of its main part where code and tables matter."""
+"""Conversion of an HTML page to Markdown: only its article, or all main content if code and tables matter."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _ZERO_SIZE = ["sr-only", "visually-hidden", "visuallyhidden", "screen-reader-tex
 
 
 def drop_hidden(root: Any) -> tuple[int, int]:
-    """Take out of the tree `root` what is hidden; the pieces and characters of it.
+    """Remove hidden elements from the tree `root`; return their number and how many characters they had.
 
-    Tags without text of their own (scripts, styles) are taken out uncounted.
+    Tags without visible text, such as scripts and styles, are removed but not counted.
     """
     hiding = _hiding_names(root)
     gone: list[tuple[Any, bool]] = []
@@ -115,7 +115,7 @@ def _is_tiny(style: str) -> bool:
 
 
 def _is_invisible(element: Any, style: str) -> bool:
-    """Whether text has the colour of what it stands on; a page without a colour is white."""
+    """Whether text has the same colour as its background, which is white unless the page sets another."""
     found = _COLOUR.search(style)
     if found is None:
         return False
@@ -146,7 +146,10 @@ def _colour(text: str) -> str:
 
 
 def _hiding_names(root: Any) -> frozenset[str]:
-    """Classes and ids that a style sheet of the page itself hides, as far as single names do."""
+    """Return classes and ids that the page's own style sheets hide.
+
+    Only selectors with one name are understood.
+    """
     found: set[str] = set()
     count = 0
     for sheet in root.iter("style"):
@@ -170,7 +173,7 @@ def _hiding_names(root: Any) -> frozenset[str]:
 
 
 def _remove(element: Any) -> None:
-    """Take an element out and leave the text after it."""
+    """Remove an element but keep the text after it."""
     parent = element.getparent()
     if tail := element.tail:
         before = element.getprevious()
@@ -219,7 +222,7 @@ _SHARE = 0.12
 
 @dataclass(frozen=True, slots=True)
 class MainPart:
-    """Where the matter of a page stands."""
+    """The element that holds the main content of a page."""
 
     element: Any
     text: str
@@ -228,7 +231,10 @@ class MainPart:
 
 
 def main_part(tree: Any) -> MainPart:
-    """Find it. The tree stays as it is; the part is a copy without what only surrounds it."""
+    """Find the main content of a page.
+
+    Returns a copy without navigation and similar parts; the tree stays unchanged.
+    """
     from copy import deepcopy
 
     body = tree.find("body")
@@ -270,7 +276,7 @@ def _prune(part: Any) -> None:
 
 
 def _holds_matter(element: Any) -> bool:
-    """Whether something called like a frill holds code or a table after all."""
+    """Whether an element that is named like navigation or decoration still contains code or a table."""
     return (
         element.tag in ("pre", "table", "code", "tr", "td") and "linenos" not in (element.get("class") or "")
     ) or (element.find(".//pre") is not None and "linenos" not in (element.get("class") or ""))
@@ -293,7 +299,7 @@ def _is_reference(tree: Any, part: Any, length: int) -> bool:
 
 
 def _table(table: Any) -> int:
-    """Characters of a table of data; 0 for one that only lays out."""
+    """Return the number of characters in a data table; 0 for a table that is only used for layout."""
     if table.find(".//table") is not None or table.get("role") in ("presentation", "none"):
         return 0
     rows = [len(row.findall("td")) + len(row.findall("th")) for row in table.iter("tr")]
@@ -331,7 +337,7 @@ _LOCKED = re.compile(
 
 
 def read_html(text: str, url: str = "", *, wants_plain: bool = False, wants_links: bool = False) -> ReadPage:
-    """Read a page. Raises `UnreadableError` for what is not HTML at all."""
+    """Read an HTML page. Raises `UnreadableError` if the text is not HTML at all."""
     tree = _tree(text)
     about = _About(tree)
     links = tuple(_links(tree, url)) if wants_links else ()
@@ -398,7 +404,7 @@ def _tree(text: str) -> Any:
 
 
 class _About:
-    """What a page says of itself in its head."""
+    """The metadata in the head of a page."""
 
     def __init__(self, tree: Any) -> None:
         given = {}
@@ -455,7 +461,7 @@ def _article(tree: Any, url: str) -> str:
 
 
 def _with_underscores(content: str) -> str:
-    """Markdown in which names are written as they are: within a word an underscore marks nothing."""
+    """Remove the escapes from underscores inside words, where Markdown does not need them."""
     pieces = re.split(r"(^```.*?^```$|`[^`\n]*`)", content, flags=re.MULTILINE | re.DOTALL)
     return "".join(
         each if each.startswith("`") else re.sub(r"(?<=\w)\\_(?=\w)", "_", each) for each in pieces
@@ -523,7 +529,7 @@ _GUESSED_BY = 64_000
 
 
 def decode(data: bytes, content_type: str = "") -> tuple[str, str]:
-    """A document as text, and the name of its character set."""
+    """Decode a document; return its text and the name of the character set."""
     for mark, name in _MARKS:
         if data.startswith(mark):
             return data[len(mark) :].decode(name, "replace"), name

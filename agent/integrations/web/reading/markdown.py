@@ -1,4 +1,4 @@
-"""A part of a page as Markdown, with every block of code and every cell of its tables."""
+"""Conversion of a part of a page to Markdown, keeping all code blocks and table cells."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _DIGITS = re.compile(r"[\d\s.:|]*\d[\d\s.:|]*")
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """The lines of a block without its end, and its language as the page tells it."""
+    """The lines of a code block, without trailing line breaks, and the language that the page states."""
 
     text: str
     language: str
 
 
 class CodeBlocks:
-    """The blocks that were taken out of one page, by the words that stand for them."""
+    """The code blocks taken out of one page, by the placeholder words that replace them."""
 
     def __init__(self, text: str) -> None:
         self._word = "codeblock"
@@ -39,7 +39,10 @@ class CodeBlocks:
         self._blocks: list[CodeBlock] = []
 
     def take_out(self, part: Any) -> None:
-        """Put a word in the place of every block below `part`, numbers of lines and marks of colour gone."""
+        """Replace every code block below `part` by a placeholder word.
+
+        Line numbers and highlighting are dropped.
+        """
         import lxml.etree as etree
 
         for table in reversed(list(part.iter("table"))):
@@ -66,7 +69,9 @@ class CodeBlocks:
                 _replace(block, self._paragraph(etree, found))
 
     def put_back(self, text: str, plain: bool = False) -> str:
-        """The text with each block in the place of its word: between fences, or with `plain` as it is."""
+        """Replace the placeholders in a text by their code blocks, inside fences or, with `plain`, without
+        them.
+        """
 
         def block_at(match: re.Match[str]) -> str:
             number = int(match[1])
@@ -95,7 +100,7 @@ class CodeBlocks:
 
 
 def _is_listing(table: Any) -> bool:
-    """Whether a table only puts numbers beside lines of code."""
+    """Whether a table only shows line numbers beside lines of code."""
     if _LISTINGS.search(table.get("class") or "") or table.find(".//td[@class='linenos']") is not None:
         return True
     rows = list(table.iter("tr"))
@@ -111,12 +116,12 @@ def _is_listing(table: Any) -> bool:
 
 
 def _has_numbers(cell: Any) -> bool:
-    """Whether a cell or something in it is called like numbers of lines."""
+    """Whether a cell, or an element in it, has a class name used for line numbers."""
     return any(set(_NUMBERS) & set((each.get("class") or "").split()) for each in cell.iter())
 
 
 def _listing(table: Any) -> CodeBlock:
-    """The code of a table that is a listing."""
+    """Return the code in a table with line numbers."""
     blocks = [block for block in table.iter("pre") if not _is_gutter(block)]
     rows = [_code_text(row[-1]).rstrip("\n") for row in table.iter("tr") if len(row)]
     text = _code_text(blocks[0]) if len(blocks) == 1 else "\n".join(rows)
@@ -125,7 +130,7 @@ def _listing(table: Any) -> CodeBlock:
 
 
 def _is_gutter(block: Any) -> bool:
-    """Whether a block holds only numbers of lines: by its name, or beside another one in its row."""
+    """Whether a block holds only line numbers, judged by its name or by another block in its row."""
     names = {
         name
         for each in (block, *block.iterancestors("td", "div"))
@@ -139,7 +144,7 @@ def _is_gutter(block: Any) -> bool:
 
 
 def _unfold(etree: Any, table: Any) -> None:
-    """A table with code of several lines in its cells as one cell below the other, each under its head."""
+    """Replace a table with multi-line code in its cells by a list of its cells, each below its heading."""
     heads: list[str] = []
     whole = etree.Element("div")
     for row in table.iter("tr"):
@@ -166,7 +171,7 @@ def _lines(element: Any) -> int:
 
 
 def _code_text(block: Any) -> str:
-    """The text of a block, a line for each of its lines."""
+    """Return the text of a code block with its line breaks."""
     pieces: list[str] = []
 
     def add(text: str | None) -> None:
@@ -233,14 +238,14 @@ _FENCE = re.compile(r"^(`{3,}|~{3,})", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class WholeText:
-    """A part of a page as Markdown, and without its marks."""
+    """A part of a page as Markdown and as plain text."""
 
     markdown: str
     plain: str
 
 
 def whole_text(part: Any, url: str = "") -> WholeText:
-    """All of `part`, which is changed on the way. Links are whole where `url` is given."""
+    """Convert all of `part`, which is changed by that. Relative links become absolute if `url` is given."""
     from html_to_markdown import ConversionOptions, convert
     from lxml import html
 
@@ -272,14 +277,17 @@ def whole_text(part: Any, url: str = "") -> WholeText:
 
 
 def without_marks(content: str) -> str:
-    """Markdown without code, as text without its marks, roughly."""
+    """Convert Markdown without code blocks to plain text, approximately."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", content)
     text = re.sub(r"^\|.*\|$", lambda row: row[0].replace("<br>", " "), text, flags=re.MULTILINE)
     return re.sub(r"^[#>\-*+ |]+|[*`|]+", " ", text, flags=re.MULTILINE)
 
 
 def headings(content: str) -> tuple[tuple[int, str], ...]:
-    """Where each heading of Markdown stands, and its text; lines of code that look like one do not count."""
+    """Return position and text of each Markdown heading.
+
+    Lines of code that look like headings are ignored.
+    """
     found, inside, at = [], "", 0
     for line in content.splitlines(keepends=True):
         if fence := _FENCE.match(line):
@@ -291,7 +299,7 @@ def headings(content: str) -> tuple[tuple[int, str], ...]:
 
 
 def _flatten_cells(part: Any) -> None:
-    """Cells that hold paragraphs or lists as one line of text; a table has one line a row."""
+    """Reduce paragraphs and lists in table cells to one line, so that each table row is one line."""
     import lxml.etree as etree
 
     for cell in [*part.iter("td"), *part.iter("th")]:

@@ -1,4 +1,4 @@
-"""The passages of a text that answer a query, each with its place. Pure; linear in the text."""
+"""Search for the passages of a text that match a query, each with its position. Pure; linear in the text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _HEADING_WEIGHT = 0.6
 
 @dataclass(frozen=True, slots=True)
 class FittingPassage:
-    """A piece of a text that fits a query."""
+    """A passage of a text that matches a query."""
 
     start: int
     """Characters before it."""
@@ -94,7 +94,7 @@ class FittingPassage:
 def passages(
     text: str, headings: Sequence[tuple[int, str]], query: str, room: int = MOST
 ) -> list[FittingPassage]:
-    """The best pieces of `text` for `query` that fit into `room` characters, in their order."""
+    """Return the best matching passages of `text` that fit into `room` characters, in order of the text."""
     wanted = list(dict.fromkeys(word for word in _words(query) if word not in _STOP)) or list(_words(query))
     pieces = _pieces(text)
     if not wanted or not pieces:
@@ -138,7 +138,10 @@ def _stem(word: str) -> str:
 
 
 def _pieces(text: str) -> list[tuple[int, str]]:
-    """Paragraphs, tables and blocks of code with where they begin; long ones are cut at their lines."""
+    """Split a text into paragraphs, tables and code blocks, each with its position.
+
+    Long ones are split at line ends.
+    """
     found: list[tuple[int, str]] = []
     lines: list[str] = []
     start = at = size = 0
@@ -178,7 +181,7 @@ def _above(headings: Sequence[tuple[int, str]], starts: Sequence[int]) -> list[s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPage:
-    """A document as text. All of it is outside text."""
+    """A document as text, all of it untrusted."""
 
     kind: str
     """`html`, `pdf`, `docx`, `json`, `feed`, `text`, `code`, or `none` for what cannot be read as text."""
@@ -207,7 +210,7 @@ class ReadPage:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReadPage:
-        """The page that `to_json` gave."""
+        """Read the result of `to_json`."""
         fields = dict(data)
         fields["headings"] = tuple((int(at), str(text)) for at, text in fields.get("headings", ()))
         fields["links"] = tuple(fields.get("links", ()))
@@ -225,7 +228,7 @@ _MUCH = 100_000
 
 
 class DocumentReader:
-    """Reads one document at a time, in a process of its own. `seconds` for each."""
+    """Reads one document at a time in a separate process, each within `seconds`."""
 
     def __init__(self, seconds: float = SECONDS, idle: float = IDLE) -> None:
         self._seconds = seconds
@@ -240,7 +243,7 @@ class DocumentReader:
         wants_plain: bool = False,
         wants_links: bool = False,
     ) -> ReadPage:
-        """The document as text. Raises `UnreadableError`."""
+        """Return a document as text. Raises `UnreadableError`."""
         order = {
             "content_type": content_type,
             "url": url,
@@ -259,5 +262,5 @@ class DocumentReader:
         return ReadPage.from_json(answer["page"])
 
     async def close(self) -> None:
-        """End the process. It starts again when it is needed again."""
+        """End the process. The next `read` starts it again."""
         await self._worker.close()

@@ -1,1 +1,1 @@
-"""Searching: services in order, what they say in one form."""
+"""Web search: services in order of preference, with results in one common form."""

@@ -1,7 +1,7 @@
-"""The process in which `ddgs` searches: it brings its own transport, which is given the proxy of the `Door`.
+"""Process that searches with `ddgs`, whose own HTTP client is set to use the proxy of the `Door`.
 
-Takes `{"query", "limit", "proxy", "engines", "seconds"}` on standard input, prints `{"results": […]}` or
-`{"error": …}`.
+It reads `{"query", "limit", "proxy", "engines", "seconds"}` from standard input and prints `{"results": […]}`
+or `{"error": …}`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 
 
 def main() -> None:
-    """One search."""
+    """Run one search."""
     logging.disable(logging.CRITICAL)
     order = json.load(sys.stdin)
     try:

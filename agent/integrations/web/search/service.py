@@ -1,4 +1,4 @@
-"""The protocol of search services, the form of their results, and the ring that asks them in turn."""
+"""The interface of search services, the form of their results, and the ring that tries them in turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tools.text.words import shorten
 
 @dataclass(frozen=True, slots=True)
 class WebHit:
-    """One result. All of it is outside text."""
+    """One search result, all of it untrusted text."""
 
     title: str
     url: str
@@ -31,34 +31,34 @@ class WebHit:
 
 
 class SearchError(HermesError):
-    """A service that gave no results. The text is a clause that follows its name."""
+    """A service returned no results. The text is a clause that follows the service's name."""
 
 
 class SearchService(Protocol):
-    """One service."""
+    """One search service."""
 
     @property
     def name(self) -> str:
-        """As settings name it."""
+        """The name in the settings."""
         ...
 
     @property
     def address(self) -> str:
-        """Where the query goes, for the person who is asked."""
+        """The URL that receives the query, for the person who is asked."""
         ...
 
     async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
-        """Results, best first; none if there are none. Raises `HermesError` and `DeniedError`."""
+        """Return results, best first; empty if nothing was found. Raises `HermesError` and `DeniedError`."""
         ...
 
     async def close(self) -> None:
-        """End what runs for it."""
+        """Stop the processes that this service started."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpService:
-    """What services that are asked over HTTP have in common."""
+    """Base class of services that are queried over HTTP."""
 
     name: str
     address: str
@@ -69,7 +69,7 @@ class HttpService:
     """The address again where the person's settings name it."""
 
     async def ask(self, path: str, permit: Permit, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer to a question as JSON. Raises `SearchError` and what the `Door` raises."""
+        """Send a request and return the JSON answer. Raises `SearchError` and what the `Door` raises."""
         headers = {"Accept": "application/json", **self.headers}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -102,7 +102,10 @@ class HttpService:
 def hits(
     found: Any, *, title: str = "title", url: str = "url", description: str = "", date: str = ""
 ) -> list[WebHit]:
-    """The results in a list of objects, by the names of their fields; what has no address is left out."""
+    """Read the results in a list of objects, given the names of their fields.
+
+    Entries without a URL are left out.
+    """
     if not isinstance(found, list):
         return []
     return [
@@ -118,14 +121,14 @@ def hits(
 
 
 def text(value: Any) -> str:
-    """A field as one line; a list is put together."""
+    """Return a field as one line of text; the items of a list are joined."""
     if isinstance(value, list):
         value = " … ".join(each for each in value if isinstance(each, str))
     return " ".join(value.split()) if isinstance(value, str) else ""
 
 
 def within(found: Any, *path: str) -> Any:
-    """What stands below `path`; None where it does not go on."""
+    """Return the value at `path` in nested objects; None if it does not exist."""
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
@@ -150,7 +153,7 @@ _UNREACHED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class RingAnswer:
-    """What a search gave."""
+    """The results of a search, and the services that gave them."""
 
     hits: tuple[WebHit, ...]
     served_by: tuple[str, ...]
@@ -163,7 +166,7 @@ class RingAnswer:
 
 
 class SearchRing:
-    """The services of one session, in order."""
+    """The search services of one session, in order of preference."""
 
     def __init__(
         self, services: Sequence[SearchService], clock: Callable[[], float] = time.monotonic
@@ -175,7 +178,9 @@ class SearchRing:
 
     @property
     def routes(self) -> tuple[tuple[str, str], ...]:
-        """Name and address of each service that would be asked now; all of them while every one rests."""
+        """Return name and URL of each service that would be asked now; all services if every one is
+        paused.
+        """
         return tuple((each.name, each.address) for each in self._awake())
 
     def _awake(self) -> list[SearchService]:
@@ -184,9 +189,9 @@ class SearchRing:
         return awake or list(self._services)
 
     async def search(self, query: str, limit: int, permit: Permit) -> RingAnswer:
-        """Results of the first service that has any, and of the next one where those are few.
+        """Return the results of the first service that has any, and of the next one if those are few.
 
-        Raises `SearchError` where every service failed, and `DeniedError` where the gate let none be asked.
+        Raises `SearchError` if every service failed, and `DeniedError` if the gate allowed none to be asked.
         """
         found: dict[str, WebHit] = {}
         served: list[str] = []
@@ -248,13 +253,15 @@ class SearchRing:
         return len(self._empty) >= _ALIKE
 
     async def close(self) -> None:
-        """End what runs."""
+        """Stop the processes of all services."""
         for each in self._services:
             await each.close()
 
 
 def _same(url: str) -> str:
-    """What tells results of one page: without scheme, `www.`, fragment and marks of where one came from."""
+    """Return the part of a URL that identifies a page: without scheme, `www.`, fragment and tracking
+    parameters.
+    """
     parts = urlsplit(url)
     host = (parts.hostname or "").removeprefix("www.")
     query = urlencode([pair for pair in parse_qsl(parts.query) if not _TRACKING.match(pair[0])])

@@ -1,4 +1,6 @@
-"""The search services that settings and keys make usable, in their order, and those that want a key."""
+"""The search services that settings and keys make usable, in order of preference, and those that need a
+key.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,7 @@ KEYS = {name: kind[2] for name, kind in _KEYED.items()}
 
 
 def search_services(settings: WebSettings, door: Door, variables: Mapping[str, str]) -> list[SearchService]:
-    """Those that can be asked now. Names nobody knows are passed over."""
+    """Return the services that can be used now. Unknown names in the settings are ignored."""
     found: list[SearchService] = []
     for name in dict.fromkeys(settings.search.providers):
         found += _services(name, settings, door, variables)

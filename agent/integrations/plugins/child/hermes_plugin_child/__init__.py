@@ -1,1 +1,1 @@
-"""The program in which the code of a plugin runs. It needs nothing but the standard library."""
+"""Program that runs the code of a plugin. It needs only the standard library."""

@@ -1,4 +1,4 @@
-"""The `ctx` of `register(ctx)`: it takes down what the plugin offers."""
+"""The `ctx` object of `register(ctx)`, which records what the plugin offers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DEEPEST = 60
 
 
 class RegistrationError(TypeError):
-    """A registration that makes no sense. The message is a sentence."""
+    """A registration is invalid. The message is a sentence."""
 
 
 class Context:
-    """Takes down what a plugin registers, and finds the handler of each thing again.
+    """Records what a plugin registers, and finds the handler for each entry.
 
-    `root` is the folder of the plugin, `data` where it may keep what is its own, `workspace` the folder
-    that the session works in.
+    `root` is the plugin's folder, `data` the folder for its own data, and `workspace` the folder in which the
+    session works.
     """
 
     def __init__(self, name: str, root: str, data: str, workspace: str) -> None:
@@ -42,7 +42,7 @@ class Context:
         parameters: dict[str, Any],
         handler: Callable[[dict[str, Any]], Any],
     ) -> None:
-        """A tool for the model. `parameters` is a JSON schema; `handler` gets the arguments."""
+        """Register a tool for the model. `parameters` is a JSON schema; `handler` receives the arguments."""
         try:
             json.dumps(parameters)
         except (TypeError, ValueError) as error:
@@ -50,42 +50,48 @@ class Context:
         self._take("tool", name, handler, description=description, parameters=parameters)
 
     def register_command(self, name: str, description: str, handler: Callable[[str], Any]) -> None:
-        """A slash command. `handler` gets what was typed after its name; what it returns is shown."""
+        """Register a slash command. `handler` receives the text typed after its name; its result is shown."""
         self._take("command", name, handler, description=description)
 
     def register_cli_command(self, name: str, description: str, handler: Callable[[list[str]], Any]) -> None:
-        """A command `hermes NAME`. `handler` gets the arguments and returns a text, or an exit code."""
+        """Register a command `hermes NAME`.
+
+        `handler` receives the arguments and returns a text or an exit code.
+        """
         self._take("cli_command", name, handler, description=description)
 
     def register_hook(self, event: str, handler: Callable[[dict[str, Any]], Any]) -> None:
-        """`handler` hears of an event; it returns None or an answer as in docs/hooks.md."""
+        """Register a handler for an event. It returns None or an answer as described in docs/hooks.md."""
         self._take("hook", event, handler)
 
     def register_prompt_section(self, name: str, text: str) -> None:
-        """A piece of the system prompt."""
+        """Register a section of the system prompt."""
         self._take("prompt_section", name, None, text=str(text))
 
     def register_skill(self, path: str | Path) -> None:
-        """The folder of a skill, from the root of the plugin on."""
+        """Register the folder of a skill, given relative to the plugin's folder."""
         self._take("skill", self._below(path), None)
 
     def register_skin(self, path: str | Path) -> None:
-        """The file of a skin, from the root of the plugin on."""
+        """Register the file of a skin, given relative to the plugin's folder."""
         self._take("skin", self._below(path), None)
 
     def register_provider(self, kind: str, name: str, handler: Callable[[dict[str, Any]], Any]) -> None:
-        """A service that Hermes asks: `search`, `memory`, `image`, `speech` or `transcribe`.
+        """Register a service that Hermes can ask: `search`, `memory`, `image`, `speech` or `transcribe`.
 
-        What `handler` gets and returns is in docs/plugins.md, by kind.
+        docs/plugins.md describes for each kind what `handler` receives and returns.
         """
         self._take("provider", name, handler, provider=str(kind))
 
     def entries(self) -> list[dict[str, Any]]:
-        """Everything that was registered, in order."""
+        """Return all registrations in order."""
         return self._entries
 
     async def call(self, kind: str, name: str, given: Any) -> Any:
-        """What the handlers of something make of `given`. Raises whatever they raise, and `KeyError`."""
+        """Call the handlers of a registration with `given` and return their result.
+
+        Raises `KeyError` if there is no handler, and whatever a handler raises.
+        """
         answer: Any = None
         for handler in self._handlers[kind, name]:
             said = as_data(await run(handler, given))
@@ -116,7 +122,7 @@ _STRICTNESS = {"allow": 0, "ask": 1, "block": 2}
 
 
 def _join_answers(first: Any, second: Any) -> Any:
-    """Both answers of hooks together: the stricter decision, the later arguments and result."""
+    """Combine two answers of hooks: the stricter decision, and the later arguments and result."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return first if second is None else second
     is_stricter = _STRICTNESS.get(str(second.get("decision")), 0) >= _STRICTNESS.get(
@@ -129,7 +135,10 @@ def _join_answers(first: Any, second: Any) -> Any:
 
 
 def as_data(value: Any, depth: int = 0) -> Any:
-    """A value as JSON can hold it. What has no such form is left out by name, never shown as `<object …>`."""
+    """Convert a value to JSON data.
+
+    A value without a JSON form is replaced by a note, never by `<object …>`.
+    """
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if depth >= _DEEPEST:
@@ -155,7 +164,10 @@ def _type_name(value: Any) -> str:
 
 
 async def run(handler: Callable[..., Any], given: Any) -> Any:
-    """Call a handler, plain or async. Plain ones run in a thread, so that others can be called meanwhile."""
+    """Call a handler and return its result.
+
+    Handlers that are not async run in a thread, so that calls can overlap.
+    """
     import asyncio
 
     if inspect.iscoroutinefunction(handler):

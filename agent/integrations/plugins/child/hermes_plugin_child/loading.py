@@ -1,4 +1,4 @@
-"""Loading the code of a plugin from its sources alone: nobody agreed to compiled files."""
+"""Loading of a plugin's code from its source files alone, because compiled files were not approved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODULE = "handler"
 
 
 class _FromSource(importlib.machinery.SourceFileLoader):
-    """Compiles again each time."""
+    """Loads a module by compiling its source every time."""
 
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
@@ -21,7 +21,7 @@ class _FromSource(importlib.machinery.SourceFileLoader):
 
 
 def only_sources(root: Path) -> None:
-    """Import modules below `root` from their sources only, from now on."""
+    """Make all later imports of modules below `root` ignore compiled files."""
     details = (
         (importlib.machinery.ExtensionFileLoader, importlib.machinery.EXTENSION_SUFFIXES),
         (_FromSource, importlib.machinery.SOURCE_SUFFIXES),
@@ -39,9 +39,9 @@ def only_sources(root: Path) -> None:
 
 
 def load(handler: str) -> Any:
-    """The function `register` of a file, whose neighbours it can import.
+    """Return the function `register` of a file, which can import the other files of its folder.
 
-    Raises whatever the file raises, and `AttributeError`.
+    Raises whatever the file raises, and `AttributeError` if it has no such function.
     """
     folder = str(Path(handler).parent)
     if folder not in sys.path:
@@ -50,7 +50,10 @@ def load(handler: str) -> Any:
 
 
 def load_apart(handler: str, name: str) -> Any:
-    """The function `register` of a file, loaded as the module `name`. Raises as `load` does."""
+    """Return the function `register` of a file that is loaded as the module `name`.
+
+    Raises the same as `load`.
+    """
     spec = importlib.util.spec_from_loader(name, _FromSource(name, handler))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

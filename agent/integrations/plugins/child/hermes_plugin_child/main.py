@@ -1,7 +1,7 @@
-"""The main program of a plugin's process: frames come in over a private socket, answers go out over it.
+"""The main program of a plugin's process: receives frames over a private socket and answers them there.
 
-A frame is four bytes with the length of what follows, the highest first, and one JSON object.
-Standard output and standard error belong to the plugin; Hermes writes them into a log.
+A frame is a length of four bytes, big-endian, followed by one JSON object. Standard output and standard error
+belong to the plugin; Hermes writes them into a log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMPLAINT = 4_000
 
 
 def main() -> int:
-    """Serve until Hermes closes the connection. Returns the exit code."""
+    """Serve until Hermes closes the connection; return the exit code."""
     link = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -107,7 +107,7 @@ def _is_async(register: Any) -> bool:
 
 
 def _limit(memory: int) -> None:
-    """Private memory beyond `memory` bytes is refused."""
+    """Limit the private memory of this process to `memory` bytes."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -115,7 +115,7 @@ def _limit(memory: int) -> None:
 
 
 async def _shell(frame: dict[str, Any]) -> dict[str, Any]:
-    """Run a command of the plugin's hooks with JSON on its input."""
+    """Run a shell command from the plugin's hooks, with JSON as its input."""
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
         "-c",

@@ -1,1 +1,1 @@
-"""One search service a file."""
+"""Search services, one for each file."""

@@ -1,4 +1,4 @@
-"""Search engines that are asked like a browser asks them, by the `ddgs` package in a process of its own."""
+"""Search engines that are queried as a browser would, with the `ddgs` package in a separate process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LARGEST = 4_000_000
 
 
 class Ddgs:
-    """No key. What it reads may change its form any day."""
+    """Searches without a key. The result pages that it reads may change their form at any time."""
 
     name = "ddgs"
     address = "https://html.duckduckgo.com/html/"

@@ -1,4 +1,4 @@
-"""A public endpoint that searches, asked by our client of MCP through the proxy of the `Door`."""
+"""A public search endpoint that speaks MCP, contacted by our MCP client through the proxy of the `Door`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LINK = re.compile(r"\[([^\]\n]{1,300})\]\((https?://[^)\s]+)\)")
 
 
 class PublicEndpoint:
-    """One endpoint. It is connected to when it is first asked, and kept until the session ends."""
+    """One endpoint. The connection is opened by the first search and kept until the session ends."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class PublicEndpoint:
         own: bool,
         seconds: float,
     ) -> None:
-        """`own`: the person's settings name the address, so that it may lie anywhere."""
+        """`own` means that the person's settings name the URL, so it may be on any host."""
         self.name = name
         self.address = address
         self._tool = tool
@@ -118,14 +118,14 @@ class PublicEndpoint:
 
 @cache
 def endpoints() -> Mapping[str, Mapping[str, Any]]:
-    """The public endpoints by name, as data. Reads the file once."""
+    """Return the data of the public endpoints by name. The file is read once."""
     from tools.kit.yaml_text import load_table
 
     return load_table(_FILE)
 
 
 def read_results(found: Mapping[str, Any]) -> list[WebHit]:
-    """The results in the answer of a tool, whatever form they have: objects, blocks of fields, or links."""
+    """Return the results in a tool's answer, which may be objects, blocks of fields, or links."""
     for candidate in (found.get("structured"), found.get("structuredContent"), found.get("content")):
         data = candidate
         if isinstance(candidate, str):
@@ -141,7 +141,7 @@ def read_results(found: Mapping[str, Any]) -> list[WebHit]:
 
 
 def _find_hits(data: Any) -> list[WebHit]:
-    """The first list of objects with addresses, at most three levels down."""
+    """Return the first list of objects with URLs, at most three levels deep."""
     level = [data]
     for _ in range(4):
         below: list[Any] = []
@@ -165,7 +165,7 @@ _DATED = ("publishedDate", "published_date", "publish_date", "date", "published"
 
 
 def _blocks(text: str) -> list[WebHit]:
-    """Results written as lines of `Title:`, `URL:` and so on."""
+    """Read results that are written as lines of `Title:`, `URL:` and so on."""
     found: list[dict[str, str]] = []
     field = ""
     for line in text.splitlines():
