@@ -274,7 +274,7 @@ _ORDERS: tuple[tuple[str, str, Severity, str], ...] = (
 
 
 def scan_order(text: str) -> tuple[InjectionFinding, ...]:
-    """Return passages of a job's prompt that read like an attack or would do great harm without supervision."""
+    """Return passages of a job's prompt that read like an attack or would do great harm unsupervised."""
     return tuple(each for each in _scanned(text, (*_rules(), *_order_rules())) if not _is_own_service(each))
 
 

@@ -100,10 +100,10 @@ def joined(cwd: str, path: str) -> str:
 
 
 class Places:
-    """The places that must not be lost: system and home folders, and what Hermes depends on.
+    """The paths that must not be lost: system folders, home folders, and the files of Hermes.
 
-    `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed; the
-    folders that hold them must not be lost either. `other_homes` are further spellings of the home folder.
+    `guarded` files and folders may be read but never changed, `secret` ones neither read nor changed. The
+    folders that contain them must not be lost either. `other_homes` are further spellings of the home folder.
     All paths are absolute.
     """
 
@@ -128,7 +128,7 @@ class Places:
     def disaster(self, path: str) -> str | None:
         """Return what would be lost by deleting or moving the marked path; None if nothing vital.
 
-        The path may end in a glob: `/*` and `~/*` mean all content.
+        The path may end in a glob: `/*` and `~/*` mean all content of the folder.
         """
         if path.isascii() and absolute(path) == path and path.count("/") > 2 and path not in self._precious:
             return None
@@ -159,11 +159,11 @@ class Places:
         return "Hermes' own files" if self._guarded.covers(names) else None
 
     def hides(self, path: str) -> bool:
-        """Return whether the marked path holds keys or conversations that tools must not read."""
+        """Return whether the marked path contains keys or conversations that tools must not read."""
         return self.may_hide(path) and not _impossible(path) and self._secret.covers(parts(path))
 
     def may_hide(self, text: str) -> bool:
-        """Return whether `hides` can be true of any marked path in a text."""
+        """Return whether `hides` may be true of any marked path in a text."""
         for name in self._secret_names:
             if name in text:
                 return True
@@ -171,7 +171,7 @@ class Places:
 
 
 class _Own:
-    """Files and folders of Hermes."""
+    """The files and folders of Hermes, for fast lookup."""
 
     def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
         self.paths = tuple(dict.fromkeys(names for names in paths if names))
@@ -180,7 +180,9 @@ class _Own:
         self._folders = frozenset(names[:-1] for names in self.paths)
 
     def covers(self, names: tuple[str, ...]) -> bool:
-        """Return whether `names` is one of them, something inside one, or a journal next to one."""
+        """Return whether a path is one of these files, inside one of these folders, or a journal next to
+        one.
+        """
         if not _plain(names) and any(map(_has_glob, names)):
             return any(_covers(own, names) for own in self.paths)
         for depth in self._depths:
@@ -194,7 +196,10 @@ Index = dict[tuple[str, ...], str]
 
 
 def _precious(homes: Sequence[str], own: Sequence[str]) -> Index:
-    """Return what must not be deleted: homes and Hermes' files with all parents, system folders."""
+    """Return the paths that must not be deleted, with a description for each.
+
+    They are homes and Hermes' files with all their parent folders, and system folders.
+    """
     index: Index = {}
     for path in (*own, *homes):
         names = parts(path)
@@ -215,12 +220,12 @@ def _vital(own: Sequence[str]) -> Index:
 
 
 def _plain(names: tuple[str, ...]) -> bool:
-    """Return whether the names certainly have no mark; no mark is an ASCII character."""
+    """Return whether the names certainly have no mark. Marks are not ASCII."""
     return "".join(names).isascii()
 
 
 def _find(names: tuple[str, ...], index: Index) -> str | None:
-    """Return the index entry for the names, which may be globs."""
+    """Return the description of a path in the index; None if there is none. The names may be globs."""
     if (found := index.get(names)) is not None:
         return found
     if _plain(names) or not any(map(_has_glob, names)):
@@ -253,7 +258,7 @@ def is_disk(path: str) -> bool:
 
 
 def _is_everything(name: str) -> bool:
-    """Return whether a part of a path is a glob that matches nearly any name."""
+    """Return whether a component of a path is a glob that matches nearly any name."""
     if not _has_glob(name):
         return False
     expression = pattern(name)
@@ -270,7 +275,7 @@ def _matches(names: Sequence[str], folder: Sequence[str]) -> bool:
 
 
 def _covers(own: tuple[str, ...], names: tuple[str, ...]) -> bool:
-    """Return whether `names` is the own file, something inside it, or a journal next to it."""
+    """Return whether the path `names` is `own`, inside it, or a journal next to it."""
     if len(names) < len(own) or not own:
         return False
     if _matches(names[: len(own)], own):
@@ -293,7 +298,7 @@ Answer = TypeVar("Answer")
 
 
 class PathCache:
-    """The cached results of reading the disk."""
+    """Cached results of reading links and folders on the disk."""
 
     def __init__(self) -> None:
         self._real: dict[str, str] = {"": "/"}
@@ -331,7 +336,7 @@ class PathCache:
         return real
 
     def _deep(self, path: str) -> str:
-        """Resolve a path of very many folders; after the first missing ones, no more are read."""
+        """Resolve a path of very many folders. After the first missing ones the disk is not read again."""
         names = path.split("/")
         head = self.real("/".join(names[:_DEEPEST]))
         rest = names[_DEEPEST:]
@@ -342,7 +347,7 @@ class PathCache:
         return real
 
     def missing(self, path: str) -> bool:
-        """Return whether nothing is at an absolute path. True only if that is certain."""
+        """Return whether nothing exists at an absolute path. True only if that is certain."""
         try:
             return self.real(path) in self._missing
         except (OSError, ValueError):
@@ -356,9 +361,9 @@ class PathCache:
             return False
 
     def is_itself(self, path: str) -> bool:
-        """Return whether no name in an absolute path is a link, and the file has no second name.
+        """Return whether no component of an absolute path is a link, and the file has no second name.
 
-        It need not exist. True only if that is certain.
+        The file need not exist. True only if that is certain.
         """
         try:
             return self.real(path) == path and path in self._single
@@ -366,7 +371,7 @@ class PathCache:
             return False
 
     def _step(self, folder: str, name: str) -> str:
-        """Resolve one more name in a folder without links."""
+        """Return the path of `name` in `folder` with links followed. The folder itself has no links."""
         if name in ("", "."):
             return folder
         if name == "..":
@@ -394,7 +399,7 @@ class PathCache:
         return path
 
     def _is_unlisted(self, folder: str, name: str) -> bool:
-        """Return whether a folder already listed certainly has no name like this."""
+        """Return whether a folder certainly has no entry of this name, according to a cached listing."""
         if folder not in self._lists:
             self._asked[folder] += 1
             if self._asked[folder] < _MANY:
@@ -413,7 +418,7 @@ class PathCache:
 
 
 def _names_in(folder: str) -> frozenset[str] | None:
-    """Return the names in a folder in one case; None if a list is unavailable or too long."""
+    """Return the lower-case names in a folder; None if it cannot be listed or has too many."""
     if not _LISTS_ALL or _UNLISTED.match(folder):
         return None
     try:

@@ -1,8 +1,8 @@
 """The decision on a command's network connection: by hosts, by mode, then by the gate.
 
-Connections come from the proxy's thread, questions are asked in the session's loop. One question is asked per
-host, however many connections wait for the answer. A single yes, and a no, hold until the commands that ran
-then have ended.
+Connections are reported in the proxy's thread; questions are asked in the session's loop. Each host is asked
+about only once, however many connections wait for the answer. A single yes, and a no, apply until all
+commands have ended that were running then.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SILENT: tuple[Mode, ...] = ("plan", "deny")
 
 @dataclass(slots=True)
 class _Question:
-    """One host that was asked about. Changed in the proxy's loop only, except `running`."""
+    """A host that was asked about. Changed only in the proxy's loop, except `running`."""
 
     answer: Future[str | None]
     running: set[int]
@@ -46,10 +46,11 @@ class _Question:
 
 
 class HostDecider:
-    """Decides for one session. `loop` is that of `permit`; `mode` returns the mode, from any thread.
+    """Decides about connections of one session. `loop` is the loop of `permit`; `mode` returns the mode, in
+    any thread.
 
-    `running` are the running commands, `allows` tells whether a host was allowed with one of them, `asking`
-    asks in place of `permit` if it is known whose command it is.
+    `running` returns the running commands. `allows` tells whether a host was allowed for one of them.
+    `asking` returns the function to ask with instead of `permit`, if it is known whose command it is.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class HostDecider:
         self._questions: dict[tuple[str, int], _Question] = {}
 
     async def decide(self, host: str, port: int) -> str | None:
-        """Return None if the connection is allowed, else the reason as a clause. For the proxy's loop."""
+        """Return None if the connection is allowed, else the reason as a clause. Must run on the proxy's
+        loop.
+        """
         mode = self._mode()
         if mode in _SILENT:
             return f"is not let through, as nothing leaves in mode {mode}"
@@ -127,7 +130,9 @@ class HostDecider:
 
 
 def let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
-    """Ask `gate`, in this loop, about hosts neither on the list nor among the user's `own`."""
+    """Have `gate` decide, in this loop, about hosts that are neither on the list nor among the user's
+    `own`.
+    """
     decider = HostDecider(
         host_list(own),
         gate.permit,

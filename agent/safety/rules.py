@@ -1,7 +1,7 @@
 """The rules of the hardline, one function per kind of program.
 
-Each checks one command line (marked text, wrappers already removed) and returns what would be lost, as the
-end of the sentence "it would …", or None.
+Each checks one command line (marked text, with wrappers removed). It returns what would be lost, as the end
+of the sentence "it would …", or None.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from agent.safety.reader.tree import UNKNOWN, words
 
 @dataclass(slots=True)
 class ProgramCall:
-    """A program with its arguments and folder.
+    """A program with its arguments and current folder.
 
-    Nobody changes it. There are many of them, so they are not frozen.
+    It is never changed. There are many of these objects, so they are not frozen.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ProgramCall:
                 yield argument
 
     def has(self, letters: str, *long: str) -> bool:
-        """Return whether a short option of `letters`, or a long one or its prefix, is given."""
+        """Return whether one of the short options `letters`, or a long option or its prefix, is given."""
         for option in self.arguments:
             if option[:1] != "-":
                 continue
@@ -92,7 +92,7 @@ class ProgramCall:
         return None
 
     def path(self, argument: str) -> str:
-        """Return a marked argument as an absolute path."""
+        """Return a marked argument as an absolute path, from the current folder."""
         return joined(self.cwd, argument)
 
     def disks(self, arguments: Sequence[str]) -> str | None:
@@ -117,14 +117,14 @@ def forbidden(line: ProgramCall) -> str | None:
 
 
 def is_ruled(name: str, arguments: Sequence[str]) -> bool:
-    """Return whether `forbidden` can match a program that is not given unreadable paths."""
+    """Return whether `forbidden` may match this program, apart from reading files that must not be read."""
     if name in RULES or name.startswith(_FILE_SYSTEMS):
         return True
     return any(argument[:1] in ("-", "o") for argument in arguments)
 
 
 def delete(line: ProgramCall) -> str | None:
-    """Check rm -r of places that must not be lost, and rm of single vital files."""
+    """Check rm -r of paths that must not be lost, and rm of single vital files."""
     # An unknown argument may be `-rf`.
     recursive = line.has("rR", "recursive") or any(UNKNOWN in argument for argument in line.arguments)
     if line.name in ("trash", "del", "rmtrash", "wipe"):
@@ -149,7 +149,7 @@ def own(line: ProgramCall) -> str | None:
 
 
 def move(line: ProgramCall) -> str | None:
-    """Check mv of places that must not be lost, and onto places that must not be overwritten."""
+    """Check mv of paths that must not be lost, and onto paths that must not be overwritten."""
     operands = line.operands("tSZ")
     target = line.value("t", "target-directory")
     sources = operands if target is not None else operands[:-1]
@@ -160,13 +160,13 @@ def move(line: ProgramCall) -> str | None:
 
 
 def copy(line: ProgramCall) -> str | None:
-    """Check cp, install, ln and scp onto places that must not be overwritten."""
+    """Check cp, install, ln and scp onto paths that must not be overwritten."""
     target = line.value("t", "target-directory")
     return _overwritten(line, [target] if target is not None else line.operands("tSmog")[-1:])
 
 
 def synchronise(line: ProgramCall) -> str | None:
-    """Check rsync --delete into places that must not be lost."""
+    """Check rsync --delete into folders that must not be lost."""
     target = line.operands("efBT")[-1:]
     deletes = line.has("", "delete", "delete-before", "delete-after", "delete-excluded", "del")
     if deletes and target and (loss := line.places.disaster(line.path(target[0]))):
@@ -290,7 +290,7 @@ def subcommand_disk(line: ProgramCall) -> str | None:
 
 
 def volume(line: ProgramCall) -> str | None:
-    """Check lvremove, vgremove, zfs destroy, zpool destroy, which delete everything at once."""
+    """Check lvremove, vgremove, zfs destroy, zpool destroy, which delete a whole volume."""
     operands = line.operands()
     named = line.name in ("lvremove", "vgremove") or operands[:1] == ["destroy"]
     if line.name == "lvm":
@@ -334,7 +334,7 @@ def power(line: ProgramCall) -> str | None:
 
 
 def run_level(line: ProgramCall) -> str | None:
-    """Check init 0, init 6, telinit 0 and single-user mode."""
+    """Check init 0, init 6, telinit 0 and the switch to single-user mode."""
     return "switch the machine off" if any(o in ("0", "6", "1", "s", "S") for o in line.operands()) else None
 
 
@@ -390,7 +390,7 @@ def rescue_clock(line: ProgramCall) -> str | None:
 
 
 def let_in(line: ProgramCall) -> str | None:
-    """Check hermes commands that would release to agents what only the user may release."""
+    """Check hermes commands that would give agents access that only the user may give."""
     arguments = list(line.arguments)
     if line.name != "hermes":
         start = next((at for at, each in enumerate(arguments) if _HERMES.search(each)), None)

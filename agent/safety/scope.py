@@ -1,4 +1,4 @@
-"""The location of paths: workspace, temporary files, or elsewhere, and objections to their use."""
+"""Classification of paths: workspace, temporary files, or elsewhere, and objections to their use."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MEGABYTE = 1_000_000
 
 
 class Scope:
-    """The folders of one session. Links are followed: one that leads outside counts as outside.
+    """The folders of one session. Links are followed: a link that leads outside counts as outside.
 
-    `own_tmp` tells whether commands have private temporary folders; those of the machine hold files of other
-    programs, which count as outside.
+    `own_tmp` tells whether commands have private temporary folders. The machine's temporary folders hold
+    files of other programs, which count as outside.
     """
 
     def __init__(
@@ -59,7 +59,9 @@ class Scope:
         return UNKNOWN not in path and _within(_real(path), self._workspace)
 
     def keeps_git(self, path: str) -> bool:
-        """Return whether undo records the repository around a marked absolute path, if any."""
+        """Return whether undo records the repository that contains a marked absolute path, if there is
+        one.
+        """
         if UNKNOWN in path:
             return False
         found = git_coverage(Path(self._workspace[-1]), Path(_real(path)), Coverage())
@@ -115,7 +117,7 @@ class Scope:
         return f"{does} {what} outside of the workspace ({mark_text(full)})"
 
     def _too_large(self, full: str, does: str) -> str | None:
-        """Return a reason if undo has no copy of a file because it is too large."""
+        """Return a reason if a file is so large that undo has no copy of it; otherwise None."""
         if UNKNOWN in full:
             return None
         for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
@@ -152,14 +154,16 @@ def _below(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def mark_text(path: str) -> str:
-    """Return a marked path for the user: nothing is hidden, very long ones are shortened in the middle."""
+    """Return a marked path for the user, with hidden characters shown and long paths shortened in the
+    middle.
+    """
     text = reveal(literal(path))
     return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
 
 
 @lru_cache(maxsize=256)
 def _temporary(path: str) -> str | None:
-    """Return the entry of a temporary folder that contains an absolute path."""
+    """Return the path of the entry in a temporary folder that contains an absolute path; otherwise None."""
     for folder in TEMPORARY:
         if path.startswith(f"{folder}/"):
             return f"{folder}/{path[len(folder) + 1 :].partition('/')[0]}"
@@ -178,7 +182,7 @@ def _within(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _real(path: str) -> str:
-    """Return the path with links followed up to the first glob."""
+    """Return the path with links followed, up to its first wildcard."""
     full = absolute(path)
     at = -1
     if not full.isascii():  # marks are not ASCII characters

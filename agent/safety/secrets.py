@@ -46,7 +46,7 @@ _has_start = re.compile(r"/\.|/Library/|/snap/|/etc/|/run/|/var/|/proc/|/dev/", 
 
 
 def is_secret(path: str) -> bool:
-    """Return whether a marked absolute path likely holds secrets, or is a pattern that reaches one."""
+    """Return whether a marked absolute path likely names a secret file, or is a pattern that matches one."""
     name = path.rpartition("/")[2]
     if path.isascii() or not any(mark in path for mark in GLOBS):
         known = _by_name(name)
@@ -57,7 +57,7 @@ def is_secret(path: str) -> bool:
 
 
 def _in_a_home(path: str) -> bool:
-    """Return whether a path is a secret store below any user's home."""
+    """Return whether a path is a store of secrets below any user's home."""
     own = os.environ.get("HOME", "").rstrip("/")
     if own and path.startswith(f"{own}/"):
         return _IN_HOME.match(path, len(own) + 1) is not None
@@ -67,7 +67,7 @@ def _in_a_home(path: str) -> bool:
 
 @lru_cache(maxsize=2_048)
 def _by_name(name: str) -> bool | None:
-    """Return whether a file is secret by its name alone; None if that depends on its folder."""
+    """Return whether a file is secret by its name; None if that depends on its folder."""
     if _PUBLIC.fullmatch(name):
         return False
     return True if _NAMES.fullmatch(name.replace(UNKNOWN, "")) else None
@@ -98,12 +98,12 @@ def _may_be_secret(path: str) -> bool:
 
 
 def _may_be(name: str, known: str) -> bool:
-    """Return whether a name that may be a pattern can match a known one."""
+    """Return whether a name, which may be a pattern, can match a known name."""
     return name == known or (
         any(map(name.__contains__, GLOBS)) and pattern(name).fullmatch(known) is not None
     )
 
 
 def _is_wide(name: str) -> bool:
-    """Return whether a pattern such as `*` says nothing about the name; it does not match hidden files."""
+    """Return whether a pattern such as `*` matches nearly any name, except hidden files."""
     return any(mark in name for mark in GLOBS) and pattern(name).fullmatch("main") is not None

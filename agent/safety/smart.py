@@ -1,8 +1,8 @@
 """The smart mode: a side model also judges actions, and can only make the gate stricter.
 
-Pure: the question to it, how its answer is read, and how both opinions are joined. An answer that allows, or
-one that cannot be read, changes nothing. So an order hidden in a command or a file can at most cause a
-question.
+Pure: the question to the model, the parsing of its answer, and the combination of both opinions. An answer
+that allows, or that cannot be parsed, changes nothing. So orders hidden in a command or a file can at most
+cause a question.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _OPINIONS: Mapping[str, Literal["allow", "ask", "deny"]] = {"allow": "allow", "a
 
 @dataclass(frozen=True, slots=True)
 class SideModelOpinion:
-    """The side model's opinion; `reasons` are one line each, without control bytes."""
+    """The side model's opinion. Each of its `reasons` is one line without control characters."""
 
     kind: Literal["allow", "ask", "deny"]
     reasons: tuple[str, ...] = ()
 
 
 def matter(action: Action, verdict: Verdict, workspace: str, secrets: Mapping[str, str]) -> str:
-    """Return what must be judged, as JSON text: masked, then bounded."""
+    """Return the action to judge as JSON text, with secrets masked and of limited length."""
 
     def text(value: object, limit: int = LONGEST) -> str:
         return truncate(redact(str(value), secrets), limit)
@@ -90,7 +90,7 @@ def matter(action: Action, verdict: Verdict, workspace: str, secrets: Mapping[st
 
 
 def question(matter: str, mark: str) -> str:
-    """Return the message that asks for an opinion. `mark` is unpredictable."""
+    """Return the message that asks for an opinion on `matter`. `mark` is an unpredictable delimiter."""
     return f"[begin {mark}]\n{matter}\n[end {mark}]"
 
 
@@ -116,9 +116,10 @@ def read_answer(text: str) -> SideModelOpinion | None:
 
 
 def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
-    """Return the stricter of both, never milder than `verdict`, with the side model's reasons marked.
+    """Return the stricter of both opinions, never milder than `verdict`, with the side model's reasons
+    marked.
 
-    An opinion that allows adds no reasons either, because praise could influence the user.
+    An opinion that allows adds no reasons, because praise could influence the user.
     """
     if opinion is None or opinion.kind == "allow" or verdict.kind in ("deny", "hardline"):
         return verdict
@@ -141,17 +142,17 @@ REST = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The side model's opinion, None if unusable, and a note for the audit log."""
+    """The side model's opinion (None if unusable), and a note for the audit log."""
 
     opinion: SideModelOpinion | None
     note: str
 
 
 class Adviser:
-    """The side model of one session. It never raises for the model's behaviour.
+    """The side model of one session. Errors of the model are never raised.
 
-    `name` is the model as the user knows it, `model` as the provider does. `count` receives the tokens of
-    each request, `tell` a sentence for the user when it stops answering.
+    `name` is the model's name for the user, `model` its name at the provider. `count` receives the tokens of
+    each request, `tell` a sentence for the user when the model stops answering.
     """
 
     def __init__(
@@ -180,7 +181,7 @@ class Adviser:
         self._resting_until = 0.0
 
     async def advise(self, action: Action, verdict: Verdict) -> Advice | None:
-        """Return the side model's advice on an action; None if it is not asked about it."""
+        """Return the side model's advice on an action; None if this kind of action is not judged by it."""
         if isinstance(action, ReadPath) and verdict.kind == "allow" and self._is_inside(action.path):
             return None
         # A long command takes a while to mask.
@@ -220,7 +221,7 @@ class Adviser:
         return self._advice_of(opinion)
 
     async def _ask(self, text: str) -> str:
-        """Return the answer as text. Raises `ModelError`, or `BudgetReachedError`."""
+        """Return the model's answer as text. Raises `ModelError`, or `BudgetReachedError`."""
         asked = Message("user", question(text, chance.token_hex(8)))
         request = ModelRequest(
             model=self._route.model,
@@ -269,6 +270,9 @@ class Adviser:
 
 
 def _key(action: Action, verdict: Verdict) -> str:
-    """Return the key of equal questions: the whole action, of which only a part may be sent."""
+    """Return a key by which equal questions are recognised.
+
+    It covers the whole action, even if only a part is sent.
+    """
     text = f"{verdict.kind}\0{verdict.reasons}\0{action!r}"
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,8 +1,8 @@
 """Text typed into a running program, as a shell text that can be judged.
 
 Text typed into a shell is a command. Text typed into an interpreter or a database client is a program in its
-language, which the rules know from command lines, so it is judged as one. Another program than the started
-one may now read the input: `follows` therefore holds both readings.
+language. The rules know such programs from command lines, so it is judged as one. A program other than the
+started one may read the input by now. So `follows` contains both readings.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _SHELLS = re.compile(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|
 
 
 def line_of(action: SendInput) -> str:
-    """Return the line the program reads: what was typed on it before, and now."""
+    """Return the complete input line: the text typed on it before, and the new text."""
     return action.typed + action.data
 
 
 def as_command(action: SendInput, home: Path) -> str:
-    """Return the equivalent shell text of the input, as far as the program is known."""
+    """Return a shell text that has the same effect as the input, as far as the program is known."""
     line = line_of(action)
     names = _programs(action.program, home)
     if any(_SHELLS.fullmatch(name) for name in names):
@@ -46,13 +46,13 @@ def as_command(action: SendInput, home: Path) -> str:
 
 
 def follows(action: SendInput, home: Path) -> str:
-    """Return all readings of the input: by the program, and by a shell."""
+    """Return all readings of the input as one text: as input of the program, and as shell commands."""
     line, command = line_of(action), as_command(action, home)
     return line if command == line else f"{command}\n{line}"
 
 
 def _programs(command_line: str, home: Path) -> tuple[str, ...]:
-    """Return the programs a command line starts, the last first, because it reads the input."""
+    """Return the programs that a command line starts, the last first, because it reads the input."""
     if not command_line:
         return ()
     reading = read(command_line, str(home), str(home))

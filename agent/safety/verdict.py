@@ -35,7 +35,7 @@ class Verdict:
 
     @property
     def network(self) -> bool:
-        """Return whether any part needs the network."""
+        """Return whether any part of the command needs the network."""
         return any(part.network for part in self.parts)
 
 
@@ -81,9 +81,9 @@ def is_local(host: str) -> bool:
 
 
 def is_listed(host: str) -> bool:
-    """Return whether a host is a public documentation or package site, where reading reveals nothing.
+    """Return whether a host is a public site for documentation or packages, where a request reveals nothing.
 
-    This machine's own servers do not count, because they may act on any request.
+    Servers on this machine do not count, because any request may have effects there.
     """
     listed = _read_names()
     return host in listed["documentation"] or host in listed["packages"]

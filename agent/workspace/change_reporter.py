@@ -1,4 +1,4 @@
-"""The connection of the watcher to a session: changes become events, notices and notes."""
+"""Reports of the watcher to a session: changes become events, notices and notes for the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Kind = Literal["added", "modified", "removed"]
 
 
 class ChangeReporter:
-    """Notices changes in the workspace, and reports who made them.
+    """Detects changes in the workspace, and reports who made them.
 
     `remember` receives the note for the model's next request. `secrets` are values, by name, that are masked
     in reports.
@@ -48,7 +48,9 @@ class ChangeReporter:
         await self._watcher.stop()
 
     async def switch(self, on: bool) -> str:
-        """Turn reports of others' changes on or off; return the new state as a sentence."""
+        """Turn reports of changes by other programs and users on or off; return the new state as a
+        sentence.
+        """
         await self._watcher.catch_up()
         self.enabled = on
         if on:
@@ -58,7 +60,7 @@ class ChangeReporter:
 
     @property
     def coverage(self) -> str:
-        """Return what is watched, as a sentence."""
+        """Return which part of the project is watched, as a sentence."""
         return self._watcher.coverage
 
     @property
@@ -71,10 +73,10 @@ class ChangeReporter:
 
     @asynccontextmanager
     async def during(self, call: str) -> AsyncIterator[None]:
-        """Attribute changes inside this block to the call, or without one to Hermes.
+        """Attribute changes inside this block to the call, or to Hermes if there is no call.
 
-        A project that is still being read for the first time delays nothing; its changes during that time are
-        reported as nobody's work and not as the user's.
+        While the project is still being read for the first time, nothing waits. Changes during that time are
+        not attributed to anyone.
         """
         async with self._watcher.claim() as claim:
             self._calls += bool(call)
@@ -98,7 +100,7 @@ def changes_event(
     call: str = "",
     secrets: Mapping[str, str] | None = None,
 ) -> FilesChanged:
-    """Return changes as an event that names `MAX_TOLD` files and counts the others."""
+    """Return changes as an event that names at most `MAX_TOLD` files and counts the others."""
     files = files_of(changes, secrets)
     # Both names of a renamed file are reported.
     more = changes.count + len(changes.renamed) - len(files)
@@ -106,9 +108,9 @@ def changes_event(
 
 
 def files_of(changes: ProjectChanges, secrets: Mapping[str, str] | None = None) -> tuple[FileChange, ...]:
-    """Return the first `MAX_TOLD` changes file by file, `secrets` masked in the diffs.
+    """Return the first `MAX_TOLD` changes file by file, with `secrets` masked in the diffs.
 
-    A renamed file is removed and added.
+    A renamed file counts as removed and added.
     """
     diffs = {diff.path: diff for diff in changes.diffs}
     return tuple(

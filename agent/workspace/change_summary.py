@@ -18,8 +18,9 @@ _DIFF_CHARACTERS = 8_000
 
 
 def summarize(differences: Sequence[FileDifference], root: Path, guard: CredentialGuard) -> ProjectChanges:
-    """Return the differences as one value. Blocking: makes diffs. What `guard` hides is named,
-    never quoted.
+    """Return the differences as one value. Blocking, because it makes diffs.
+
+    Files that `guard` protects are named, but their content is not shown.
     """
     renamed = _renames(differences)
     moved = {path for pair in renamed for path in pair}
@@ -35,7 +36,7 @@ def summarize(differences: Sequence[FileDifference], root: Path, guard: Credenti
 
 
 def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ...]:
-    """Return pairs of a removed and an added file with the same content, if only one of each matches."""
+    """Return pairs of a removed and an added file with the same content, if each has exactly one match."""
     gone: dict[bytes, list[str]] = {}
     come: dict[bytes, list[str]] = {}
     for item in differences:
@@ -56,7 +57,7 @@ def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ..
 
 
 def _by_name(paths: Iterable[str]) -> dict[str, str]:
-    """Return the paths by file name, without names that occur twice."""
+    """Return the paths by file name, without file names that occur twice."""
     named: dict[str, list[str]] = {}
     for path in paths:
         named.setdefault(path.rpartition("/")[2], []).append(path)
@@ -64,7 +65,7 @@ def _by_name(paths: Iterable[str]) -> dict[str, str]:
 
 
 def _diff(item: FileDifference) -> ShownFileDiff | None:
-    """Return the diff of a file that is text on each existing side and whose text was stored."""
+    """Return the diff of a file; None unless each existing version is a text that was stored."""
     sides = ((item.before, item.text_before), (item.after, item.text_after))
     if any(
         entry is not None and (entry.kind is not ContentKind.TEXT or text is None) for entry, text in sides

@@ -1,4 +1,4 @@
-"""Changes of the project: one value, a sentence for the user, a note for the model."""
+"""Changes of the project, as a value, as a sentence for the user, and as a note for the model."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class ShownFileDiff:
 class ProjectChanges:
     """Changed files, as sorted paths relative to the project folder with `/`.
 
-    A renamed file is only in `renamed` (from, to) if its content is unchanged; otherwise it is removed and
-    added. There are no diffs of binary, large and secret files, and none at all if more than `MAX_NAMED`
-    files changed.
+    A renamed file is in `renamed` (from, to) only if its content is unchanged. Otherwise it counts as removed
+    and added. There are no diffs of binary, large and secret files. There are none at all if more than
+    `MAX_NAMED` files changed.
     """
 
     added: tuple[str, ...] = ()
@@ -51,16 +51,16 @@ class ProjectChanges:
 
     @property
     def count(self) -> int:
-        """Return how many files changed."""
+        """Return the number of changed files."""
         return len(self.added) + len(self.modified) + len(self.removed) + len(self.renamed)
 
     def __bool__(self) -> bool:
         return self.count > 0 or self.folder != ""
 
     def followed_by(self, later: ProjectChanges) -> ProjectChanges:
-        """Return both changes combined: a file added and then changed counts as added.
+        """Return these changes combined with later ones: a file added and then changed counts as added.
 
-        For very many files this takes long: then call it in a thread.
+        With very many files this is slow and should run in a thread.
         """
         if not self or not later:
             return later or self
@@ -125,7 +125,7 @@ class ProjectChanges:
 
 
 def path_text(path: str) -> str:
-    """Return `path` in one line that hides nothing, with the middle of a long one left out."""
+    """Return `path` on one line, with hidden characters shown and a long path shortened in the middle."""
     text = reveal(path).replace("\n", "\\n").replace("\t", "\\t")
     if len(text) <= _NAME_CHARACTERS:
         return text
@@ -138,7 +138,9 @@ def _lines(diff: ShownFileDiff) -> str:
 
 
 def _part(verb: str, items: Sequence[T], show: Callable[[T], str]) -> list[str]:
-    """Return one part of the sentence, about these items; empty without items. Only few are named."""
+    """Return the part of the sentence about these items, as a list; empty without items. Only few are
+    named.
+    """
     if not items:
         return []
     if len(items) > _NAMED_IN_SENTENCE:
@@ -152,7 +154,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _places(paths: Sequence[str]) -> str:
-    """Return where many files (sorted) are: `files in src, tests and 3 more folders`."""
+    """Return the folders of many files (sorted): `files in src, tests and 3 more folders`."""
     tops = _tops(paths)
     named = ["the project folder" if top == "." else path_text(top) for top in tops[:_NAMED_IN_SENTENCE]]
     if len(tops) > len(named):
@@ -161,7 +163,7 @@ def _places(paths: Sequence[str]) -> str:
 
 
 def _tops(paths: Sequence[str]) -> list[str]:
-    """Return the topmost folders of sorted paths, `.` for files in none; skips from each to the next."""
+    """Return the topmost folders of sorted paths; `.` stands for files outside of any folder."""
     found: set[str] = set()
     place = 0
     while place < len(paths):
@@ -173,7 +175,7 @@ def _tops(paths: Sequence[str]) -> list[str]:
 
 
 def _fit_diffs(diffs: Sequence[str], room: int) -> str:
-    """Return the diffs as far as they fit, each complete or cut at a line with a note."""
+    """Return as many diffs as fit into `room` characters, each complete or cut at a line with a note."""
     text = ""
     for diff in diffs:
         if not diff:

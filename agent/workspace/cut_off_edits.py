@@ -32,9 +32,9 @@ def finish_cut_off(home: Home) -> list[str]:
 
 
 def notes_for(home: Home, session: str, workspace: Path) -> list[str]:
-    """Return notes for a resumed session on interrupted changes in it or in its workspace.
+    """Return notes for a resumed session about changes interrupted in it or in its workspace.
 
-    Each is returned once. Blocking; never raises.
+    Each note is returned once. Blocking; never raises.
     """
     found: list[str] = []
     for path, note in _notes(home.edits):

@@ -1,4 +1,4 @@
-"""Fingerprints of files to compare, and the texts stored to show changes."""
+"""Fingerprints by which files are compared, and the texts stored to show changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLOCK_TICK = 50_000_000
 
 
 class ContentKind(Enum):
-    """The information about a file besides that it changed."""
+    """The kinds of content of a file, by which it is shown or not."""
 
     TEXT = "text"
     BINARY = "binary"
@@ -45,7 +45,7 @@ class ContentKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FileFingerprint:
-    """The last seen state of a file. Entries of the same content have the same `digest`."""
+    """The last seen state of a file. Files with the same content have the same `digest`."""
 
     digest: bytes
     kind: ContentKind
@@ -54,7 +54,7 @@ class FileFingerprint:
     """Whether a later change certainly leaves another `stamp`."""
 
     def looks_like(self, status: os.stat_result) -> bool:
-        """Return whether the file cannot have changed since, judged without reading it."""
+        """Return whether the file is certainly unchanged, judged by its status without reading it."""
         return self.settled and self.stamp == _stamp(status)
 
 
@@ -64,9 +64,9 @@ def digest_of(data: bytes) -> bytes:
 
 
 def examine(path: Path) -> tuple[FileFingerprint, bytes | None] | None:
-    """Return the entry for the file at `path`, and its content if that is a text to show.
+    """Return the fingerprint of the file at `path`, and its content if that is a text to show.
 
-    None for folders, devices, sockets, pipes, and missing files. Links are not followed.
+    Returns None for folders, devices, sockets, pipes, and missing files. Links are not followed.
     """
     try:
         return _file(path)
@@ -144,7 +144,7 @@ _EMPTY = digest_of(b"")
 
 
 class KeptTexts:
-    """Contents of text files by fingerprint, compressed, within `limit` bytes."""
+    """Contents of text files by digest, compressed, within `limit` bytes."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self._limit = limit
@@ -157,7 +157,9 @@ class KeptTexts:
         return self._size
 
     def keep(self, digest: bytes, data: bytes, *, displace: bool) -> None:
-        """Store `data`. With `displace` the oldest texts make room for it; otherwise there must be room."""
+        """Store `data`. With `displace` the oldest texts are removed to make room; otherwise there must be
+        room.
+        """
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return
@@ -171,7 +173,7 @@ class KeptTexts:
             self._size -= len(dropped)
 
     def refresh(self, digest: bytes) -> None:
-        """Make this text the last to be displaced."""
+        """Mark this text as the newest, so that it is removed last."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
 
@@ -180,7 +182,7 @@ class KeptTexts:
         self._size -= len(self._kept.pop(digest, b""))
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the stored content with this fingerprint, or None."""
+        """Return the stored content with this digest; None if there is none."""
         if digest == _EMPTY:
             return b""
         packed = self._kept.get(digest)
@@ -193,18 +195,18 @@ MOST_COMMITS = 20_000
 
 
 class UnknownObjectError(GitError):
-    """An object that is missing, or does not match its name."""
+    """A git object is missing, or does not match its name."""
 
 
 class VerifiedObjects:
-    """Reads commits and trees of the repository around `root`. Each object is read once."""
+    """Reads commits and trees of the repository that contains `root`. Each object is read once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._read: dict[str, tuple[str, bytes]] = {}
 
     async def entry(self, commit: str, path: str) -> tuple[str, str] | None:
-        """Return mode and object of `path` (relative to the top) in a commit; None if missing.
+        """Return mode and object name of `path` (relative to the top folder) in a commit; None if missing.
 
         Raises `GitError` if the commit cannot be read, or one of its objects is forged.
         """
@@ -220,15 +222,17 @@ class VerifiedObjects:
         return kind, name
 
     async def parents(self, commit: str) -> list[str]:
-        """Return the parents of a commit. Raises `GitError`."""
+        """Return the names of a commit's parents. Raises `GitError`."""
         return _parents(await self._object(commit, "commit"))
 
     async def text(self, blob: str) -> bytes:
-        """Return the contents of a file. Raises `GitError`."""
+        """Return the contents of a file by its object name. Raises `GitError`."""
         return await self._object(blob, "blob")
 
     async def is_before(self, commit: str, tips: Iterable[str]) -> bool:
-        """Return whether one of `tips` is `commit` or descends from it, by commits that are not forged."""
+        """Return whether one of `tips` is `commit` or descends from it, through commits that are not
+        forged.
+        """
         tips = list(dict.fromkeys(tips))
         if commit in tips:
             return True
@@ -272,7 +276,10 @@ class VerifiedObjects:
 
 
 def _verified(output: bytes) -> Mapping[str, tuple[str, bytes]]:
-    """Return the output of `cat-file --batch`, by name, without missing or forged objects."""
+    """Return kind and content of each object in the output of `cat-file --batch`.
+
+    Missing and forged objects are left out.
+    """
     found: dict[str, tuple[str, bytes]] = {}
     at = 0
     while (end := output.find(b"\n", at)) >= 0:
@@ -289,7 +296,7 @@ def _verified(output: bytes) -> Mapping[str, tuple[str, bytes]]:
 
 
 def object_name(kind: str, data: bytes, like: str) -> str:
-    """Return git's name for an object, with the hash function of the name `like`."""
+    """Return git's name for an object, made with the same hash function as the name `like`."""
     make = hashlib.sha256 if len(like) == 64 else hashlib.sha1
     return make(f"{kind} {len(data)}\0".encode() + data).hexdigest()
 
@@ -300,7 +307,9 @@ def _parents(commit: bytes) -> list[str]:
 
 
 def _entries(tree: bytes, width: int) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield name, mode and object of a tree's entries; `width` is the bytes of an object's name."""
+    """Yield the entries of a tree: name, and mode and object name. `width` is the length of an object name in
+    bytes.
+    """
     at = 0
     while at < len(tree):
         space = tree.index(b" ", at)

@@ -1,8 +1,8 @@
-"""Reports of changes from the operating system.
+"""Reports of file changes from the operating system.
 
-On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread, because
-a recursive watch would spend thousands of watches on ignored folders. Elsewhere watching a whole tree costs
-nothing.
+On Linux each folder that is not ignored gets a separate watch, all on one descriptor with one thread. A
+recursive watch would spend thousands of watches on ignored folders. On other systems watching a whole tree
+costs nothing.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ _TREE_SECONDS = 0.2
 
 
 class FileEventSource(FileEvents, Protocol):
-    """A source that can be waited for and closed. Both may block for a moment."""
+    """A source of change reports that can be waited for and closed. Both may block for a moment."""
 
     def catch_up(self) -> None:
-        """Return when past changes were reported, as far as the system reveals that."""
+        """Wait until past changes were reported, as far as the system allows that."""
         ...
 
     def close(self) -> None:
@@ -67,7 +67,9 @@ class FileEventSource(FileEvents, Protocol):
 
 
 def open_source(root: Path, report: Report) -> FileEventSource:
-    """Return the best source of this system for the project at `root` (resolved). Never raises."""
+    """Return the best source of change reports on this system for the project at `root` (resolved). Never
+    raises.
+    """
     # Without this, warnings of the library would be written across the screen.
     logging.getLogger("watchdog").addHandler(logging.NullHandler())
     try:
@@ -77,7 +79,7 @@ def open_source(root: Path, report: Report) -> FileEventSource:
 
 
 class NoWatcher:
-    """The source for systems without watches: everything has to be checked at intervals."""
+    """The source for systems that cannot watch folders: everything has to be checked at intervals."""
 
     def watch(self, folder: str) -> bool:
         return False
@@ -93,7 +95,7 @@ class NoWatcher:
 
 
 class FolderWatches:
-    """One inotify watch per folder. Raises `OSError` when the system has no inotify instance left."""
+    """One inotify watch per folder. Raises `OSError` if no inotify instance is available."""
 
     def __init__(self, root: Path, report: Report) -> None:
         self._root = root
@@ -153,7 +155,7 @@ class FolderWatches:
         return _checked(self._libc.inotify_add_watch(self._events, path, wanted))
 
     def _read(self) -> None:
-        """Report until closed."""
+        """Read events and report them until closed."""
         ready = select.poll()
         ready.register(self._events, select.POLLIN)
         ready.register(self._stopped, select.POLLHUP)
@@ -176,14 +178,14 @@ class FolderWatches:
 
 
 def _checked(result: int) -> int:
-    """The result of a system call. Raises `OSError`."""
+    """Return the result of a system call, or raise `OSError` if it failed."""
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 
 
 class TreeWatch:
-    """One recursive watch of the whole project, for systems where that is cheap."""
+    """One recursive watch of the whole project, for systems on which that is cheap."""
 
     def __init__(self, root: Path, report: Report, observer: BaseObserver | None = None) -> None:
         from watchdog.observers import Observer
@@ -237,7 +239,7 @@ def _handler(take: Callable[[FileSystemEvent], None]) -> FileSystemEventHandler:
     from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
-        """Passes every event on."""
+        """Passes every event to `report`."""
 
         def on_any_event(self, event: FileSystemEvent) -> None:
             take(event)

@@ -1,9 +1,9 @@
-"""The one way to run git: for reading, and without running anything a repository names.
+"""The one way to run git: for reading, and without running anything that a repository configures.
 
 The configuration of a repository can name programs: a file system monitor, hooks, filters, diff and merge
-drivers, more files to include. So git never sees it. Each call gets a temporary git folder, with links to
-objects and references of the repository and our own configuration, which contains only harmless settings of
-the repository.
+drivers, more files to include. So git never sees it. Each call gets a temporary git folder. It has links to
+the objects and references of the repository, and a configuration by Hermes with only harmless settings of the
+repository.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ def top_folder(folder: Path) -> Path | None:
 
 
 def git_folder(top: Path) -> Path | None:
-    """Return the git folder of the work tree `top`: `.git`, or the target of the file `.git` of a
-    worktree.
+    """Return the git folder of the work tree `top`.
+
+    It is the folder `.git`, or the target of the file `.git` in a linked work tree.
     """
     dot_git = top / ".git"
     # Unlike the method of paths, this one does not raise where a link leads to what is closed to us.
@@ -50,10 +51,10 @@ def git_folder(top: Path) -> Path | None:
 
 
 def common_folder(git: Path) -> Path:
-    """Return the folder with the data shared by all worktrees of a repository, such as `info/exclude`.
+    """Return the folder with the data shared by all work trees of a repository, such as `info/exclude`.
 
-    Only the folder of a linked work tree may name it: elsewhere, somebody could have added `commondir` to
-    have other settings read.
+    Only the git folder of a linked work tree may name it. In any other, somebody could have added a
+    `commondir` file to make git read other settings.
     """
     if git.parent.name != "worktrees":
         return git
@@ -71,7 +72,7 @@ class Checkout:
 
 
 def checkout(root: Path) -> Checkout | None:
-    """Return what is checked out in the repository around `root`, for display; None outside of one.
+    """Return what is checked out in the repository that contains `root`, for display; None outside of one.
 
     Runs nothing and never raises.
     """
@@ -110,7 +111,7 @@ def _head(git: Path) -> str | None:
 
 
 def _line(file: Path) -> str | None:
-    """Return the first line of a small plain file, or None if it is missing."""
+    """Return the first line of a small plain file; None if it is missing."""
     try:
         data, _ = read_bytes(file, _MAX_BYTES)
     except (OSError, ValueError, RuntimeError):
@@ -196,7 +197,7 @@ _SHARED = ("objects", "refs", "packed-refs", "logs", "info", "shallow", "reftabl
 
 
 class GitError(HermesError):
-    """Git could not be asked."""
+    """Git could not be run, or gave no usable answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,13 +217,14 @@ async def run_git(
     limit: int = 0,
     git: Path | None = None,
 ) -> GitResult:
-    """Run git in the repository around `root`, such as `run_git(root, "status", "--porcelain=v2", "-z")`.
+    """Run git in the repository that contains `root`, such as `run_git(root, "status", "--porcelain=v2",
+    "-z")`.
 
-    It runs at the top of the work tree; paths in arguments are taken literally. `input` is its standard
-    input. With `git`, the folder of a repository, it is asked about objects there.
+    It runs in the top folder of the work tree, and takes paths in arguments literally. `input` is its
+    standard input. With `git`, the git folder of another repository, it reads objects there.
 
-    Raises `GitError` if there is no git, no repository, no answer within `seconds`, more than `limit` bytes
-    of it (0: `MAX_OUTPUT`), or if the command does not only read.
+    Raises `GitError` if git or the repository is missing, and if the answer takes more than `seconds` or more
+    than `limit` bytes (0: `MAX_OUTPUT`). It is also raised for a command that does not only read.
     """
     command = _checked(arguments)
     program, top, folder = await asyncio.to_thread(_prepared, root, git)
@@ -241,7 +243,7 @@ async def run_git(
 
 
 async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 10.0) -> bytes:
-    """Return git's merge of two versions of a text, with marks at overlaps. Raises `GitError`."""
+    """Return git's merge of two versions of a text, with conflicts marked. Raises `GitError`."""
     program = shutil.which("git", path=_SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
@@ -256,7 +258,7 @@ async def merge_texts(ours: bytes, base: bytes, theirs: bytes, seconds: float = 
 
 
 def _checked(arguments: tuple[str, ...]) -> list[str]:
-    """Return the command with protective options. Raises `GitError` if that is not possible."""
+    """Return the command with protective options. Raises `GitError` if it cannot be protected."""
     name = arguments[0] if arguments else ""
     if name not in _COMMANDS:
         raise GitError(f"git {clean(name)} is not run here, because it does more than read.")
@@ -272,7 +274,7 @@ def _checked(arguments: tuple[str, ...]) -> list[str]:
 
 
 def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
-    """Return the program, the top of the work tree, and a private folder for this call."""
+    """Return the path of git, the top folder of the work tree, and a private folder for this call."""
     program = shutil.which("git", path=_SYSTEM_PATH)
     if program is None:
         raise GitError("Git is not installed.")
@@ -283,7 +285,7 @@ def _prepared(root: Path, git: Path | None) -> tuple[str, Path, Path]:
 
 
 async def _settings(program: str, folder: Path, common: Path, seconds: float) -> dict[str, str]:
-    """Return the harmless settings of the repository, read from the file without includes."""
+    """Return the harmless settings of the repository. Included files are not read."""
     copy = folder / "settings"
     try:
         # Git would wait for ever for a pipe of that name.
@@ -301,7 +303,7 @@ def _read_settings(common: Path) -> bytes:
 
 
 def _link(folder: Path, git: Path, values: dict[str, str]) -> None:
-    """Make the git folder for the call."""
+    """Create the temporary git folder for the call."""
     made = folder / "git"
     made.mkdir(mode=0o700)
     lines = []
@@ -347,7 +349,7 @@ async def _run(
 
 @asynccontextmanager
 async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Run a child in a new group, of which nothing is left afterwards."""
+    """Run a child in a new process group, all of whose processes are killed afterwards."""
     try:
         child = await start_child(
             command,

@@ -1,8 +1,8 @@
-"""The origin of files that git brought from commits not made by the agent.
+"""The origin of files that git wrote: commits that the agent did not make, or others.
 
-Known commits are those a repository had before the first program of a session ran, and those that a remote
-set by the user claims to have. All others count as the agent's, wherever they come from: it can make commits
-in any repository, take them out of bundles and patches, and put them under any name.
+Known commits are those that a repository had before the first program of a session ran, and those that a
+remote set by the user claims to have. All others count as the agent's. It can make commits in any repository,
+take them out of bundles and patches, and give them any name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ State = tuple[str, frozenset[str]] | None
 
 @dataclass(slots=True)
 class _Known:
-    """The knowledge of one repository from before the first program ran."""
+    """The state of one repository before the first program ran."""
 
     tips: list[str]
     remotes: dict[str, str]
@@ -54,7 +54,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class FileOrigins:
-    """The origins of a step's guarded files."""
+    """The origins of the guarded files that a step changed."""
 
     known: frozenset[str] = frozenset()
     """Paths that git brought from commits not made by the agent: they stay."""
@@ -65,8 +65,8 @@ class FileOrigins:
 class GitOrigins:
     """The commits that the repositories of one workspace had before the session's first step.
 
-    `file` stores them for a continued session, `steps` are those it has made. `ask` queries a remote; without
-    it none is queried.
+    `file` stores them for a continued session; `steps` are the steps that the session has made. `ask` queries
+    a remote; without it none is queried.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class GitOrigins:
         self._noting = asyncio.Lock()
 
     async def acting(self, call: str, action: Action) -> None:
-        """Record the existing commits before the first program runs."""
+        """Record the existing commits before the first program of the session runs."""
         if not isinstance(action, (RunCommand, RunScript, SendInput)):
             return
         async with self._noting:
@@ -95,7 +95,7 @@ class GitOrigins:
                 await asyncio.to_thread(self._save)
 
     def remotes(self, folder: Path) -> Mapping[str, str]:
-        """Return addresses of remotes, by name, that a git folder had before the first program ran."""
+        """Return the remotes that a git folder had before the first program ran: addresses by name."""
         known = (self._known or {}).get(str(folder))
         return known.remotes if known is not None else {}
 
@@ -122,9 +122,9 @@ class GitOrigins:
         return FileOrigins(frozenset(known), frozenset(by_git - known))
 
     def _earlier(self, paths: Collection[str]) -> dict[str, list[PathEntry | None]]:
-        """Return the states of paths at the start of each program of the session that changed them.
+        """Return the states of paths before each program of the session that changed them.
 
-        Nobody objected to these.
+        The user has not objected to these.
         """
         found: dict[str, list[PathEntry | None]] = {path: [] for path in paths}
         with suppress(StoreError, OSError):
@@ -140,7 +140,7 @@ class GitOrigins:
         return (self._known or {}).get(key) or _Known([], {})
 
     async def _ask_all(self, known: _Known) -> list[str]:
-        """Query the user's remotes, unless the session has sent something."""
+        """Return the commits that the user's remotes have; empty if the session has sent something."""
         if self._ask is None or self._has_sent:
             return []
         for address in list(known.remotes.values())[:3]:
@@ -181,7 +181,9 @@ class GitOrigins:
 
 
 def _repositories(root: Path) -> list[Path]:
-    """Return tops of the repository around a folder, and of those at most two folders below it."""
+    """Return the top folders of the repository that contains a folder, and of those up to two levels
+    below.
+    """
     above = top_folder(root)
     found = [above] if above is not None else []
     queue = [(root, 0)]
@@ -210,13 +212,13 @@ async def _now(top: Path, git: Path) -> _Known:
 
 
 def _absolute(address: str, top: Path) -> str:
-    """Return an address, with a path relative to the work tree made absolute."""
+    """Return an address; a path relative to the work tree becomes absolute."""
     is_path = ":" not in address.partition("/")[0]
     return str((top / address).resolve()) if is_path else address
 
 
 def _logged(git: Path, common: Path) -> bytes:
-    """Return reflogs and commits saved by a running command, as one text."""
+    """Return the reflogs and the commits saved by a running git command, as one text."""
     logs = [common / "logs" / "refs" / "stash", common / "logs" / "HEAD", git / "logs" / "HEAD"]
     logs += [*(common / "logs" / "refs" / "heads").rglob("*")][:1_000]
     logs += [git / f"{name}_HEAD" for name in ("ORIG", "MERGE", "FETCH", "CHERRY_PICK", "REVERT", "REBASE")]
@@ -232,7 +234,9 @@ _URL = re.compile(r"\s*url\s*=\s*([^\s\"\\;#]+)\s*$", re.IGNORECASE)
 
 
 def remote_addresses(settings: bytes) -> dict[str, str]:
-    """Return addresses of remotes by name from plain git settings; others are left out."""
+    """Return the addresses of remotes by name, from git settings; remotes with unusual settings are left
+    out.
+    """
     found: dict[str, str] = {}
     name = None
     for line in settings.decode("utf-8", "replace").split("\n"):
@@ -245,7 +249,7 @@ def remote_addresses(settings: bytes) -> dict[str, str]:
 
 
 class _Look:
-    """The examination of a step in the repository at `top`."""
+    """The examination of a step's files in the repository at `top`."""
 
     def __init__(
         self, top: Path, root: Path, known: _Known, ask: Callable[[_Known], Awaitable[list[str]]]
@@ -257,7 +261,9 @@ class _Look:
         self._has_asked = False
 
     async def took(self, change: PathChange) -> bool:
-        """Return whether index and work tree agree on the path, because git wrote or added it."""
+        """Return whether index and work tree have the same content at the path, because git wrote or added
+        it.
+        """
         path, state = self._relative(change), await self._state(change)
         entries = await self._entries(path)
         if state is None:
@@ -269,7 +275,7 @@ class _Look:
         return await self._is_conflict(change, entries)
 
     async def is_known(self, change: PathChange) -> bool:
-        """Return whether a known commit has that state."""
+        """Return whether a known commit has the new state of the path."""
         if await self._is_of(change, self._tips):
             return True
         if not self._has_asked:
@@ -290,7 +296,7 @@ class _Look:
         return await self._has(state, path, tips) or await self._is_merged(state, path, tips)
 
     async def _has(self, state: State, path: str, tips: Sequence[str]) -> bool:
-        """Return whether a known commit has this at the path."""
+        """Return whether a known commit has this state at the path."""
         head = await self._head_commit()
         first = [head] if head in tips else []
         for commit in [*first, *await self._touching(path, tips)]:
@@ -300,7 +306,7 @@ class _Look:
         return False
 
     async def _touching(self, path: str, tips: Sequence[str], *more: str) -> list[str]:
-        """Return commits that changed the path, newest first, not yet checked for being known."""
+        """Return commits that changed the path, newest first. Whether they are known is not checked."""
         if not tips:
             return []
         limit = f"--max-count={_MOST_CANDIDATES}"
@@ -340,7 +346,7 @@ class _Look:
         return len(parents) == 3 and await self._objects.entry(parents[2], path) is not None
 
     async def _is_merged(self, state: State, path: str, tips: Sequence[str]) -> bool:
-        """Return whether it is the merge of the versions of two known commits."""
+        """Return whether the state is the merge of the versions of two known commits."""
         head = await self._head_commit()
         parents = await self._objects.parents(head) if head is not None else []
         if head is not None and len(parents) != 2:
@@ -361,7 +367,7 @@ class _Look:
         return object_name("blob", merged, parents[0]) in state[1]
 
     async def _is_conflict(self, change: PathChange, entries: Sequence[tuple[str, str, str]]) -> bool:
-        """Return whether the file is git's merge of the versions in the index."""
+        """Return whether the file is git's merge of the conflicting versions in the index."""
         stages = {stage: await self._objects.text(name) for _, name, stage in entries}
         data = await asyncio.to_thread(read_bytes, self._root / change.path, _FILE_BYTES)
         if data[0] in (stages.get("2"), stages.get("3")):
@@ -383,7 +389,7 @@ class _Look:
         return self._head or None
 
     async def _entries(self, path: str) -> list[tuple[str, str, str]]:
-        """Return mode, object and stage of the index entries at a path."""
+        """Return mode, object name and stage of the index entries at a path."""
         if path not in self._listed:
             found = await run_git(self._top, "ls-files", "-s", "-z", "--", path)
             lines = os.fsdecode(found.output).split("\0")

@@ -1,8 +1,8 @@
 """The paths of a project that git ignores, from its ignore files, without running git.
 
-The rules are those of git: the last matching line decides, deeper files come after the ones above them,
-`.git/info/exclude` comes before all, and nothing in an ignored folder can be included again. Files tracked
-despite being ignored are not known here.
+The rules are those of git. The last matching line decides; deeper files come after those above them, and
+`.git/info/exclude` comes first. Nothing in an ignored folder can be included again. Files that are tracked
+although they are ignored are not known here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FILES = re.compile(
 
 
 def is_noise(name: str, *, folder: bool) -> bool:
-    """Return whether a file or folder called `name` is left out everywhere."""
+    """Return whether a file or folder called `name` is ignored in every project."""
     if folder:
         return name in _FOLDERS or name.startswith(".hermes-")
     return _FILES.fullmatch(name) is not None
@@ -83,7 +83,8 @@ _CLASSES = {
 class IgnoreRule:
     """One line of an ignore file.
 
-    `line` is its number, `brings_back` a leading `!`, `folders_only` a `/` at the end.
+    `line` is its number. `brings_back` tells whether it begins with `!`, `folders_only` whether it ends with
+    `/`.
     """
 
     line: int
@@ -93,7 +94,7 @@ class IgnoreRule:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A rule with wildcards. It can only match paths that begin with `start`."""
+    """A rule with wildcards. It only matches paths that begin with `start`."""
 
     rule: IgnoreRule
     pattern: GitIgnoreSpecPattern
@@ -102,7 +103,9 @@ class Tried:
     """Whether `start` begins a name in any folder, and not a path."""
 
     def fits(self, path: str, name: str) -> bool:
-        """Return whether the rule names exactly `path`, relative to the folder of the ignore file."""
+        """Return whether the rule matches exactly `path`, which is relative to the folder of the ignore
+        file.
+        """
         if not (name if self.by_name else path).startswith(self.start):
             return False
         result = self.pattern.match_file(path)
@@ -112,7 +115,7 @@ class Tried:
 
 @dataclass(slots=True)
 class IgnoreRules:
-    """Rules by what they name. `deciding` is for paths below the folder of their file."""
+    """The rules of one ignore file, for fast lookup by path."""
 
     names: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     paths: dict[str, list[IgnoreRule]] = field(default_factory=dict)
@@ -126,7 +129,7 @@ class IgnoreRules:
         return bool(self.names or self.paths or self.endings or self.tried)
 
     def deciding(self, path: str, *, folder: bool) -> IgnoreRule | None:
-        """Return the last rule that names `path`, or None."""
+        """Return the last rule that matches `path`; None if there is none."""
         best: IgnoreRule | None = None
         name = path.rpartition("/")[2]
         for rule in self._looked_up(path, name):
@@ -150,7 +153,7 @@ class IgnoreRules:
 
 
 def parse(text: str, room: int = MAX_TRIED) -> IgnoreRules:
-    """Parse the rules of an ignore file; lines that git or we cannot use are left out.
+    """Parse the rules of an ignore file; lines that git or Hermes cannot use are left out.
 
     At most `room` rules with wildcards are kept.
     """
@@ -216,7 +219,7 @@ MAX_BYTES = 4_000_000
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The rules of one ignore file, for paths below `prefix`, and the rules before them."""
+    """The rules of one ignore file, for paths below `prefix`, and of the files above it."""
 
     rules: IgnoreRules
     prefix: str
@@ -226,7 +229,8 @@ class _Level:
 
 
 class IgnoreFiles:
-    """The ignore rules of the project at `root` (resolved), with relative paths and "" for `root`.
+    """The ignore rules of the project at `root` (resolved). Paths are relative to it, and "" is `root`
+    itself.
 
     Ignore files are read on first use and cached until `forget`.
     """
@@ -241,7 +245,10 @@ class IgnoreFiles:
         """Ignore files with more rules than are used, as paths from the top of the repository."""
 
     def skips(self, path: str, *, folder: bool) -> bool:
-        """Return whether `path` is ignored, or noise. Its parent folders are assumed not to be ignored."""
+        """Return whether `path` is ignored by a rule or in every project.
+
+        Its parent folders are assumed not to be ignored.
+        """
         parent, _, name = path.rpartition("/")
         if is_noise(name, folder=folder):
             return True
@@ -255,12 +262,12 @@ class IgnoreFiles:
         return False
 
     def passes_over(self, path: str) -> bool:
-        """Return whether a path or a folder above it is ignored, or noise."""
+        """Return whether a path, or a folder above it, is ignored by a rule or in every project."""
         ends = (at for at, char in enumerate(f"{path}/") if char == "/")
         return self.skips(path, folder=False) or any(self.skips(path[:end], folder=True) for end in ends)
 
     def forget(self, folder: str) -> None:
-        """Read the ignore files in `folder` and below again on next use."""
+        """Drop the cached ignore files in `folder` and below, so that they are read again."""
         below = f"{folder}/" if folder else ""
         for known in list(self._levels):
             if known == folder or known.startswith(below):
@@ -302,7 +309,7 @@ class IgnoreFiles:
         return level
 
     def _added(self, above: _Level | None, file: Path, prefix: str) -> _Level | None:
-        """Return the level of `file` on top of `above`; `above` if there is nothing to read."""
+        """Return the level with the rules of `file` added to `above`; `above` itself if there are none."""
         try:
             with os.fdopen(open_file(file), "rb") as opened:
                 data = opened.read(MAX_BYTES + 1)

@@ -1,4 +1,4 @@
-"""The engine's own writes, so that they are not reported as others'."""
+"""Writes by Hermes itself, recorded so that they are not reported as changes by others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MAX_PER_PATH = 32
 
 
 class OwnWrites:
-    """Contents that the engine wrote, or will write, at a path. Thread-safe.
+    """Contents that Hermes wrote, or will write, by path. Thread-safe.
 
-    They are recognised by content, never by time: a write noticed late is still ours, and another's write a
-    moment later is still theirs.
+    They are recognised by content, never by time. So a write noticed late still counts as one by Hermes, and
+    somebody else's write a moment later does not.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,9 @@ class OwnWrites:
                 self._expected.popitem(last=False)
 
     def takes(self, path: str, digest: bytes | None) -> bool:
-        """Return whether the content at `path` is the engine's, and drop it and earlier announcements."""
+        """Return whether Hermes announced this content at `path`; then remove this and earlier
+        announcements.
+        """
         with self._lock:
             digests = self._expected.get(path)
             if not digests or digest not in digests:
@@ -50,7 +52,9 @@ MAX_PATHS = 50_000
 
 
 class DirtyPaths:
-    """Collects paths from any thread. `wake` is called there with the first after a `take`."""
+    """Collects paths from any thread. After each `take`, `wake` is called with the next path, in its
+    thread.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -61,7 +65,7 @@ class DirtyPaths:
         """The time of the last report, on the monotonic clock."""
 
     def tell(self, path: str | None) -> None:
-        """Record that `path` may have changed; None means anything."""
+        """Record that `path` may have changed; None means that any path may have."""
         with self._lock:
             is_first = not self._paths and not self._lost
             self.last = time.monotonic()
@@ -74,7 +78,7 @@ class DirtyPaths:
             self._wake()
 
     def take(self) -> set[str] | None:
-        """Return and clear the paths so far; None if everything must be checked."""
+        """Return the paths collected so far, and clear them; None if everything must be checked."""
         with self._lock:
             paths = None if self._lost else self._paths
             self._paths, self._lost = set(), False

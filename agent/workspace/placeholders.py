@@ -1,7 +1,8 @@
-"""Empty folders and files that reserve forbidden places while any sandbox needs them.
+"""Empty folders and files that reserve forbidden paths while any sandbox needs them.
 
-Several processes may need the same one: each holds a shared lock on it, and the last one removes it. A
-placeholder is recognised by its time, to distinguish one left by a killed process from a user's file.
+Several processes may need the same placeholder: each holds a shared lock on it, and the last one removes it.
+Its modification time identifies a placeholder, to distinguish one left by a killed process from a user's
+file.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ _held: dict[Path, _Held] = {}
 
 
 def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callable[[], None]:
-    """Make the folders, and the files with their content, or share existing ones.
+    """Create placeholders: the folders, and the files with their content. Existing ones are shared.
 
-    The result releases them; the last of all processes removes them. Removing one while it is mounted over
-    elsewhere would lose its protection there. Raises `OSError` if one cannot be made, and `ToolError` if a
-    program keeps it locked.
+    Returns a function that releases them; the last process removes them. If one were removed while it is
+    mounted over in another sandbox, it would lose its protection there. Raises `OSError` if one cannot be
+    created, and `ToolError` if a program keeps it locked.
     """
     mine: list[Path] = []
 
@@ -68,12 +69,14 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
 
 
 def is_missing(path: Path) -> bool:
-    """Return whether `path` is empty or a placeholder; a caller relying on that must hold it too."""
+    """Return whether nothing but a placeholder exists at `path`. A caller that relies on that must hold it
+    too.
+    """
     return not os.path.lexists(path) or is_placeholder(path)
 
 
 def is_placeholder(path: Path) -> bool:
-    """Return whether `path` is an unused placeholder of ours."""
+    """Return whether `path` is a placeholder that nobody uses."""
     try:
         return int(path.lstat().st_mtime) == TIME and _is_unused(path)
     except OSError:
@@ -89,9 +92,9 @@ def remove_abandoned(paths: Iterable[Path]) -> None:
 
 
 def unmounted(paths: Iterable[Path]) -> Callable[[], None]:
-    """Return a cleanup for files that disappear while a sandbox is set up.
+    """Return a cleanup function for files that disappear while a sandbox is set up.
 
-    The mount over the name has then left an empty file there.
+    In that case the mount leaves an empty file at the path, which is removed.
     """
     before = {path: _born(path) for path in paths}
 
@@ -114,7 +117,7 @@ def _is_unused(path: Path) -> bool:
 
 
 def _born(path: Path) -> tuple[int, int]:
-    """Return the identity of a file, more than its inode, which is reused."""
+    """Return values that identify a file. The inode is not enough, because it is reused."""
     try:
         status = path.lstat()
     except OSError:
@@ -131,7 +134,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _share(path: Path, content: bytes | None) -> None:
-    """Hold an existing placeholder, or make one. Another process may be removing it."""
+    """Hold an existing placeholder, or create one. Another process may be removing it at the same time."""
     held = _held.get(path)
     if held is None or not _stands(path, held.descriptor):
         descriptor = _locked(path, content)
@@ -172,7 +175,7 @@ def _release(path: Path) -> None:
 
 
 def _remove(path: Path, descriptor: int) -> None:
-    """Remove a placeholder if nobody else needs or uses it. Closes the descriptor."""
+    """Remove a placeholder unless it is needed or used by others. Closes the descriptor."""
     try:
         if lock_file(descriptor, seconds=0) and _stands(path, descriptor) and _is_unused(path):
             if path.is_dir():

@@ -1,7 +1,7 @@
 """The last seen state of the project, compared with the disk.
 
-Events only say where to look; changes are found by comparing contents, so that lost, doubled or late events
-do no harm. Blocking; used by one thread at a time.
+Events only tell which paths to check. Changes are found by comparing contents, so lost, doubled or late
+events do no harm. Blocking; used by one thread at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PIECE = 1_024
 
 
 def in_order(items: Iterable[T], key: Callable[[T], Any] | None = None) -> list[T]:
-    """Return the items sorted, slower than `sorted` but yielding to other threads. Pure."""
+    """Return the items sorted. It is slower than `sorted`, but other threads can run in between. Pure."""
     rest: Any = iter(items)
     runs: list[list[Any]] = []
     while run := sorted(islice(rest, PIECE), key=key):
@@ -57,7 +57,7 @@ class FileEvents(Protocol):
     """A source of change reports."""
 
     def watch(self, folder: str) -> bool:
-        """Start a watch on a folder. False if that is not possible."""
+        """Start to watch a folder; return False if that is not possible."""
         ...
 
     def unwatch(self, folder: str) -> None:
@@ -67,7 +67,9 @@ class FileEvents(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """A file before and after; None if it was or is missing. Texts are included if they can be shown."""
+    """The states of a file before and after a change; None if it is missing. Texts are included if they can
+    be shown.
+    """
 
     path: str
     before: FileFingerprint | None
@@ -77,7 +79,7 @@ class FileDifference:
 
 
 class ProjectTree:
-    """Entries of all files below `root` (resolved) that are not ignored. Paths are relative to it."""
+    """The states of all files below `root` (resolved) that are not ignored. Paths are relative to it."""
 
     def __init__(self, root: Path, eyes: FileEvents, own: OwnWrites, stop: threading.Event) -> None:
         self._root = root
@@ -105,12 +107,12 @@ class ProjectTree:
 
     @property
     def unwatched(self) -> int:
-        """Return the number of folders that only `sweep` checks."""
+        """Return the number of folders that cannot be watched and are only checked by `sweep`."""
         return len(self._unwatched)
 
     @property
     def cut_rules(self) -> Set[str]:
-        """Return ignore files with more rules than are used."""
+        """Return the ignore files with so many rules that some are not used."""
         return frozenset(self._ignore.cut)
 
     @property
@@ -119,7 +121,7 @@ class ProjectTree:
         return "" in self._folders
 
     def survey(self) -> None:
-        """Record the current state, for comparison by later looks."""
+        """Record the current state of the project, with which later looks compare."""
         with self._quietly():
             self._enter("")
 
@@ -141,7 +143,7 @@ class ProjectTree:
             self._before.pop(path, None)
 
     def look(self, paths: Iterable[str]) -> list[FileDifference]:
-        """Return the differences at these paths, and below those that are folders."""
+        """Return the differences at these paths; a folder includes everything below it."""
         if not self._is_there():
             return self._differences()
         ordered = in_order(set(paths))
@@ -182,7 +184,9 @@ class ProjectTree:
     # Looking at one path
 
     def _is_there(self) -> bool:
-        """Return whether the project folder exists; without it nothing below it does."""
+        """Return whether the project folder exists. If it does not, no file below it is reported as
+        removed.
+        """
         status = self._status("")
         if status is not None and stat.S_ISDIR(status.st_mode):
             return True
@@ -230,7 +234,7 @@ class ProjectTree:
             self._texts.keep(after.digest, data, displace=not self._silent)
 
     def _vanish(self, path: str) -> None:
-        """Record that a file, or a folder with its content, is gone."""
+        """Record that a file, or a folder with its content, was removed."""
         waiting = [path]
         while waiting:
             current = waiting.pop()
@@ -253,7 +257,7 @@ class ProjectTree:
     # Looking at folders
 
     def _enter(self, folder: str) -> None:
-        """Watch a folder and its subfolders, and compare all files in them. Nearer folders come first."""
+        """Watch a folder and its subfolders, and compare all files in them, upper folders first."""
         waiting = deque([folder])
         while waiting:
             self._breathe()
@@ -272,7 +276,7 @@ class ProjectTree:
             waiting.extend(self._list(current))
 
     def _list(self, folder: str) -> list[str]:
-        """Compare the files in a folder; return its subfolders."""
+        """Compare the files in a folder with their last states; return its subfolders."""
         try:
             with os.scandir(self._root / folder) as found:
                 entries = list(found)
@@ -305,7 +309,9 @@ class ProjectTree:
         return below
 
     def _apply_rules(self, folder: str) -> None:
-        """Add files that changed ignore rules show, and drop those they hide, without reporting changes."""
+        """Apply changed ignore rules: add files that are no longer ignored and drop ignored ones, without
+        reports.
+        """
         if folder not in self._folders:
             return
         reported = dict(self._before)
@@ -355,7 +361,7 @@ class ProjectTree:
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
-        """Record findings in this block without reporting changes."""
+        """Record differences inside this block without reporting them."""
         self._silent = True
         try:
             yield
@@ -363,7 +369,7 @@ class ProjectTree:
             self._silent = False
 
     def _breathe(self) -> None:
-        """Yield to other threads occasionally, and stop on request."""
+        """Yield to other threads occasionally, and raise an exception to stop on request."""
         if self._stop.is_set():
             raise Stopped
         if time.monotonic() - self._breathed > _STRETCH:
@@ -372,7 +378,7 @@ class ProjectTree:
 
 
 def merged(first: list[FileDifference], second: list[FileDifference]) -> list[FileDifference]:
-    """Merge the differences of two looks at different places, by path."""
+    """Merge the differences of two looks at different paths, sorted by path."""
     found = {item.path: item for item in (*first, *second)}
     return [found[path] for path in in_order(found)]
 

@@ -1,4 +1,4 @@
-"""Watching for others' changes in the project, reported after they have settled."""
+"""Watching the project for changes by others, which are reported after a moment without further changes."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ _ROOT_SECONDS = 1.0
 
 @dataclass(slots=True)
 class WriteClaim:
-    """The changes during the engine's work; filled when the claim ends."""
+    """The changes during one operation of Hermes; filled when the claim ends."""
 
     changes: ProjectChanges = field(default_factory=ProjectChanges)
 
 
 class Watcher:
-    """Calls `on_changes`, on the event loop, with others' changes below `root`.
+    """Calls `on_changes`, on the event loop, with changes by others below `root`.
 
     Contents are compared, so touching a file or rewriting the same content is not a change. Changes close
-    together are reported together, `settle` seconds after the last of them. The engine's writes are announced
-    with `own_write`, `expect` or `claim` and not reported. While `enabled` is off, changes are recorded
+    together are reported together, `settle` seconds after the last of them. Writes by Hermes are announced
+    with `own_write`, `expect` or `claim`, and are not reported. While `enabled` is off, changes are recorded
     silently. All disk work happens in one thread.
     """
 
@@ -90,7 +90,7 @@ class Watcher:
 
     @property
     def coverage(self) -> str:
-        """Return what is watched, in a sentence for the user."""
+        """Return which part of the project is watched, as a sentence for the user."""
         tree = self._tree
         if self._task is None or self._stop.is_set():
             return "The project folder is not watched."
@@ -112,7 +112,7 @@ class Watcher:
         return text
 
     async def start(self) -> None:
-        """Begin to watch. Returns at once; the project is read in the background (see `ready`)."""
+        """Begin to watch, and return at once. The project is read in the background (see `ready`)."""
         if self._task is not None:
             return
         self._loop = asyncio.get_running_loop()
@@ -127,12 +127,12 @@ class Watcher:
         return self._ready.is_set()
 
     async def ready(self) -> None:
-        """Wait until the project was read: later changes are noticed."""
+        """Wait until the project was read; later changes are noticed."""
         if self._task is not None:
             await self._ready.wait()
 
     async def catch_up(self) -> None:
-        """Report changes so far now, or record them silently, according to `enabled`.
+        """Report changes so far now, or record them silently if `enabled` is off.
 
         Returns at once while the project is still being read.
         """
@@ -155,14 +155,14 @@ class Watcher:
     def own_write(self, path: Path, digest: str | None) -> None:
         """Announce a write to `path`: `digest` is the SHA-256 of the content in hex, None for a removal.
 
-        Call it before the write, or right after; paths outside the project are ignored. Thread-safe.
+        Call it before the write, or directly after it. Paths outside the project are ignored. Thread-safe.
         """
         relative = self._relative(path)
         if relative is not None:
             self._own.expect(relative, None if digest is None else bytes.fromhex(digest))
 
     async def expect(self, paths: Iterable[Path]) -> None:
-        """Take the current content of these paths as known to the engine."""
+        """Record that Hermes knows the current content of these paths, so that it is not reported."""
         relative = [path for path in map(self._relative, paths) if path is not None]
         await self.ready()
         async with self._lock:
@@ -171,11 +171,11 @@ class Watcher:
 
     @asynccontextmanager
     async def claim(self) -> AsyncIterator[WriteClaim]:
-        """Attribute changes inside this block, such as by a command, to the engine and not to the user.
+        """Attribute changes inside this block, such as by a command, to Hermes and not to the user.
 
-        Earlier changes are reported first. Changes inside go to the claim, by anyone. Claims may
-        overlap; all open ones get the same. While the project is still being read nothing is awaited, and
-        changes during that time go to nobody.
+        Earlier changes are reported first. All changes inside the block belong to the claim, whoever made
+        them. Claims may overlap; then each gets the same changes. While the project is still being read,
+        nothing waits, and changes during that time are not attributed.
         """
         claim = WriteClaim()
         self._unsure |= not self._ready.is_set()
@@ -212,7 +212,7 @@ class Watcher:
             self._ready.set()
 
     async def _rest(self) -> None:
-        """Wait for a report of a change and then for quiet, or until the next unprompted check."""
+        """Wait until a change was reported and no more follow, or until the next regular check."""
         tree = self._open_tree()
         seconds = self._sweep_seconds if tree.unwatched else None
         try:
@@ -290,7 +290,7 @@ class Watcher:
         return changes
 
     def _sweep(self, tree: ProjectTree, for_claim: bool) -> list[FileDifference]:
-        """Check the folders that cannot be watched, if it is time to, or if a claim allows it quickly."""
+        """Check the folders that cannot be watched, if that is due, or if it is quick enough for a claim."""
         is_quick = self._sweep_seconds * _SWEEP_SHARE <= _QUICK_SWEEP
         if for_claim and not is_quick:
             # Nobody can tell later whether the command or the person changed what is found there.
@@ -311,7 +311,9 @@ class Watcher:
         return self._tree
 
     def _relative(self, path: Path) -> str | None:
-        """Return `path` relative to the project, links above it followed; None outside of it."""
+        """Return `path` relative to the project, with links in its parent folders followed; None if it is
+        outside.
+        """
         absolute = Path(os.path.normpath(self._root / path))
         if not absolute.is_relative_to(self._root):
             absolute = absolute.parent.resolve() / absolute.name

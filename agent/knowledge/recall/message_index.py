@@ -114,7 +114,7 @@ class DerivedFile:
 
 
 def _prepare_file(path: Path, expected: int) -> None:
-    """Check that the file is an index of Hermes or new, and readable only by its owner. Raises `StoreError`."""
+    """Check that the file is an index of Hermes or new, and private to its owner. Raises `StoreError`."""
     try:
         try:
             os.close(create_file(path))

@@ -45,7 +45,7 @@ def joined(masks: Iterable[int]) -> int:
 
 
 def move_places(places: int, by: int, lines: int) -> int:
-    """Return the places, each moved by `by` within its line; those that would leave their line are dropped."""
+    """Return the places, each moved by `by` within its line; those that leave their line are dropped."""
     if by > 0:
         return (places & _move_mask(lines, by)) << by
     return (places & _move_mask(lines, by)) >> -by

@@ -1,7 +1,7 @@
 """The table of programs: the effects of each, by subcommands and options.
 
-The families are YAML files next to this module; the user's own are in `~/.hermes/programs` and take
-precedence. See `docs/permissions.md` for the fields.
+Each family of programs is a YAML file next to this module. The user's own files are in `~/.hermes/programs`
+and take precedence. See `docs/permissions.md` for the fields.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ProgramError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """The way to find the command that a program runs."""
+    """The rules for finding the command that a program such as `sudo` runs."""
 
     valued: frozenset[str] = frozenset()
     """Options that take a separate value; short ones as letters."""
@@ -124,14 +124,16 @@ class Program:
     """How to find the command it runs; None if it runs none."""
 
     def normalize_options(self, arguments: Sequence[str]) -> tuple[str, ...]:
-        """Return arguments with equivalent options unified: `-Rf` and `--recursive -f` as `-rf`."""
+        """Return the arguments with equivalent options unified: both `-Rf` and `--recursive -f` become
+        `-rf`.
+        """
         same = dict(self.same.get("", {}))
         for verb in self.same.keys() & set(arguments):
             same |= self.same[verb]
         return tuple(_spelling(word, same) for word in arguments) if same else tuple(arguments)
 
     def effect(self, said: tuple[str, ...]) -> EffectName:
-        """Return the effect for the words that are not options."""
+        """Return the effect of the program with these subcommands."""
         if self.always is not None:
             return self.always
         if not said:
@@ -167,9 +169,9 @@ def stricter(one: EffectName, other: EffectName) -> EffectName:
 
 
 def programs(own: Path | None = None) -> Table:
-    """Return all known programs, with those of the folder `own`; invalid files are left out.
+    """Return all known programs, including the user's in the folder `own`; invalid files are left out.
 
-    Checks the folder each time, reads changed files.
+    Checks the folder each time, and reads only changed files.
     """
     if own is None:
         return _ours()
@@ -194,7 +196,7 @@ def examples(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def families() -> tuple[Path, ...]:
-    """Return the files that ship with Hermes."""
+    """Return the paths of the program files that ship with Hermes."""
     return tuple(sorted(FOLDER.glob("*.yaml")))
 
 

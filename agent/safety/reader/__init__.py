@@ -1,1 +1,1 @@
-"""A reader of shell commands: programs, arguments and files as far as the text shows them."""
+"""A reader of shell commands: it finds programs, arguments and files, as far as the text shows them."""

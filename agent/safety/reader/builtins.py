@@ -1,4 +1,4 @@
-"""Builtins of the shell: how they change its state, and what they print."""
+"""Shell builtins: the changes that they make to the shell's state, and their output."""
 
 from __future__ import annotations
 
@@ -173,7 +173,9 @@ def _command(script: ShellReader, arguments: Sequence[str], stdin: str | None) -
 
 
 def _subscripts(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> None:
-    """Handle builtins that evaluate variable names again, and run what is between their brackets."""
+    """Record a doubt if a builtin that evaluates its arguments again is given a hidden command in
+    brackets.
+    """
     if any(HIDDEN.search(word) for word in arguments):
         script.doubt("part of it is not understood")
 

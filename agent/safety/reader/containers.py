@@ -1,7 +1,8 @@
 """Effects of a container on the folders of the machine that are mounted into it.
 
-`docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a container with mounts is
-read as well, with its paths converted to those of the machine; effects inside the container do not count.
+`docker run -v /:/host alpine rm -rf /host` deletes the files of the machine. So the command of a container
+with mounts is read too, with its paths converted to those of the machine. Effects inside the container do not
+count.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ class Container:
     argv: tuple[str, ...]
 
     def places(self, argument: str, cwd: str) -> list[str]:
-        """Return a container path as machine paths, one for every mount it reaches."""
+        """Return a path in the container as paths of the machine, one for every mount that contains it."""
         found = (_place(argument, cwd, source, absolute(target)) for source, target in self.mounts)
         return [place for place in found if place is not None]
 
     def map_arguments(self, arguments: Sequence[str], cwd: str) -> Iterator[tuple[str, ...]]:
-        """Yield the arguments with machine paths, once for every mount that they reach."""
+        """Yield the arguments with paths of the machine, once for every mount that they use."""
         for source, target in self.mounts:
             places = [_place(argument, cwd, source, absolute(target)) for argument in arguments]
             if any(places):
@@ -44,7 +45,7 @@ class Container:
 
 
 def container(arguments: Sequence[str], cwd: str) -> Container | None:
-    """Return what `docker run …` would start; None for everything else."""
+    """Return the container that `docker run …` would start; None for other commands."""
     rest = list(arguments)
     while rest and rest[0] not in ("run", "create"):
         rest.pop(0)
@@ -93,7 +94,7 @@ def _mount(text: str, cwd: str) -> list[tuple[str, str]]:
 
 
 def _place(argument: str, cwd: str, source: str, target: str) -> str | None:
-    """Return a container path as a machine path; None if it is not in this mount."""
+    """Return a path in the container as a path of the machine; None if it is not in this mount."""
     option, equals, rest = argument.partition("=")
     if argument.startswith("-") or not argument:
         return None
@@ -163,7 +164,7 @@ def shell_texts(code: str, language: str = "") -> Iterator[str]:
 
 
 def deleted_trees(code: str) -> Iterator[str]:
-    """Yield folders that the program text deletes with their content."""
+    """Yield the folders that a program text deletes with their content."""
     for match in _DELETE_TREE.finditer(code):
         yield _text(match[1]) if match[1] else "~"
 

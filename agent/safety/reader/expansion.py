@@ -1,4 +1,4 @@
-"""Words of the tree as marked text: quotes, variables and substitutions resolved as far as known."""
+"""Expansion of shell words to marked text: quotes, variables and substitutions are resolved if known."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def unescaped(text: str) -> str:
 
 
 class Expansion:
-    """Expands the words of one source in one state. `run` reads what substitutions start."""
+    """Expands the words of one source in one shell state. `run` reads the commands in substitutions."""
 
     def __init__(
         self, source: ParsedText, state: State, run: Substitute, doubt: Callable[[str], None]
@@ -68,7 +68,7 @@ class Expansion:
         self._doubt = doubt
 
     def words(self, nodes: Iterable[Node]) -> list[str]:
-        """Return the fields that neighbouring nodes become; nodes without a gap are one word."""
+        """Return the fields that result from a sequence of nodes; nodes without a gap are one word."""
         found: list[str] = []
         joined, end = "", -1
         for node in nodes:
@@ -81,7 +81,7 @@ class Expansion:
         return found + self._fields(joined) if end >= 0 else found
 
     def text(self, nodes: Iterable[Node]) -> str:
-        """Return the value of nodes where nothing is split, as after `=`."""
+        """Return the value of nodes in a context without word splitting, as after `=`."""
         found = "".join(self._joined(node) if node.type in _EXPANSIONS else self._one(node) for node in nodes)
         return value(found.replace(GAP, " ").replace(KEEP, ""))[:LONGEST]
 
@@ -129,7 +129,7 @@ class Expansion:
         )
 
     def _one(self, node: Node) -> str:
-        """Return one node as marked text, where words are split."""
+        """Return one unquoted node as marked text."""
         kind = node.type
         if kind in ("word", "number", "command_name", "extglob_pattern", "brace_expression", "regex"):
             if node.named_child_count == 1 and kind == "command_name":
@@ -210,7 +210,7 @@ class Expansion:
         return KEEP + "".join(pieces)
 
     def _joined(self, node: Node) -> str:
-        """Return a node inside double quotes: never split, never a pattern."""
+        """Return the text of a node inside double quotes, which is not split and has no wildcards."""
         match node.type:
             case "simple_expansion" | "expansion" | "command_substitution":
                 # The grammar takes blanks before it for a part of it.
@@ -228,7 +228,7 @@ class Expansion:
                 return UNKNOWN
 
     def _inside(self, node: Node) -> None:
-        """Read what is started inside a node whose value is not evaluated."""
+        """Read the commands inside a node whose value is not evaluated."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._run(child)
@@ -257,7 +257,7 @@ class Expansion:
         return None
 
     def _variable(self, node: Node) -> str | tuple[str, ...]:
-        """Return the value of `$name` or `${…}`; several for arrays."""
+        """Return the value of `$name` or `${…}`; a tuple for an array."""
         self._inside(node)
         children = node.children
         if len(children) == 2:
@@ -316,7 +316,7 @@ class Expansion:
 
 
 class ShellReader(Protocol):
-    """The reader of one script at its current place. Findings are collected in its tables."""
+    """The reader of one script at its current position. It collects its findings in tables."""
 
     state: State
     commands: dict[Command, None]
@@ -325,15 +325,15 @@ class ShellReader(Protocol):
     assigned: set[str]
 
     def run(self, text: str, stdin: str | None = None) -> str | None:
-        """Read a script that would run here; return its output if known."""
+        """Read a script as if it ran at this point; return its output if known."""
         ...
 
     def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
-        """Read a command line that would run here; return its output if known."""
+        """Read a command line as if it ran at this point; return its output if known."""
         ...
 
     def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read what a program of the table runs."""
+        """Read the commands that a program of the table starts; return their output if known."""
         ...
 
     def apart(self, what: str | Sequence[str]) -> None:
@@ -341,11 +341,11 @@ class ShellReader(Protocol):
         ...
 
     def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read a function that was defined before."""
+        """Read the body of a function that was defined before; return its output if known."""
         ...
 
     def inside(self, folder: str) -> ShellReader:
-        """Return a reader for what runs in a container."""
+        """Return a reader for commands that run in a container, with `folder` as the current folder."""
         ...
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
@@ -353,15 +353,15 @@ class ShellReader(Protocol):
         ...
 
     def doubt(self, clause: str) -> None:
-        """Record something that is not understood."""
+        """Record that a part was not understood; `clause` says why."""
         ...
 
     def step(self) -> None:
-        """Count one piece of work. Raises `TooMuchError`."""
+        """Count one unit of work. Raises `TooMuchError` at the limit."""
         ...
 
     def expansion(self) -> Expansion:
-        """Return the expansion of words in the current state."""
+        """Return an object that expands words in the current state."""
         ...
 
     def text(self, node: Node) -> str:
@@ -369,7 +369,7 @@ class ShellReader(Protocol):
         ...
 
     def look_inside(self, node: Node) -> str | None:
-        """Read what is started inside words."""
+        """Read the commands inside words, such as substitutions."""
         ...
 
 

@@ -1,6 +1,6 @@
-"""The structure of a script: what is started, in which order, folder and environment.
+"""The structure of a script: the commands it starts, with their order, folder and environment.
 
-Node types that are not named here are not understood: what is started inside them is still read, for the
+Node types that are not named here are not understood. The commands inside them are still read, for the
 hardline and the rules.
 """
 
@@ -43,7 +43,7 @@ _HIDES = re.compile(r"'[^']*(?:\$\(|`)|-(?:v|eq|ne|lt|gt|le|ge)\b[^\]]*\[[^\]]*(
 
 
 class ScriptReader:
-    """Reads one text, and collects what it would do."""
+    """Reads one shell text, and collects its effects."""
 
     def __init__(self, home: str, cwd: str, most: int = MOST_STEPS) -> None:
         self.state = State((cwd,), {"HOME": home, "USER": home.rpartition("/")[2]}, positional=())
@@ -58,7 +58,7 @@ class ScriptReader:
         self._source: ParsedText | None = None
 
     def reading(self, complete: bool) -> Reading:
-        """Return the findings."""
+        """Return the findings; `complete` tells whether all of the text was read."""
         return Reading(
             tuple(self.commands),
             tuple(self.writes),
@@ -72,7 +72,7 @@ class ScriptReader:
     # Whole texts
 
     def run(self, text: str, stdin: str | None = None) -> str | None:
-        """Read a script that would run here; return its output if known."""
+        """Read a script as if it ran at this point; return its output if known."""
         if UNKNOWN in text:
             self.doubt("it runs text that is not known")
             if not text.strip(UNKNOWN + " \t\n;&|"):
@@ -96,17 +96,17 @@ class ScriptReader:
             self._source = outer
 
     def doubt(self, clause: str) -> None:
-        """Record something that is not understood."""
+        """Record that a part was not understood; `clause` says why."""
         self.doubts[clause] = None
 
     def step(self) -> None:
-        """Count one piece of work. Raises `TooMuchError`."""
+        """Count one unit of work. Raises `TooMuchError` at the limit."""
         self._left -= 1
         if self._left < 0:
             raise TooMuchError
 
     def inside(self, folder: str) -> ScriptReader:
-        """Return a reader for what runs in a container."""
+        """Return a reader for commands that run in a container, with `folder` as the current folder."""
         return ScriptReader("/root", folder, self._left // 2)
 
     def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
@@ -125,11 +125,11 @@ class ScriptReader:
                 starts.invoke(self, words, None)
 
     def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
-        """Read a command line that would run here; return its output if known."""
+        """Read a command line as if it ran at this point; return its output if known."""
         return starts.invoke(self, words, stdin)
 
     def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read what a program of the table runs."""
+        """Read the commands that a program of the table starts; return their output if known."""
         return starts.started(self, program, arguments, stdin)
 
     def apart(self, what: str | Sequence[str]) -> None:
@@ -195,7 +195,7 @@ class ScriptReader:
                 return self.look_inside(node)
 
     def look_inside(self, node: Node) -> str | None:
-        """Read what is started inside words, such as substitutions."""
+        """Read the commands inside words, such as substitutions; return an empty text."""
         for child in node.children:
             if child.type in ("command_substitution", "process_substitution"):
                 self._substitution(child)
@@ -214,7 +214,7 @@ class ScriptReader:
         return output
 
     def _list(self, node: Node, stdin: str | None) -> str | None:
-        """Read `a && b || c`: a tree leaning to the left, as deep as the list is long."""
+        """Read `a && b || c`: a tree with the first command deepest, as deep as the list is long."""
         rest: list[tuple[str, Node]] = []
         first = node
         while first.type == "list":
@@ -245,8 +245,9 @@ class ScriptReader:
         return flowing
 
     def _branches(self, node: Node, stdin: str | None) -> str | None:
-        """Read branches: conditions run, bodies may run. A loop's condition may read variables from its
-        input.
+        """Read branches: conditions run, bodies may run.
+
+        The condition of a loop may read variables from its input.
         """
         if node.type in ("while_statement", "c_style_for_statement"):
             self._before_loop(node)
@@ -269,7 +270,10 @@ class ScriptReader:
         return None
 
     def _before_loop(self, node: Node) -> None:
-        """Prepare a loop, because later rounds see the state of earlier ones; endless loops are doubtful."""
+        """Forget variables that a loop sets, because later rounds start with other values.
+
+        An endless loop is recorded as not understood.
+        """
         text = self.text(node)
         is_open = node.type == "c_style_for_statement" and node.child_by_field_name("condition") is None
         if is_open or (_ENDLESS.match(text) and not _PAUSES.search(text)):
@@ -319,7 +323,9 @@ class ScriptReader:
         return ""
 
     def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-        """Read a function that was defined before, with these arguments."""
+        """Read the body of a function that was defined before, with these arguments; return its output if
+        known.
+        """
         source, body = self.state.functions[name]
         outer, positional = self._source, self.state.positional
         self._depth += 1
@@ -397,7 +403,7 @@ class ScriptReader:
         return output
 
     def _followers(self, node: Node, output: str | None) -> str | None:
-        """Read what follows `<<END` on its line: more of the pipeline or list, redirections."""
+        """Read the rest of the line after `<<END`: further commands and redirections."""
         for child in node.children:
             if child.type == "file_redirect":
                 output = self._redirect(child, output)
@@ -420,7 +426,7 @@ class ScriptReader:
         return output
 
     def _targets(self, node: Node) -> tuple[list[Node], list[Node]]:
-        """Return the nodes of the file that a redirection opens, and the words after it."""
+        """Return the nodes of the file name in a redirection, and of the words after it."""
         found = node.children_by_field_name("destination") or [
             child for child in node.children if child.is_named and child.type != "file_descriptor"
         ]
@@ -433,7 +439,7 @@ class ScriptReader:
         return next((child.type for child in node.children if not child.is_named), "")
 
     def _redirect(self, node: Node, output: str | None) -> str | None:
-        """Open the target of a redirection; return the remaining input or output."""
+        """Record the file that a redirection opens; return the input or output that remains."""
         if node.type == "heredoc_redirect":
             return self._document(node)
         operator = self._operator(node)
@@ -481,7 +487,7 @@ class ScriptReader:
             self.state = outer
 
     def expansion(self) -> Expansion:
-        """Return the expansion of words in the current state."""
+        """Return an object that expands words in the current state."""
         assert self._source is not None
         return Expansion(self._source, self.state, self._substitution, self.doubt)
 
@@ -496,9 +502,9 @@ class ScriptReader:
 
 @lru_cache(maxsize=64)
 def read(text: str, cwd: str, home: str) -> Reading:
-    """Return what a shell text that starts in `cwd` would do. Never raises; its work is bounded.
+    """Return the effects of a shell text that starts in `cwd`. Never raises; its work is bounded.
 
-    Independent of the disk, so a reading stays valid. `cwd` and `home` are absolute.
+    Does not read the disk, so the result stays valid. `cwd` and `home` are absolute.
     """
     text = tree.unmarked(text[:LONGEST])
     script = ScriptReader(home, cwd)
@@ -516,7 +522,7 @@ def read(text: str, cwd: str, home: str) -> Reading:
 
 
 def _add_ruled(script: ScriptReader, text: str, cwd: str, home: str) -> None:
-    """Add what the hardline may forbid in a text that is not read to its end."""
+    """Add commands that the hardline may forbid, from a text that is not read to its end."""
     for rough in rough_commands(text):
         words = [f"{home}{word[1:]}" if word[:1] == "~" else word for word in rough.words]
         while words and words[0] in ("sudo", "env", "nohup", "time", "command", "exec"):

@@ -1,4 +1,4 @@
-"""Programs that start others: wrappers, and programs that pass words on."""
+"""Programs that start others: wrappers, and programs that take a command as arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_KNOWN = "it starts a program that is not known"
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """The command of a wrapper: a command line, or shell text; with assignments before it."""
+    """The command inside a wrapper, as a command line or shell text, and the assignments before it."""
 
     argv: tuple[str, ...] = ()
     script: str | None = None
@@ -104,7 +104,7 @@ def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | 
 
 @dataclass(frozen=True, slots=True)
 class ShellCall:
-    """The task of a shell."""
+    """The script or command that a shell is started with."""
 
     script: str | None = None
     file: str | None = None
@@ -113,7 +113,7 @@ class ShellCall:
 
 
 def shell_call(arguments: Sequence[str]) -> ShellCall:
-    """Return what `sh arguments…` would run."""
+    """Return the script or command that `sh arguments…` would run."""
     at = 0
     takes_script = reads_input = False
     while at < len(arguments):
@@ -191,7 +191,7 @@ def _find(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> s
 
 
 def _name_words(tests: Sequence[str]) -> str:
-    """Return a pattern for the names that `find` finds below its root."""
+    """Return a pattern for the paths that `find` can find below its start folder."""
     if {"-o", "-or", "!", "-not", ","} & set(tests):
         return ANY
     for place, test in enumerate(tests[:-1]):
@@ -236,7 +236,7 @@ def _xargs(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
 
 
 def _split(line: str) -> list[str]:
-    """Split a line into words as `xargs` does: with quotes and backslashes."""
+    """Split a line into words as `xargs` does, with quotes and backslashes."""
     if UNKNOWN in line or not re.search(r"['\"\\]", line):
         return line.split()
     try:
@@ -348,7 +348,10 @@ def invoke(script: ShellReader, words: Sequence[str], stdin: str | None) -> str 
 
 
 def _globbed(script: ShellReader, word: str, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """Read a program named by a pattern, as in `/bin/r[m]`: each that the hardline knows may be meant."""
+    """Read a program named by a pattern, such as `/bin/r[m]`.
+
+    Each program in the hardline that the pattern matches is read as a possible one.
+    """
     script.doubt(NOT_KNOWN)
     script.record(literal(word), arguments, word)
     expression = pattern(word.rpartition("/")[2])
@@ -364,7 +367,7 @@ def _quoted(word: str) -> str:
 
 
 def started(script: ShellReader, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
-    """Read what a program runs that is not a shell builtin."""
+    """Read the commands that a program other than a shell builtin starts; return their output if known."""
     for place, argument in enumerate(arguments):
         option, equals, attached = argument.partition("=")
         if option in program.scripts:
@@ -398,12 +401,12 @@ def started(script: ShellReader, program: Program, arguments: Sequence[str], std
 
 
 def _is_here(program: Program) -> bool:
-    """Return whether the program is a builtin, so that what it runs changes this shell."""
+    """Return whether the program is a builtin, so that the commands it starts change this shell."""
     return program is programs()["builtin"]
 
 
 def _behind(program: Program, arguments: Sequence[str]) -> Sequence[str]:
-    """Return the command line after a subcommand that starts one."""
+    """Return the command line after a subcommand that starts it, as in `docker exec`."""
     said: list[str] = []
     skip = False
     for place, argument in enumerate(arguments):
@@ -452,7 +455,7 @@ def _shell(script: ShellReader, arguments: Sequence[str], stdin: str | None) -> 
 
 
 def _foreign(script: ShellReader, name: str, arguments: Sequence[str], stdin: str | None) -> None:
-    """Read a program in another language: only its shell commands and deleted folders."""
+    """Read a program in another language, but only its shell commands and deleted folders."""
     doubts, outer = dict(script.doubts), script.state
     for code in program_text(name, arguments, None if stdin is None else [stdin]):
         if "(" not in code and "`" not in code and "system" not in code:

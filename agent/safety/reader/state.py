@@ -1,4 +1,4 @@
-"""The state of a shell at one point of a script: its variables, functions and folder."""
+"""The state of a shell at one point of a script: its variables, functions and current folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Value = str | tuple[str, ...]
 
 
 class TooMuchError(Exception):
-    """The text is longer or more complex than is read."""
+    """The text is longer or more complex than the limit for reading."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class State:
         )
 
     def get(self, name: str) -> Value | None:
-        """Return the value of a variable set by the script or by every shell; None for others."""
+        """Return the value of a variable set by the script or by every shell; None for any other."""
         if name in self.variables:
             return self.variables[name]
         if name == "PWD" and len(self.cwds) == 1:
@@ -60,12 +60,12 @@ class State:
         return " \t\n" if name == "IFS" else None
 
     def go(self, folders: tuple[str, ...]) -> None:
-        """Change the folder to one of these."""
+        """Change the current folder to one of several possible ones."""
         self.cwds = folders if len(folders) <= MOST_FOLDERS else (UNKNOWN,)
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """Make what happens in this block optional: afterwards both states are possible."""
+        """Treat changes of the state inside this block as possible: afterwards both states are."""
         before = self.copy()
         yield
         for name in before.variables.keys() | self.variables.keys():
@@ -93,7 +93,7 @@ class Command(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """A file that the shell would open, as a marked path, and its possible current folders."""
+    """A file that the shell would open, as a marked path, and the possible current folders."""
 
     path: str
     cwds: tuple[str, ...]
@@ -101,7 +101,7 @@ class Touched(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """All findings in a shell text. A key of caches, by identity."""
+    """All findings in a shell text. Serves as a key of caches, by identity."""
 
     commands: tuple[Command, ...] = ()
     writes: tuple[Touched, ...] = ()
@@ -117,5 +117,5 @@ class Reading:
 
     @property
     def is_known(self) -> bool:
-        """Return whether nothing in it is hidden."""
+        """Return whether everything in the text was understood."""
         return self.complete and not self.doubts

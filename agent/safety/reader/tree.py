@@ -54,15 +54,15 @@ def words(text: str) -> frozenset[str]:
 
 
 def unmarked(source: str) -> str:
-    """Return source text without characters used as marks; NUL, which shells skip, is dropped.
+    """Return shell source without the characters that are used as marks.
 
-    Carriage returns, vertical tabs and form feeds are letters of a word to a shell, and blanks to the parser.
+    NUL is removed, because shells skip it.
     """
     return _MARKS.sub("\ufffd", source.replace("\0", ""))
 
 
 def active(text: str) -> str:
-    """Return unquoted text of a word, without backslashes."""
+    """Return unquoted text of a word as marked text, with backslash escapes resolved."""
     if "\\" not in text:
         return text.translate(_ACTIVE)
     pieces = re.split(r"\\(\n|.|$)", text, flags=re.DOTALL)
@@ -75,24 +75,29 @@ def active(text: str) -> str:
 
 
 def globbing(text: str) -> str:
-    """Return text of an unquoted expansion: globs count, braces do not; blanks separate fields."""
+    """Return the unquoted value of an expansion as marked text.
+
+    Globs count, braces do not, and blanks separate fields.
+    """
     return re.sub(r"[ \t\n]+", GAP, text).translate(_GLOBBING)
 
 
 def literal(text: str) -> str:
-    """Return marked text as a person would read it."""
+    """Return marked text as it was written."""
     # No mark is an ASCII character, and asking a text for that takes no time.
     return text if text.isascii() else text.translate(_LITERAL)
 
 
 def value(text: str) -> str:
-    """Return marked text as a variable's value: globs are plain characters, the unknown stays unknown."""
+    """Return marked text as a variable's value: globs become plain characters, unknown parts stay unknown."""
     return text if text.isascii() else UNKNOWN.join(literal(piece) for piece in text.split(UNKNOWN))
 
 
 @lru_cache(maxsize=512)
 def pattern(name: str) -> re.Pattern[str]:
-    """Return a pattern for one marked part of a path; overlong parts match anything."""
+    """Return a regular expression for one marked component of a path. One that is too long matches
+    anything.
+    """
     name = re.sub(f"{ANY}+", ANY, name)
     if len(name) > LONGEST_NAME:
         return re.compile(".*", re.DOTALL)
@@ -135,7 +140,7 @@ def _set(body: str) -> str:
 
 
 def fields(text: str) -> list[str]:
-    """Return the fields of a command line for one marked word; only quoted ones may be empty."""
+    """Return the fields that one marked word becomes in a command line. Only quoted fields may be empty."""
     if text.isascii():
         return [text] if text else []
     found: list[str] = []
@@ -157,7 +162,7 @@ def _braces(text: str) -> list[str]:
 
 
 def _innermost(text: str) -> list[str]:
-    """Return the text with the innermost braces expanded."""
+    """Return the texts that result from expanding the innermost braces."""
     pieces = _FLAT.split(text)
     choices = [[piece] if at % 2 == 0 else _options(piece) for at, piece in enumerate(pieces)]
     count = 1
@@ -234,7 +239,7 @@ class ParsedText:
 
 
 class _Parsers(threading.local):
-    """One parser per thread, because a thread may start parsing while another one does."""
+    """One parser per thread, because a parser cannot be shared by threads that parse at the same time."""
 
     def __init__(self) -> None:
         import tree_sitter_bash
@@ -251,11 +256,10 @@ def _parsers() -> _Parsers:
 def parse(text: str) -> ParsedText | None:
     """Parse a shell text, with `ERROR` nodes for invalid parts; None if the parser takes too long.
 
-    The parser's recovery from errors can take quadratic time, so it is stopped. Characters beyond ASCII are
-    letters for the shell; the parser is given letters in their place, because its scanner looks such
-    characters up in a table made for bytes and can crash. It also takes a line feed followed by a backslash
-    for a part of a word, so a backslash at the start of a line is given as a letter, or as a blank if it
-    continues the line.
+    The parser's recovery from errors can take quadratic time, so it is stopped. Its scanner can crash on
+    characters beyond ASCII, which are letters to the shell. So the parser gets letters in their place. It
+    also takes a line feed followed by a backslash for a part of a word. So a backslash at the start of a line
+    is replaced by a letter, or by a blank if it continues the line.
     """
     data = text.encode("utf-8", "replace")
     shown = data.translate(_ASCII)
@@ -283,14 +287,14 @@ def parse(text: str) -> ParsedText | None:
 
 @dataclass(frozen=True, slots=True)
 class RoughCommand:
-    """A command found by splitting a text at separators: marked words, and files it writes to."""
+    """A command found by splitting a text at separators: its marked words, and the files it writes."""
 
     words: tuple[str, ...]
     writes: tuple[str, ...]
 
 
 def rough_commands(text: str) -> Iterator[RoughCommand]:
-    """Yield commands of a text the grammar does not know, split where the shell would split it."""
+    """Yield the commands of a text that the parser cannot read, split where the shell would split it."""
     words: list[str] = []
     writes: list[str] = []
     redirects = ""

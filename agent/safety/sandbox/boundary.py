@@ -53,7 +53,7 @@ _REACH: dict[NetworkMode, NetworkReach] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundaryCoverage:
-    """The protection of one boundary against programs inside it."""
+    """The protection that a boundary gives against programs inside it."""
 
     level: SandboxName = "none"
     network: NetworkReach = "open"
@@ -71,7 +71,7 @@ NO_COVERAGE = BoundaryCoverage()
 
 
 def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
-    """Return what `sandbox` protects; `steps` tells whether steps are recorded, so that undo works.
+    """Return the protection by `sandbox`; `steps` tells whether steps are recorded, so that undo works.
 
     Landlock alone cannot exclude a part of a writable folder.
     """
@@ -87,7 +87,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NetworkWish:
-    """The network needs of a command, as far as its text shows."""
+    """The network access that a command needs, as far as its text shows."""
 
     reaches: bool
     hosts: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class NetworkWish:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The guarded places that a command changes by its text."""
+    """The guarded paths that a command changes, as far as its text shows."""
 
     named: tuple[Path, ...] = ()
     """The places it names: the gate asks the user before it runs."""
@@ -109,12 +109,13 @@ class Opened:
 class SessionBoundary:
     """Applies `sandbox` to the commands of one workspace.
 
-    `tmp` is the private temporary folder, made on first use. `writable` and `hidden` are the user's
-    additions, `readable` are folders of ours that commands may read. `read` returns a command's network
-    needs; it is used only if the network must be asked for. `filtered` is the network of mode `filtered`;
-    without one that mode is `ask`. `opens` returns the guarded places a command changes. `caches` are those
-    of package managers, which commands may write. `changes_settings` tells whether a command may change git
-    settings, so that copies are lent to it.
+    `tmp` is the private temporary folder, created on first use. `writable` and `hidden` are paths added by
+    the user. `readable` are folders of Hermes that commands may read.
+
+    `read` returns a command's network needs; it is used only if the network must be asked for. `filtered` is
+    the network of mode `filtered`; without one that mode is `ask`. `opens` returns the guarded paths that a
+    command changes. `caches` are those of package managers, which commands may write. `changes_settings`
+    tells whether a command may change git settings; then it gets copies of them.
     """
 
     def __init__(
@@ -167,7 +168,9 @@ class SessionBoundary:
         return self._mode
 
     def coverage(self, *, steps: bool) -> BoundaryCoverage:
-        """Return what it protects, for the gate; `steps` tells whether file changes are recorded as steps."""
+        """Return the protection by the boundary, for the gate; `steps` tells whether file changes are
+        recorded.
+        """
         return coverage_of(self._sandbox, self._mode, steps=steps)
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
@@ -218,7 +221,7 @@ class SessionBoundary:
         return self._sandbox.lays_read_only and self._changes_settings(command, cwd)
 
     def _lend(self, need: Need) -> LentSettings | None:
-        """Return copies of git's settings for one start; None if none are lent."""
+        """Return copies of git's settings for one start of a command; None if it gets no copies."""
         if not need.lends or not self._sandbox.lays_read_only:
             return None
         own = repository_of(self._workspace).guarded
@@ -227,8 +230,9 @@ class SessionBoundary:
         return self.settings.lend(files)
 
     def policy(self, need: Need) -> SandboxPolicy:
-        """Return the policy of the next start. Reads the disk, because repositories and guarded places
-        change.
+        """Return the policy for the next start of a command.
+
+        Reads the disk each time, because repositories and guarded files change.
         """
         private_folder(self._tmp)
         repository = repository_of(self._workspace)
@@ -261,7 +265,7 @@ class SessionBoundary:
         )
 
     def _may_go(self, path: Path, opened: Sequence[Path]) -> bool:
-        """Return whether a place in the workspace may be deleted, so that nothing may be mounted over it."""
+        """Return whether a path in the workspace may be deleted, so that nothing may be mounted over it."""
         return path.is_relative_to(self._workspace) and any(path.is_relative_to(each) for each in opened)
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
@@ -297,7 +301,10 @@ class SessionBoundary:
         return partial(self.filtered.end, self.filtered.begin(permit=permit))
 
     def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
-        """Create read-only placeholders where a command could create something git runs programs for."""
+        """Create read-only placeholders for missing files from which git would run programs.
+
+        Returns a function that releases them.
+        """
         if not self._sandbox.lays_read_only:
             # There is nothing that could keep it from being changed.
             return _nothing
@@ -315,7 +322,7 @@ class SessionBoundary:
             return _nothing
 
     def _free_names(self) -> None:
-        """Remove what commands created at names that could not be reserved."""
+        """Delete files that commands created under guarded names for which no placeholder is possible."""
         for path in self._open_names:
             with suppress(OSError):
                 if path.is_dir() and not path.is_symlink():
@@ -383,18 +390,20 @@ class SessionBoundary:
         return explain_guarded(output, self.closed_places() or (), self._workspace)
 
     def closed_places(self) -> tuple[Path, ...] | None:
-        """Return guarded places that are read-only for new commands; None if that is impossible."""
+        """Return guarded paths that are read-only for new commands; None if the sandbox cannot do that."""
         if not self._sandbox.lays_read_only:
             return None
         return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
 
     def _own_caches(self) -> tuple[Path, ...]:
-        """Return the writable folder of caches, and the user's readable ones."""
+        """Return the folder of private caches, which is writable, and the user's caches, which are
+        readable.
+        """
         ready = self._caches is not None and self._caches.is_ready
         return (self._caches.folder, *self._caches.shown) if self._caches is not None and ready else ()
 
     def _folder_variables(self) -> dict[str, str]:
-        """Return variables that point programs to the folders made for them."""
+        """Return variables that make programs use the private caches."""
         if self._caches is None or not self._caches.is_ready:
             return {}
         return self._caches.variables(proxied=self.filtered is not None)
@@ -418,7 +427,7 @@ def _nothing() -> None:
 
 
 class _Resolver:
-    """Resolves paths. The common parent of many of them is resolved once."""
+    """Resolves paths. A parent folder that many of them share is resolved only once."""
 
     def __init__(self) -> None:
         self._folders: dict[str, str] = {}
@@ -438,7 +447,7 @@ class _Resolver:
 def steps_over(action: Action) -> str | None:
     """Return how the action leaves the sandbox, as a clause for the user; None if it stays inside.
 
-    It is asked about each time; earlier permission does not count.
+    The user is asked each time; earlier permission does not count.
     """
     if isinstance(action, RunCommand) and action.outside:
         because = f": {action.because}" if action.because else ""
@@ -447,7 +456,7 @@ def steps_over(action: Action) -> str | None:
 
 
 def widens(action: Action) -> str | None:
-    """Return what the action gets inside that the sandbox otherwise withholds, as a clause; None if nothing.
+    """Return what the action is given access to inside the sandbox, as a clause; None if nothing.
 
     It may be allowed permanently.
     """
@@ -463,7 +472,9 @@ _REMOTE = re.compile(r"(?:https?|ssh|git)://.+|[\w.-]+@[\w.-]+:.+")
 
 
 async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], address: str) -> list[str]:
-    """Return the commits of the repository at `address`; empty if it is unreachable or untrusted."""
+    """Return the commits that the remote repository at `address` has; empty if it is unreachable or
+    untrusted.
+    """
     try:
         if _REMOTE.fullmatch(address) is None and await asyncio.to_thread(_is_in_reach, boundary, address):
             return []
@@ -473,7 +484,7 @@ async def ask_remote(boundary: SessionBoundary, environ: Mapping[str, str], addr
 
 
 def _is_in_reach(boundary: SessionBoundary, address: str) -> bool:
-    """Return whether commands of the session may have written to a local repository."""
+    """Return whether `address` is a local repository that commands of the session may have changed."""
     path = Path(address.removeprefix("file://"))
     return not path.is_absolute() or boundary.lets_write(path.resolve())
 

@@ -1,4 +1,4 @@
-"""The boundary by bubblewrap: namespaces and mounts, with our own filter of system calls."""
+"""The boundary by bubblewrap: namespaces and mounts, with a filter of system calls by Hermes."""
 
 from __future__ import annotations
 
@@ -104,7 +104,10 @@ def _namespaces(policy: SandboxPolicy) -> list[str]:
 
 @functools.cache
 def _binds_descriptors(program: str) -> bool:
-    """Return whether this bubblewrap can mount opened descriptors, as since version 0.8. Blocks once."""
+    """Return whether this bubblewrap can mount open descriptors, as it can since version 0.8.
+
+    Blocks the first time.
+    """
     said = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=_PATIENCE, check=False)
     return "--bind-fd" in said.stdout + said.stderr
 
@@ -143,14 +146,20 @@ def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str
 
 
 def _links(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
-    """Return the stage before bubblewrap, which mounts links over files, because bubblewrap cannot."""
+    """Return arguments before bubblewrap's, and their descriptors, that mount links over files.
+
+    Bubblewrap cannot do that itself.
+    """
     if not policy.links:
         return [], ()
     return launcher_argv({"links": [(str(link), str(path)) for link, path in policy.links]})
 
 
 def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
-    """Return the stage just before the program: limits, and no access to abstract sockets of the host."""
+    """Return arguments just before the command's, and their descriptors.
+
+    They set limits and deny access to abstract sockets of the host.
+    """
     scope = policy.network and landlock_version() >= _SCOPES_SINCE
     if scope or policy.terminal:
         # Only who leads a session can make a terminal the controlling one.

@@ -1,8 +1,8 @@
 """Caches of package managers and compilers, private to a workspace; `caches.yaml` lists them.
 
-What a command puts into one can run in the next command inside, never outside: programs find it by variables
-that only exist inside. The user's own caches are visible through links, and stay read-only. The folder can be
-written from inside, so nothing here follows a link in it.
+Files that a command writes into one can run in the next command inside the sandbox, but never outside.
+Programs find the caches by variables that are set only inside. The user's own caches are visible through
+links and stay read-only. Commands can write to the folder, so nothing here follows a link in it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PROXY = " ".join(f"-D{scheme}.proxyHost=127.0.0.1 -D{scheme}.proxyPort=3128" fo
 
 @dataclass(frozen=True, slots=True)
 class SweptCaches:
-    """The size of kept and removed caches, in bytes."""
+    """The sizes of kept and of removed caches, in bytes."""
 
     size: int = 0
     freed: int = 0
@@ -46,10 +46,10 @@ class SweptCaches:
 
 
 class WorkspaceCaches:
-    """The private caches of one workspace, below `root`. Nothing is made before `prepare`.
+    """The private caches of one workspace, below `root`. Nothing is created before `prepare`.
 
-    `environ` are the user's variables, `user` is the home folder. `is_open` tells which places commands can
-    write anyway.
+    `environ` are the user's variables, `user` is the home folder. `is_open` tells whether commands can write
+    to a path anyway.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class WorkspaceCaches:
         """The user's caches, readable inside."""
 
     def prepare(self) -> None:
-        """Make the folder and its links; protect it from `sweep` while this process lives.
+        """Create the folder and its links, and protect it from `sweep` while this process runs.
 
         Blocks. Raises `ConfigError` or `OSError`.
         """
@@ -106,7 +106,7 @@ class WorkspaceCaches:
         self._is_ready = False
 
     def close(self) -> None:
-        """Release the folder to `sweep`."""
+        """Release the folder, so that `sweep` may remove it."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -123,8 +123,9 @@ class WorkspaceCaches:
             self._waiting += [self._workspace / mark for mark in marks if "/" not in mark]
 
     def variables(self, *, proxied: bool) -> dict[str, str]:
-        """Return variables that point programs to the caches; `proxied`: through a filtered
-        network's proxy.
+        """Return variables that make programs use the caches.
+
+        `proxied` tells whether they are behind the proxy of a filtered network.
         """
         table = _table()
         chosen: dict[str, str] = {}
@@ -161,7 +162,7 @@ def sweep_over(home: Home, settings: SandboxSettings) -> SweptCaches:
 def sweep(root: Path, *, max_bytes: int, max_age: float, now: float | None = None) -> SweptCaches:
     """Remove caches unused for `max_age` seconds, then the least recently used ones above `max_bytes`.
 
-    Caches in use by a process stay. Blocks.
+    Caches that a process uses are kept. Blocks.
     """
     now = time.time() if now is None else now
     found: list[tuple[float, int, Path]] = []
@@ -202,7 +203,7 @@ def _fill_in(text: str, known: Mapping[str, str]) -> str:
 
 
 class _Filling:
-    """A way to show a user's cache in a private one: an entry is added if its name is free."""
+    """Adds entries of a user's cache to a private one, if their names are free there."""
 
     def __init__(self, put: Callable[[Path, str, int], None], keeps: frozenset[str]) -> None:
         self._put = put
@@ -210,7 +211,7 @@ class _Filling:
         self._left = _MOST
 
     def fill(self, source: Path, target: int, pattern: Sequence[str]) -> None:
-        """Add what a pattern matches below `source` to the open folder `target`."""
+        """Add the entries below `source` that match a pattern to the open folder `target`."""
         first, rest = pattern[0], pattern[1:]
         with suppress(OSError):
             there = set(os.listdir(target))

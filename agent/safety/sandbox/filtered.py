@@ -49,7 +49,7 @@ _MOST_PORTS = 64
 
 @dataclass(slots=True)
 class OpenedSpace:
-    """An open network. Close the parts that are not passed on."""
+    """An open network. Descriptors that are not passed on must be closed."""
 
     space: NetworkSpace
     watch: socket.socket
@@ -65,7 +65,9 @@ class OpenedSpace:
 
 
 class SpaceSockets:
-    """Sockets in a network, made in batches because that needs a program. Thread-safe."""
+    """Sockets in a network. They are created in batches, because a program must be started for it.
+    Thread-safe.
+    """
 
     def __init__(self, space: NetworkSpace) -> None:
         self._space = space
@@ -87,7 +89,7 @@ class SpaceSockets:
             return taken
 
     def close(self) -> None:
-        """Close all of them, as the last step."""
+        """Close all sockets, at the end."""
         with self._lock:
             self._is_closed = True
             for each in (*self._left[False], *self._left[True], *self._taken):
@@ -106,12 +108,12 @@ class SpaceSockets:
 
 
 def entering() -> str | None:
-    """Return the program that enters a network; None if there is none."""
+    """Return the path of the program that enters a network; None if there is none."""
     return shutil.which("nsenter", path=_PROGRAMS)
 
 
 def open_space(bubblewrap: str, ports: Sequence[int] = ()) -> OpenedSpace:
-    """Make a network with listeners on `PROXY_PORT` and `ports`. Raises `ToolError`.
+    """Create a network with listeners on `PROXY_PORT` and `ports`. Raises `ToolError`.
 
     Blocks for about a tenth of a second.
     """
@@ -126,7 +128,7 @@ def open_space(bubblewrap: str, ports: Sequence[int] = ()) -> OpenedSpace:
 
 
 def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> list[int]:
-    """Return `count` descriptors that a program passes out. Raises `ToolError`."""
+    """Run a program and return `count` descriptors that it sends through a socket. Raises `ToolError`."""
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -155,7 +157,7 @@ def _handed_out(argv: Sequence[str], arguments: Iterable[str], count: int) -> li
 
 
 def enter_arguments(space: NetworkSpace | None) -> list[str]:
-    """Return arguments before a command that make it run in `space`. Raises `ToolError`."""
+    """Return the arguments to put before a command so that it runs in `space`. Raises `ToolError`."""
     if space is None:
         return []
     program = entering()
@@ -185,13 +187,13 @@ _MOST_KEPT = 200
 
 
 async def nobody(host: str, port: int) -> str | None:
-    """Refuse every connection."""
+    """Refuse every connection; return the reason as a clause."""
     return "is not let through"
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A running command."""
+    """A running command, and the hosts it may reach."""
 
     hosts: frozenset[str]
     """Canonical hosts that were allowed with it."""
@@ -199,10 +201,10 @@ class _Running:
 
 
 class FilteredNetwork:
-    """The network, opened when the first command needs it. Thread-safe.
+    """The network of a session, opened when the first command needs it. Thread-safe.
 
-    `decide` allows connections; set it before the first command. `secrets` are values, by name, that never
-    leave. `services` are ports of this machine's loopback that commands find on theirs, `is_own` tells
+    `decide` judges connections; set it before the first command. `secrets` are values, by name, that are
+    never sent. `services` are ports of this machine's loopback that commands find on theirs. `is_own` tells
     whether a host may be in a private network of the user.
     """
 
@@ -235,7 +237,7 @@ class FilteredNetwork:
 
     @property
     def is_open(self) -> bool:
-        """Return whether `space` returns at once."""
+        """Return whether `space` returns without blocking."""
         return self._opened is not None
 
     def space(self) -> NetworkSpace:
@@ -249,9 +251,9 @@ class FilteredNetwork:
             return self._opened.space
 
     def begin(self, hosts: Iterable[str] = (), permit: PermitHost | None = None) -> int:
-        """Register a starting command for which `hosts` were allowed; return its number.
+        """Register a command that is about to start, with the `hosts` allowed for it; return its number.
 
-        `permit` asks about others in the name of the agent that runs it.
+        `permit` asks about other hosts in the name of the agent that runs it.
         """
         number = next(self._numbers)
         self._running[number] = _Running(frozenset(_canonical(hosts)), permit)
@@ -262,27 +264,29 @@ class FilteredNetwork:
         return number
 
     def end(self, number: int) -> None:
-        """Remove an ended command. A second call does nothing."""
+        """Unregister a command that has ended. A second call does nothing."""
         if number in self._running:
             del self._running[number]
             self.idle(self.running)
 
     @property
     def running(self) -> frozenset[int]:
-        """Return the running commands."""
+        """Return the numbers of the running commands."""
         return frozenset(self._running)
 
     def allows(self, host: str) -> bool:
-        """Return whether a canonical host was allowed with a running command."""
+        """Return whether a host, in canonical form, was allowed for one of the running commands."""
         return any(host in each.hosts for each in tuple(self._running.values()))
 
     def permit(self) -> PermitHost | None:
-        """Return who asks about a host, if all commands have the same owner; None if that is unclear."""
+        """Return the function that asks about hosts, if all running commands have the same one; otherwise
+        None.
+        """
         asking = {each.permit for each in tuple(self._running.values())}
         return asking.pop() if len(asking) == 1 else None
 
     def refused(self, since: float) -> tuple[ProxyRefusal, ...]:
-        """Return connections refused since a `time.monotonic` time, each host once."""
+        """Return the connections refused since a time of `time.monotonic`, one for each host."""
         found = {
             (each.host, each.port, each.kind): each
             for moment, each in tuple(self._refused)
@@ -291,7 +295,7 @@ class FilteredNetwork:
         return tuple(found.values())
 
     def close(self) -> None:
-        """Close every connection. Running commands keep their loopback. Blocks for a moment."""
+        """Close all connections. Running commands keep their loopback. Blocks for a moment."""
         with self._lock:
             self._is_closed = True
             proxy, self._proxy = self._proxy, None
@@ -341,7 +345,7 @@ def _canonical(hosts: Iterable[str]) -> Iterator[str]:
 
 
 def refusal_text(refusals: tuple[ProxyRefusal, ...]) -> str:
-    """Return a text about refused connections; empty if there are none."""
+    """Return a message about refused connections; empty if there are none."""
     if not refusals:
         return ""
     sentences = " ".join(dict.fromkeys(each.sentence for each in refusals))

@@ -1,8 +1,9 @@
-"""The boundary by our own launcher: Landlock and a filter of system calls, with namespaces if allowed.
+"""The boundary by Hermes' own launcher: Landlock and a filter of system calls, with namespaces if allowed.
 
-With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and Landlock is
-a second barrier. Alone, Landlock cannot remove a part of what it grants, so hidden files become unreadable by
-granting everything around them, and nothing in the writable workspace can be protected.
+With namespaces (for root, and on systems where users may create them) commands see the same files as with
+bubblewrap, and Landlock is a second barrier. Landlock alone cannot exclude a part of a folder that it grants.
+So hidden files become unreadable by granting everything around them. Nothing in the writable workspace can be
+protected.
 """
 
 from __future__ import annotations
@@ -44,20 +45,21 @@ _LANDLOCK_VERSION = 1
 
 @functools.cache
 def interpreter() -> str:
-    """Return the Python that runs us, without its virtual environment."""
+    """Return the path of the Python that runs Hermes, outside of its virtual environment."""
     return os.path.realpath(sys.executable)
 
 
 @functools.cache
 def own_files() -> tuple[Path, ...]:
-    """Return the files needed by the launcher, and by commands that use our Python."""
+    """Return the files that the launcher needs, and commands that use the Python of Hermes."""
     prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
     return (_FOLDER, *prefixes, Path(interpreter()))
 
 
 def launcher_argv(spec: Mapping[str, Any]) -> tuple[list[str], tuple[int, ...]]:
-    """Return arguments that start the launcher with `spec`, before a command, and its inherited
-    descriptors.
+    """Return the arguments to put before a command, and descriptors that must be inherited.
+
+    They start the launcher with the description `spec`.
     """
     descriptor = memory_file(marshal.dumps(dict(spec)), "hermes-launch")
     return [interpreter(), "-I", "-S", "-c", _START, str(_FOLDER), str(descriptor)], (descriptor,)
@@ -88,7 +90,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 def handled_rights(version: int) -> int:
-    """Return the rights over files that this version of Landlock knows and we use."""
+    """Return the file access rights that this version of Landlock knows and the boundary uses."""
     rights = READ | _WRITE_FILE | _CHANGE
     if version >= 2:
         rights |= _REFER
@@ -98,7 +100,7 @@ def handled_rights(version: int) -> int:
 
 
 class Landlock:
-    """Starts programs through the launcher. `spaces`: with separate namespaces."""
+    """Starts programs through the launcher. `spaces` tells whether they get separate namespaces."""
 
     name: SandboxName = "landlock"
 
@@ -172,14 +174,14 @@ class Landlock:
 
 
 def _for_node(policy: SandboxPolicy) -> dict[str, str]:
-    """Return variables that make Node programs treat a hidden login file as empty, as with mounts."""
+    """Return variables that make Node programs treat a hidden login file as empty, as it is with mounts."""
     if not any(path.name in (".npmrc", ".yarnrc.yml") and path.exists() for path in policy.hidden):
         return {}
     return {"NODE_OPTIONS": f'{os.environ.get("NODE_OPTIONS", "")} --require "{_NODE}"'.strip()}
 
 
 def _closed(view: list[MountPlace]) -> list[MountPlace]:
-    """Return the view without mounts: mounted places become hidden instead."""
+    """Return the view for a machine without mounts: mounted files and folders become hidden instead."""
     closed = [place for place in view if place.path == place.source or place.kind == "hide"]
     covered = [
         MountPlace(p.path, "hide", p.path, True) for p in view if p.path != p.source and p.kind == "write"
@@ -190,7 +192,10 @@ def _closed(view: list[MountPlace]) -> list[MountPlace]:
 
 
 def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
-    """Yield rules for the whole tree: one per folder, or one per part if something in it is hidden."""
+    """Yield Landlock rules for the whole tree, as path and rights.
+
+    There is one rule per folder, or one per entry if something in the folder is hidden.
+    """
     places = {str(place.path): place for place in view}
     parted = {str(up) for place in view if place.kind == "hide" for up in place.path.parents}
     writable = [str(place.path) for place in view if place.kind == "write"]

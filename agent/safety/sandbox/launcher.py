@@ -2,8 +2,8 @@
 # ruff: noqa: PTH102, PTH103, PTH109, PTH120, PTH123, PTH211
 """The program that applies the boundary to itself and then becomes the command.
 
-Run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor holds the
-description made by `landlock.py`: a marshalled dict. Only the standard library is used, and as little as
+It is run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor holds
+the description made by `landlock.py`: a marshalled dict. Only the standard library is used, and as little as
 possible, because each import costs time for every command. Any failure ends the program with code 125 before
 the command has run.
 """
@@ -72,7 +72,9 @@ def main():
 
 
 def _enter_spaces(spec):
-    """Continue as a child in new namespaces; the outer process stays outside and ends like it."""
+    """Continue as a child in new namespaces. The outer process waits outside and ends with the same exit
+    code.
+    """
     user, group = os.geteuid(), os.getegid()
     flags = _NEWNS | _NEWPID | _NEWIPC | (0 if spec["network"] else _NEWNET)
     _call("unshare", flags if user == 0 else flags | _NEWUSER)
@@ -101,7 +103,7 @@ def _enter_spaces(spec):
 
 
 def _enter_view(links):
-    """Continue with private mounts, with links over files; the next program applies the rest."""
+    """Continue with private mounts and with links over files; the next program applies the rest."""
     user, group = os.geteuid(), os.getegid()
     _call("unshare", _NEWNS if user == 0 else _NEWNS | _NEWUSER)
     if user != 0:
@@ -115,7 +117,7 @@ def _enter_view(links):
 
 
 def _lay_links(links):
-    """Mount each link over a file: opening the file by name gives the link's target."""
+    """Mount each link over a file, so that opening the file gives the link's target."""
     for link, path in links:
         where = ctypes.c_int(_AT_FDCWD)
         flags = ctypes.c_uint(_OPEN_TREE_CLONE | _AT_SYMLINK_NOFOLLOW | os.O_CLOEXEC)
@@ -130,7 +132,7 @@ def _lay_links(links):
 
 
 def _as_first_process(spec, report, null):
-    """Mount the command's view, start it, and stay as the reaper of its namespace."""
+    """Mount the files that the command sees, start it, and stay as the reaper of its namespace."""
     if spec["mortal"]:
         _die_with_parent()
     _mount_all(spec)
@@ -162,7 +164,7 @@ def _code(state):
 
 
 def _let_go_of_streams(null):
-    """Close the output streams, so that readers only wait for the command's end."""
+    """Replace the standard streams by `null`, so that readers only wait for the command's end."""
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.close(null)
@@ -220,14 +222,14 @@ def _mount_devices(devices):
 
 
 def _source(spec, path, source):
-    """Open what must be mounted at `path`."""
+    """Return a descriptor of the file or folder that must be mounted at `path`."""
     if path == source:
         return _open_unchanged(path, spec["known"])
     return os.open(source, os.O_PATH | os.O_CLOEXEC)
 
 
 def _open_unchanged(path, known):
-    """Open `path`, checking that it is still the inspected object and not a new link."""
+    """Open `path` and check that it is still the inspected object, not a new link."""
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     status = os.fstat(descriptor)
     if known.get(path, (status.st_dev, status.st_ino)) != (status.st_dev, status.st_ino):
@@ -236,7 +238,7 @@ def _open_unchanged(path, known):
 
 
 def _make_mount_point(path, is_folder):
-    """Create a missing mount point; that can only be inside what was mounted for this view."""
+    """Create a missing mount point. It can only be inside a folder that was mounted for this command."""
     if os.path.lexists(path):
         return
     if is_folder:
@@ -247,7 +249,7 @@ def _make_mount_point(path, is_folder):
 
 
 def _restrict(spec):
-    """Drop rights; from here on the process can only lose more."""
+    """Drop rights. From here on the process cannot regain any."""
     import resource
 
     for number, value in spec["limits"].items():
@@ -262,8 +264,9 @@ def _restrict(spec):
 
 
 def _landlock(spec):
-    """Apply Landlock: `handled` is refused unless a rule grants it; no outward signals or
-    abstract sockets.
+    """Apply Landlock: rights in `handled` are refused unless a rule grants them.
+
+    Signals and abstract sockets to the outside are refused too.
     """
     scoped = 3 if spec.get("scope") else 0
     values = [spec.get("handled", 0), spec.get("handled_network", 0), scoped]
@@ -301,7 +304,7 @@ def _filter(code):
 
 
 def _drop_capabilities():
-    """Drop all capabilities permanently; root keeps those over file ownership."""
+    """Drop all capabilities permanently. Root keeps those over file ownership."""
     is_root = os.geteuid() == 0
     kept = _KEPT_BY_ROOT if is_root else ()
     _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_PR_CAP_AMBIENT_CLEAR_ALL), 0, 0, 0)

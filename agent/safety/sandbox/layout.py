@@ -1,4 +1,4 @@
-"""The mounts of a policy: an ordered list of places, for any program that mounts them."""
+"""The mounts of a policy as an ordered list, for any program that mounts them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SESSION_VARIABLES = frozenset(_NAMED.split())
 
 @dataclass(frozen=True, slots=True)
 class MountPlace:
-    """One mount: `source` of the host appears at `path`."""
+    """One mount: the host's `source` appears at `path`."""
 
     path: Path
     kind: Kind
@@ -57,9 +57,9 @@ class MountPlace:
 
 
 def places(policy: SandboxPolicy) -> list[MountPlace]:
-    """Return the differences from a read-only host: parents first, so that the deeper rule counts.
+    """Return the mounts that differ from a read-only host, parents first, so that the deepest rule counts.
 
-    Hidden places that do not exist are listed only if they could be created.
+    Hidden paths that do not exist are included only if they could be created.
     """
     rules: dict[Path, tuple[Kind, Path]] = {}
     shown = set(policy.readable) - set(policy.protected)
@@ -97,7 +97,7 @@ def places(policy: SandboxPolicy) -> list[MountPlace]:
 
 
 def covering(path: Path, found: Sequence[MountPlace]) -> MountPlace | None:
-    """Return the deepest place that contains `path`."""
+    """Return the deepest mount that contains `path`; None if there is none."""
     return _above(str(path), {str(place.path): place for place in found})
 
 
@@ -137,9 +137,9 @@ def _outermost_gap(path: Path) -> Path:
 
 
 def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
-    """Return a descriptor for each writable place, by its path.
+    """Return an open descriptor for each writable mount, by its path.
 
-    Raises `OSError` if any part of a path has become a link.
+    Raises `OSError` if any component of a path has become a link.
     """
     held: dict[Path, int] = {}
     try:
@@ -154,7 +154,7 @@ def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
 
 
 def identities(anchors: Mapping[Path, int]) -> dict[str, tuple[int, int]]:
-    """Return device and inode of the opened places, by path. Closes the descriptors."""
+    """Return device and inode of the opened paths. Closes the descriptors."""
     found: dict[str, tuple[int, int]] = {}
     for path, descriptor in anchors.items():
         status = os.fstat(descriptor)
@@ -195,7 +195,7 @@ class GuardedFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """The content of a folder at the last reading."""
+    """The cached content of a folder."""
 
     read_at: tuple[int, int, int]
     """Inode, and the times of the last content and status change, in nanoseconds."""
@@ -204,14 +204,14 @@ class _Folder:
 
 
 class GuardedFinder:
-    """Finds guarded places below a folder (resolved). Unchanged folders are not read again."""
+    """Finds guarded paths below a folder (resolved). Unchanged folders are not read again."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._read: dict[str, _Folder] = {}
 
     def find(self) -> GuardedFiles:
-        """Return the current guarded places. Checks some 60 folders; unreadable ones count as empty."""
+        """Return the current guarded paths. Checks some 60 folders; unreadable ones count as empty."""
         found: list[str] = []
         known: dict[str, _Folder] = {}
         queue = [("", 0)]
@@ -271,7 +271,7 @@ def _look(path: Path, place: str, read_at: tuple[int, int, int]) -> _Folder:
 
 
 def found_in(finders: Sequence[GuardedFinder]) -> GuardedFiles:
-    """Return the guarded places of several folders."""
+    """Return the guarded paths of several folders together."""
     each = [finder.find() for finder in finders]
     return GuardedFiles(
         tuple(path for files in each for path in files.read_only),

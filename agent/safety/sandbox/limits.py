@@ -21,7 +21,7 @@ count.
 
 
 def rlimits(limits: SandboxLimits) -> dict[int, int]:
-    """Return limits by the numbers of the `resource` module, none above our own."""
+    """Return limits by the numbers of the `resource` module, none above those of this process."""
     wanted = {resource.RLIMIT_CORE: 0}
     if limits.processes and _kernel() >= _COUNTS_BY_NAMESPACE:
         wanted[resource.RLIMIT_NPROC] = limits.processes
@@ -33,7 +33,7 @@ def rlimits(limits: SandboxLimits) -> dict[int, int]:
 
 
 def shell_limits(limits: SandboxLimits) -> str:
-    """Return the limits as commands of any POSIX shell."""
+    """Return commands that set the limits in any POSIX shell."""
     commands = ""
     for number, value in rlimits(limits).items():
         if number == resource.RLIMIT_NPROC:
@@ -70,10 +70,10 @@ _left: set[Path] = set()
 
 
 def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
-    """Return arguments before a command that limit it and its descendants to `processes`, and a cleanup.
+    """Return arguments that limit a command and its descendants to `processes`, and a cleanup function.
 
-    Empty, with nothing to clean up, for ordinary users and if no group can be made. The cleanup removes the
-    group; a group that is not empty yet is removed later.
+    Without root rights, or if no control group can be made, there are no arguments and nothing is cleaned up.
+    The cleanup removes the group; one that is not empty yet is removed later.
     """
     if os.geteuid() != 0 or not processes:
         return [], _nothing
@@ -108,7 +108,7 @@ def _remove(folder: Path) -> None:
 
 @functools.cache
 def _remove_orphans() -> None:
-    """Remove groups of processes that died unexpectedly; done once."""
+    """Remove control groups of Hermes processes that were killed; done once."""
     for hierarchy in _HIERARCHIES:
         for folder in hierarchy.glob("hermes-*-*"):
             owner = folder.name.split("-")[1]
@@ -123,7 +123,7 @@ def _remove_left() -> None:
 
 
 def memory_file(data: bytes, name: str) -> int:
-    """Return an inheritable descriptor at the start of `data`. Raises `OSError`."""
+    """Return an inheritable descriptor of a file in memory with `data`. Raises `OSError`."""
     descriptor = os.memfd_create(name, 0)
     try:
         with os.fdopen(os.dup(descriptor), "wb") as file:

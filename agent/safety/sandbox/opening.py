@@ -56,10 +56,10 @@ _OWN_SPACE = Path("/proc/self/ns/pid")
 
 @functools.cache
 def probe(mode: SandboxMode = "auto") -> Sandbox:
-    """Return the boundary for `mode`, tried once in this process. Blocks for some 50 ms the first time.
+    """Return a working sandbox for `mode`, tested once in this process. Blocks for some 50 ms the first time.
 
-    `auto` takes the first that works. A requested mode that does not work gives none, which the status bar
-    shows.
+    `auto` takes the first that works. If a requested kind does not work, there is no sandbox, which the
+    status bar shows.
     """
     if mode == "off":
         return NoSandbox()
@@ -89,7 +89,7 @@ def _of_linux(mode: SandboxMode) -> Iterator[Sandbox]:
 
 
 def holds(sandbox: Sandbox) -> bool:
-    """Return whether a command works inside `sandbox` and cannot escape; False if that cannot be tried."""
+    """Return whether a test command works inside `sandbox` and cannot escape; False if it cannot be run."""
     try:
         with tempfile.TemporaryDirectory(prefix="hermes-probe-", ignore_cleanup_errors=True) as made:
             return _holds(sandbox, Path(made).resolve())
@@ -143,10 +143,10 @@ def open_boundary(
     readable: Sequence[Path] = (),
     secrets: Mapping[str, str] | None = None,
 ) -> SessionBoundary:
-    """Find a working sandbox and combine it with the session's policy. Blocks; meant for a thread.
+    """Find a working sandbox and combine it with the session's policy. Blocks; use it in a thread.
 
-    `readable` are folders that stay readable, even below a private `/tmp`. `secrets` are values, by name,
-    that do not leave through a filtered network.
+    `readable` are folders that commands may read, even below a private `/tmp`. `secrets` are values, by name,
+    that are not sent through a filtered network.
     """
     sandbox = probe(settings.mode)
     filtered = None
@@ -194,7 +194,10 @@ def unfiltered(sandbox: Sandbox) -> str:
 
 
 def try_filter(mode: SandboxMode) -> str:
-    """Return the same for this machine's sandbox, opening its network once. Blocks."""
+    """Return why the network of this machine's sandbox cannot be filtered, after opening it once.
+
+    The result is a clause; empty if it can. Blocks.
+    """
     sandbox = probe(mode)
     if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):
         return unfiltered(sandbox)

@@ -54,10 +54,10 @@ def explain(
     command: str = "",
     failed: bool = True,
 ) -> str:
-    """Return a note on what was refused and how to continue; empty if nothing suggests it.
+    """Return a note about what the boundary refused and how to continue; empty if there is no sign of it.
 
-    `network` tells whether the command had the network, `filtered` whether it had a proxy, `failed` whether
-    its exit code was not 0; otherwise only lines that name a place count. Reads the disk.
+    `network` tells whether the command had the network, `filtered` whether it had a proxy, and `failed`
+    whether its exit code was not 0. If it did not fail, only lines that name a path count. Reads the disk.
     """
     lines = output[-_TAIL:].splitlines()
     for line in reversed(lines):
@@ -96,7 +96,7 @@ def _within(path: Path, places: Sequence[Path]) -> Path | None:
 
 
 def _shut(line: str, named: Sequence[Path], hidden: Sequence[Path]) -> Path | None:
-    """Return the hidden place that a line calls missing or closed, if it exists outside."""
+    """Return the hidden path that a line of output reports as missing or denied, if it exists outside."""
     if not (_MISSING.search(line) or _DENIED.search(line)):
         return None
     found = (place for path in named if os.path.lexists(path) and (place := _within(path, hidden)))
@@ -108,7 +108,10 @@ def _closed_to(named: Sequence[Path], writable: Sequence[Path]) -> bool:
 
 
 def _signs(hidden: Sequence[Path], command: str) -> Iterator[tuple[re.Pattern[str], Path]]:
-    """Yield messages of programs that miss a hidden place, with a place that exists outside."""
+    """Yield patterns for error messages that a hidden file causes, each with that file's path.
+
+    Only files that exist outside of the sandbox are included.
+    """
     for said, names, run in _rows():
         for name in names if run.search(command) else ():
             suffix = f"/{name.lstrip('/')}"
@@ -136,7 +139,7 @@ def _rows() -> tuple[tuple[re.Pattern[str], tuple[str, ...], re.Pattern[str]], .
 
 
 def kept_back(note: str) -> str:
-    """Return what blocked the command according to a note of `explain`, as a clause for a question."""
+    """Return what blocked the command, as a clause for a question. `note` is the result of `explain`."""
     for said, clause in ((_HIDDEN, "{} is hidden inside"), (_CLOSED, "{} is read-only inside")):
         if found := said.search(note):
             return clause.format(found[1])
@@ -144,7 +147,10 @@ def kept_back(note: str) -> str:
 
 
 def explain_guarded(output: str, guarded: Sequence[Path], workspace: Path) -> str:
-    """Return a sentence on a guarded place a program could not change, and how to continue; else empty."""
+    """Return a sentence about a guarded path that a program could not change; empty if there is none.
+
+    It also says how to continue.
+    """
     names = {_place_text(path, workspace): path.name for path in guarded}
     for line in reversed(output[-_TAIL:].splitlines()):
         if any(said.search(line) for said in (_READ_ONLY, _BUSY, _DENIED)):
@@ -164,7 +170,10 @@ def _place_text(path: Path, workspace: Path) -> str:
 
 
 def _is_beyond(line: str, writable: Sequence[Path], hidden: Sequence[Path]) -> bool:
-    """Return whether the line names a place blocked by the boundary, or none."""
+    """Return whether a line of output names a path blocked by the boundary.
+
+    Without any path it must say "operation not permitted".
+    """
     named = [Path(match).expanduser() for match in _PATH.findall(line)]
     named = [path for path in named if path != Path("/") and not path.is_relative_to("/bin")]
     if not named:

@@ -1,4 +1,4 @@
-"""The parts of a repository that git needs inside, and the protected ones that name programs."""
+"""The parts of a repository that git needs inside the sandbox, and the protected ones that name programs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ _WORK_TREE = re.compile(r"^\[core\][^\[]*?^\s*worktree\s*=\s*(.+)$", re.MULTILIN
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """The folders of a repository: git writes `store`; `guarded` tells git to run programs."""
+    """The folders of a repository. Git writes to `store`; the files in `guarded` can make git run
+    programs.
+    """
 
     store: tuple[Path, ...]
     guarded: tuple[Path, ...]
@@ -42,16 +44,17 @@ class Repository:
     """Further folders from which git reads objects."""
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
-        """Return missing folders and files of `guarded`, the files with a neutral content."""
+        """Return the missing folders, and the missing files with a neutral content, among `guarded`."""
         open_names = self.open_names()
         missing = [path for path in self.guarded if is_missing(path) and path not in open_names]
         files = {path: _HARMLESS.get(path.name, b"") for path in missing if path.name != "hooks"}
         return [path for path in missing if path not in files], files
 
     def open_names(self) -> tuple[Path, ...]:
-        """Return missing files whose place cannot be reserved; created ones are removed.
+        """Return missing files that no placeholder can reserve; if a command creates one, it is removed.
 
-        With a `commondir`, git locks the one stack of tables of a main work tree twice, and no commit works.
+        A placeholder for `commondir` would make git lock the reference tables of a main work tree twice. Then
+        no commit works.
         """
         return tuple(
             path
@@ -67,10 +70,10 @@ NONE = Repository((), ())
 
 
 def repository_of(workspace: Path) -> Repository:
-    """Return the repository that holds `workspace`, if git works in it with this user's rights.
+    """Return the repository that contains `workspace`, if git works in it with this user's rights.
 
-    A separate work tree counts only if the repository points back at it, because a file in the workspace
-    could have been written to open another folder.
+    A linked work tree counts only if the repository points back to it. A file in the workspace could have
+    been written to give access to another folder.
     """
     for folder in (workspace, *workspace.parents):
         marker = folder / ".git"
@@ -92,7 +95,7 @@ def _plain(store: Path) -> Repository:
 
 
 def _modules(store: Path) -> list[Path]:
-    """Return repositories of submodules, whose names may hold slashes, and their submodules."""
+    """Return the repositories of submodules, whose names may contain slashes, and of their submodules."""
     found: list[Path] = []
     queue = [store / "modules"]
     for folder in queue:
@@ -112,7 +115,7 @@ def _modules(store: Path) -> list[Path]:
 
 
 def _alternates(store: Path) -> Iterator[Path]:
-    """Yield further folders from which objects are read."""
+    """Yield further folders from which the repository reads objects."""
     for line in _line(store / "objects" / "info" / "alternates").splitlines()[:_MOST]:
         if (folder := (store / "objects" / line)).is_dir():
             yield folder.resolve()
@@ -140,8 +143,8 @@ def _linked(marker: Path) -> Repository:
 def _belongs(store: Path, tree: Path) -> bool:
     """Return whether a repository outside its work tree, as of a submodule, belongs to `tree`.
 
-    Its settings say so. If not (`git init --separate-git-dir`), its index does, which holds the numbers of
-    the files it was made from, or it is new and nothing in it can be lost.
+    Its settings may say so. If they do not (`git init --separate-git-dir`), its index is compared with the
+    files. A new repository counts too, because nothing in it can be lost.
     """
     for name in ("config", "config.worktree"):
         if named := _WORK_TREE.search(_line(store / name)):
@@ -162,7 +165,9 @@ def _belongs(store: Path, tree: Path) -> bool:
 
 
 def _is_index_of(data: bytes, tree: Path) -> bool:
-    """Return whether one of the first entries of an index (versions 2 and 3) is a current file of `tree`."""
+    """Return whether one of the first entries of an index (versions 2 and 3) describes a current file of
+    `tree`.
+    """
     place = 12
     while data[:4] == b"DIRC" and data[7] in (2, 3) and place + 64 < len(data):
         device, number = struct.unpack_from(">II", data, place + 16)
@@ -197,7 +202,7 @@ _PATIENCE = 10.0
 
 @dataclass(slots=True)
 class _Copy:
-    """One lent file."""
+    """One copied settings file."""
 
     real: Path
     copy: Path
@@ -208,7 +213,7 @@ class _Copy:
 
 @dataclass(frozen=True, slots=True)
 class LentChange:
-    """A command's change to the copy of a git settings file."""
+    """The change that a command made to the copy of a git settings file."""
 
     path: Path
     before: bytes
@@ -216,7 +221,7 @@ class LentChange:
 
 
 class LentSettings:
-    """The copies of one boundary, in a separate folder that commands write. Thread-safe."""
+    """The copies of git settings for one command, in a separate folder that it may write. Thread-safe."""
 
     def __init__(self, folder: Path, files: Iterable[Path]) -> None:
         self.folder = folder
@@ -234,7 +239,7 @@ class LentSettings:
             self._renew(self._copies[-1])
 
     def within(self, policy: SandboxPolicy) -> SandboxPolicy:
-        """Return a policy with the copies in place of the files."""
+        """Return the policy with the copies in place of the original files."""
         lent = {each.real for each in self._copies}
         return replace(
             policy,
@@ -244,20 +249,20 @@ class LentSettings:
         )
 
     def refresh(self) -> None:
-        """Update the copies that no command changed from the files."""
+        """Update the copies that no command has changed from the original files."""
         with self._lock:
             for each in self._copies:
                 if _content(each.copy) == each.base and _content(each.real) != each.base:
                     self._renew(each)
 
     def changes(self) -> list[LentChange]:
-        """Return unjudged changes by commands."""
+        """Return the changes by commands that were not judged yet."""
         with self._lock:
             copies = [(each.real, each.base, _content(each.copy)) for each in self._copies]
         return [LentChange(*each) for each in copies if each[1] != each[2]]
 
     def put_back(self) -> None:
-        """Reset the copies to the files, because the changes were judged."""
+        """Reset the copies to the original files, because the changes were judged."""
         with self._lock:
             for each in self._copies:
                 self._renew(each)
@@ -275,7 +280,7 @@ class LentSettings:
 
 
 def _content(path: Path) -> bytes:
-    """Return the content of a plain file; empty if missing. A link is not followed."""
+    """Return the content of a plain file; empty if it is missing. A link is not followed."""
     try:
         return read_bytes(path, _BYTES)[0]
     except OSError:
@@ -283,7 +288,7 @@ def _content(path: Path) -> bytes:
 
 
 class SettingsLender:
-    """Lends separate copies to every start of one session, below `folder`. Thread-safe."""
+    """Makes separate copies of git settings for every command of one session, below `folder`. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -291,7 +296,7 @@ class SettingsLender:
         self._ended: set[LentSettings] = set()
 
     def lend(self, files: Iterable[Path]) -> LentSettings | None:
-        """Return copies of the settings among the files; None if there are none or it fails."""
+        """Return copies of those files that are git settings; None if there are none or copying fails."""
         chosen = [path for path in files if path.name in _NAMES and path.is_file() and not path.is_symlink()]
         if not chosen or not can_lend():
             return None
@@ -300,7 +305,7 @@ class SettingsLender:
         return lent
 
     def ended(self, lent: LentSettings | None) -> None:
-        """Mark copies as no longer written; they stay until changes are judged."""
+        """Record that the command with these copies has ended; they are kept until its changes are judged."""
         if lent is not None and lent in self._active:
             self._active.discard(lent)
             if lent.changes():
@@ -314,11 +319,11 @@ class SettingsLender:
             lent.refresh()
 
     def changes(self) -> list[LentChange]:
-        """Return unjudged changes by commands. Reads the disk."""
+        """Return the changes by commands that were not judged yet. Reads the disk."""
         return [change for lent in (*self._ended, *self._active) for change in lent.changes()]
 
     def judged(self) -> None:
-        """Record that acceptable changes were taken over."""
+        """Record that all changes were judged: reset copies in use, and remove the others."""
         for lent in tuple(self._active):
             lent.put_back()
         while self._ended:
@@ -326,13 +331,15 @@ class SettingsLender:
 
     @property
     def is_lending(self) -> bool:
-        """Return whether settings files must not be replaced, which would remove the mounts over them."""
+        """Return whether copies are in use. Then the original files must not be replaced, which would unmount
+        them.
+        """
         return bool(self._active)
 
 
 @cache
 def can_lend() -> bool:
-    """Return whether this machine can mount links over files for a command. Blocks once."""
+    """Return whether this machine can mount links over files for a command. Blocks the first time."""
     argv, fds = launcher_argv({"links": []})
     try:
         done = subprocess.run(

@@ -1,8 +1,8 @@
 """The boundary of macOS: a Seatbelt profile, written from a policy and applied by `sandbox-exec`.
 
-Only what the profile names is allowed; of two rules for one path the later counts, so places go from the
-outer to the inner ones. There are no private mounts: a child writes its temporary files to `TMPDIR`, not to
-`/tmp`, and the network is either the machine's or none.
+Only what the profile names is allowed. Of two rules for one path the later counts, so outer folders come
+before inner ones. There are no private mounts: a child writes its temporary files to `TMPDIR`, not to `/tmp`.
+The network is either the machine's or none.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SOCKET_OF_NAMES = "/private/var/run/mDNSResponder"
 
 
 class Seatbelt:
-    """Starts programs through `program`, which applies profiles."""
+    """Starts commands through `program`, which applies a profile."""
 
     name: SandboxName = "seatbelt"
     has_mounts = False
@@ -72,7 +72,7 @@ class Seatbelt:
 
 
 def profile(policy: SandboxPolicy) -> str:
-    """Return the rules of `policy` in the profile language. Reads the disk for existing places."""
+    """Return the rules of `policy` in the profile language. Reads the disk to see which paths exist."""
     view = [place for place in places(policy) if place.path == place.source or place.kind != "write"]
     return "\n".join(
         (
@@ -111,7 +111,7 @@ def _places(view: Sequence[MountPlace], policy: SandboxPolicy) -> Iterator[str]:
 
 
 def _way(place: MountPlace, view: Sequence[MountPlace]) -> Iterator[Path]:
-    """Yield folders above `place` that could be renamed because they are in a writable folder."""
+    """Yield the parent folders of a mount that could be renamed because they are in a writable folder."""
     for folder in place.path.parents:
         over = covering(folder, view)
         if over is None or over.kind != "write":
@@ -120,7 +120,7 @@ def _way(place: MountPlace, view: Sequence[MountPlace]) -> Iterator[Path]:
 
 
 def _network(policy: SandboxPolicy) -> Iterator[str]:
-    """Yield rules for the internet if allowed, and Unix sockets in writable places."""
+    """Yield rules for the internet, if it is allowed, and for Unix sockets in writable folders."""
     if policy.network:
         yield _rule("allow", "mach-lookup", (f'(global-name "{name}")' for name in _SERVICES_OF_NETWORK))
         yield "(allow system-socket)"

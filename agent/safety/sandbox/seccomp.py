@@ -1,7 +1,7 @@
-"""The filter of system calls, as a program for the kernel's packet-filter machine.
+"""The filter of system calls, as a program for the kernel's packet filter.
 
-It refuses what no developer's command needs and what escapes begin with. Numbers and layouts are those of the
-Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
+It refuses system calls that no developer's command needs and that attempts to escape use. Numbers and layouts
+are those of the Linux ABI (`linux/seccomp.h`, `linux/filter.h`, `asm/unistd.h`).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ Program = list[tuple[int, int, int, int]]
 
 
 def supported(machine: str | None = None) -> bool:
-    """Return whether the system calls of this machine are known."""
+    """Return whether the numbers of the system calls of this machine are known."""
     return (machine or platform.machine()) in _ARCHITECTURES
 
 
@@ -121,7 +121,7 @@ def program(*, internet: bool, unix: bool, machine: str | None = None) -> bytes:
 
 
 def _for(number: int, body: Program) -> Program:
-    """Return `body` for one system call; the number stays loaded if the body is skipped."""
+    """Return instructions that run `body` only for the system call with this number."""
     return [(_JEQ, 0, len(body), number), *body]
 
 
@@ -130,7 +130,7 @@ def _refuse(reply: int) -> tuple[int, int, int, int]:
 
 
 def _argument(index: int) -> tuple[int, int, int, int]:
-    """Return the load of an argument's lower half; the kernel reads no more of those checked here."""
+    """Return the instruction that loads the lower half of an argument, which is all the kernel reads here."""
     return (_LD, 0, 0, 16 + 8 * index)
 
 
@@ -146,7 +146,7 @@ def _values(index: int, values: tuple[int, ...], reply: int) -> Program:
 
 
 def _sockets(internet: bool, unix: bool) -> Program:
-    """Allow Unix sockets, internet streams and datagrams, and route queries; nothing else."""
+    """Return instructions that allow only Unix sockets, internet streams and datagrams, and route queries."""
     allow = (_RET, 0, 0, _ALLOW)
     code: Program = [_argument(0)]
     if unix:

@@ -1,4 +1,4 @@
-"""Places of secrets on a developer's disk: names below the home, and sockets of the session."""
+"""Paths of secrets on a developer's disk: names below the home, and sockets of the session."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def in_home(home: Path) -> tuple[Path, ...]:
 
 
 def start_up(home: Path) -> tuple[Path, ...]:
-    """Return files and folders below `home` that run at login or when a shell starts."""
+    """Return files and folders below `home` that are run at login or when a shell starts."""
     return tuple(home / name for name in _STARTUP.split())
 
 
 def of_session(environ: Mapping[str, str]) -> Iterator[Path]:
-    """Yield sockets that the host's session names in its environment."""
+    """Yield the paths of sockets that the user's session names in its environment."""
     for name in _SOCKETS:
         value = environ.get(name, "").partition(",")[0].partition(":")[0]
         if value.startswith("/"):
@@ -69,12 +69,12 @@ def in_workspace(workspace: Path) -> Iterator[Path]:
 
 
 def of_system() -> tuple[Path, ...]:
-    """Return what root could read on the machine and no developer's command needs."""
+    """Return system files that root could read and no developer's command needs."""
     return tuple(path for each in (*_SYSTEM, *rows(SYSTEM)) for path in _standing_for(each))
 
 
 def _standing_for(pattern: str) -> Iterator[Path]:
-    """Yield the path that a row names, existing or not; with a star also existing matches."""
+    """Yield the path that a pattern stands for, existing or not; with a wildcard also existing matches."""
     if "*" in pattern:
         folder, _, name = pattern.rpartition("/")
         yield from Path(folder).glob(name)

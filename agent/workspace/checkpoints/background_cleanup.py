@@ -1,4 +1,4 @@
-"""Cleanup of the store during a session, in the background."""
+"""Cleanup of the checkpoint store during a session, in the background."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ async def keep_tidy(
     further: Callable[[], object] = lambda: None,
     first: float = FIRST_SECONDS,
 ) -> None:
-    """Remove what exceeds the limits, first after `first` seconds and then every few hours, until cancelled.
+    """Remove checkpoints beyond the limits, first after `first` seconds and then every few hours.
 
-    `living` returns the existing sessions (None: unknown, all stay); it is called again each time. `further`
-    clears something else that grows. Each piece runs in a thread; a failure is logged and retried later.
+    `living` returns the existing sessions before each cleanup (None: unknown, so all are kept). `further`
+    cleans up something else. Each piece of work runs in a thread; a failure is logged and retried later. Runs
+    until cancelled.
     """
     pause = first
     while True:

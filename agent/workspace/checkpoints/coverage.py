@@ -1,4 +1,4 @@
-"""Gaps in what a step, or the register, can guarantee."""
+"""Gaps in what a step, or the register of files, can restore."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SINGLY = 3
 def coverage_of(
     changes: Iterable[PathChange], closed: Iterable[LeftOut], taken_along: Iterable[LeftOut]
 ) -> Coverage:
-    """Return what changes do not cover. Pure.
+    """Return which parts of these changes cannot be restored. Pure.
 
-    `closed`: folders not read; `taken_along`: permanently lost objects.
+    `closed` are folders that were not read, `taken_along` objects that are permanently lost.
     """
     left = [*taken_along, *closed]
     for change in changes:
@@ -30,10 +30,10 @@ def coverage_of(
 
 
 class Uncovered:
-    """The paths that could not be restored if they changed now, updated path by path.
+    """The paths that could not be restored if they changed now. The set is updated path by path.
 
-    Changing one path costs the same in any workspace: paths are grouped by top folder and reason, and only
-    these groups are read for the coverage.
+    Updating one path costs the same in any workspace: paths are grouped by top folder and reason, and only
+    the groups are read for the coverage.
     """
 
     def __init__(self, known: Mapping[str, KnownPath] | None = None) -> None:
@@ -43,7 +43,7 @@ class Uncovered:
             self.note(path, each)
 
     def note(self, path: str, known: KnownPath | None) -> None:
-        """Update the current state of `path`; None if nothing is there."""
+        """Update the current state of `path`; None means that nothing exists there."""
         before = self._reasons.pop(path, None)
         if before is not None:
             group = self._groups[_top(path), before]
@@ -83,7 +83,7 @@ UNKEPT = "what happens to files is not kept"
 
 @dataclass(frozen=True, slots=True)
 class GitCoverage:
-    """The extent to which a step can undo git commands in one repository."""
+    """The git commands in one repository that a step can undo."""
 
     state: bool
     """HEAD, refs, reflogs, stash, the index, settings, hooks, and what is under way."""
@@ -94,14 +94,14 @@ class GitCoverage:
 
     @property
     def whole(self) -> bool:
-        """Return whether `git reset --hard`, `rebase`, `branch -D`, `stash drop` and the like can
-        be undone.
+        """Return whether `git reset --hard`, `rebase`, `branch -D`, `stash drop` and the like can be
+        undone.
         """
         return self.state and self.history
 
 
 def git_coverage(workspace: Path, folder: Path, coverage: Coverage | None) -> GitCoverage:
-    """Return what undo covers of the repository around `folder`; both paths are resolved.
+    """Return what undo covers of the repository that contains `folder`. Both paths are resolved.
 
     `coverage` is that of the recorder of `workspace`; None if steps are not recorded. Data sent elsewhere
     (`git push`) and other work trees are never covered. Checks a few names on the disk; never raises.

@@ -1,7 +1,7 @@
-"""Recognising databases in a workspace by their contents: folders, and files with companions.
+"""Recognition of databases in a workspace by their contents: folders, and files with companion files.
 
-The files of one database are restored together or not at all, because a part of them would be a database
-state that never existed. The kinds are data (`databases.yaml`).
+The files of one database are restored together or not at all. A part of them would be a database state that
+never existed. The kinds are data (`databases.yaml`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _HEAD = 100
 
 @dataclass(frozen=True, slots=True)
 class Magic:
-    """Bytes that a file has at a position."""
+    """Bytes that a file must have at a given offset."""
 
     offset: int
     data: bytes
 
     def fits(self, head: bytes) -> bool:
-        """Return whether a file that begins with `head` has them. Pure."""
+        """Return whether a file that begins with `head` has these bytes. Pure."""
         return head[self.offset : self.offset + len(self.data)] == self.data
 
 
@@ -69,7 +69,7 @@ class FoundDatabase:
     kind: FolderKind | FileKind
 
     def owns(self, path: str) -> bool:
-        """Return whether a path belongs to it. Pure."""
+        """Return whether a path belongs to this database. Pure."""
         if isinstance(self.kind, FileKind):
             return any(path == each or path.startswith(f"{each}/") for each in self.names())
         if not path.startswith(f"{self.path}/" if self.path else ""):
@@ -78,12 +78,14 @@ class FoundDatabase:
         return not self.kind.only or any(fnmatchcase(first, each) for each in self.kind.only)
 
     def is_passing(self, path: str) -> bool:
-        """Return whether a path of it is rewritten by mere reading and not depended on. Pure."""
+        """Return whether a file of the database is rewritten by mere reading, and nothing depends on it.
+        Pure.
+        """
         rest = path[len(self.path) :].removeprefix("/").partition("/")[0]
         return any(fnmatchcase(rest, each) for each in self.kind.passing)
 
     def names(self) -> tuple[str, ...]:
-        """Return the paths by which it is found. Pure."""
+        """Return the paths by which the database is recognised. Pure."""
         if isinstance(self.kind, FileKind):
             return (self.path, *(self.path + each for each in self.kind.beside))
         return (self.path,)
@@ -92,8 +94,8 @@ class FoundDatabase:
 class DatabaseFinder:
     """Finds the database that a path of the workspace `root` belongs to.
 
-    `known` are paths that count as existing, such as those to be restored. Results are cached, so one finder
-    serves for one moment. Blocking; never raises.
+    `known` are paths that count as existing, such as those to be restored. Results are cached, so use a new
+    finder when files may have changed. Blocking; never raises.
     """
 
     def __init__(self, root: Path, known: Iterable[str] = ()) -> None:
@@ -112,7 +114,7 @@ class DatabaseFinder:
                 path = folder
 
     def of(self, path: str) -> FoundDatabase | None:
-        """Return the outermost database that a path belongs to."""
+        """Return the outermost database that contains a path; None if there is none."""
         parts = path.split("/")
         for count in range(len(parts)):
             for found in self._in("/".join(parts[:count])):
@@ -121,7 +123,7 @@ class DatabaseFinder:
         return self._around(path, parts)
 
     def _in(self, folder: str) -> tuple[FoundDatabase, ...]:
-        """Return the databases that the folder is, by its contents."""
+        """Return the kinds of database that a folder is, judged by its contents."""
         if folder not in self._folders:
             names = self._names(folder)
             kinds = (kind for kind in database_kinds()[0] if self._fits(kind, folder, names))
@@ -135,7 +137,7 @@ class DatabaseFinder:
         return all(not head or magic.fits(head) for head, magic in heads)
 
     def _around(self, path: str, parts: Sequence[str]) -> FoundDatabase | None:
-        """Return the database file at or next to a path."""
+        """Return the database file at a path, or of which the path is a companion; None if there is none."""
         files = database_kinds()[1]
         for count in range(len(parts), 0, -1):
             folder, name = "/".join(parts[: count - 1]), parts[count - 1]
@@ -174,7 +176,7 @@ class DatabaseFinder:
 
 
 def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, str]]:
-    """Yield every plain file of a database: a descriptor of its folder, its name and path. Blocking.
+    """Yield every plain file of a database: a descriptor of its folder, its name and its path. Blocking.
 
     The descriptor is valid until the next item. No link is followed.
     """
@@ -193,7 +195,7 @@ def files_of(root: Path, database: FoundDatabase) -> Iterator[tuple[int, str, st
 
 @cache
 def database_kinds() -> tuple[tuple[FolderKind, ...], tuple[FileKind, ...]]:
-    """Return the table of kinds: folders first, then files. Reads a data file of ours once."""
+    """Return the kinds of databases: those of folders, and those of files. The data file is read once."""
     from tools.kit.yaml_text import load_table
 
     data: Mapping[str, Any] = load_table(_FILE)

@@ -1,8 +1,8 @@
 """Ages in elapsed time instead of clock time.
 
-A clock set a year ahead makes everything a year old, and a store that trusted it would delete what was stored
-this morning. So the store records when it last read the clock. However far the clock has advanced since, no
-more than a day of it counts: a month's holiday ages nothing by a month, and neither does a wrong clock.
+If a clock is set a year ahead, everything seems a year old. A store that trusted it would delete the data of
+this morning. So the store records when it last read the clock. However far the clock has advanced since, at
+most a day of it counts. After a month without use nothing is a month older, and a wrong clock does no harm.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_BYTES = 200_000
 
 @dataclass(frozen=True, slots=True)
 class ElapsedAge:
-    """The clock readings of a store. Times are seconds since the epoch, as given by the clock."""
+    """The clock readings of a store. Times are in seconds since the epoch, as given by the clock."""
 
     seen: float
     """The last reading of the clock."""
@@ -42,8 +42,9 @@ class ElapsedAge:
         return ElapsedAge(now, tuple(gaps[-MAX_GAPS:]))
 
     def before(self, seconds: float, *, most: float = MOST_SECONDS) -> float:
-        """Return the moment `seconds` of elapsed time before the last reading; a gap counts `most` at most.
-        Pure.
+        """Return the clock time `seconds` of elapsed time before the last reading. Pure.
+
+        A gap between two readings counts at most `most` seconds.
         """
         moment = self.seen
         for start, end in reversed(self.gaps):
@@ -58,10 +59,10 @@ class ElapsedAge:
 
 
 def read_clock(folder: Path, now: float) -> ElapsedAge:
-    """Record in the store at `folder` that it is `now`, and return the resulting elapsed time.
+    """Record in the store at `folder` that the clock says `now`, and return the clock readings.
 
-    If the record cannot be read, nothing before `now` counts; if it cannot be written, that is skipped: a
-    full disk must not prevent the cleanup of the store. Blocking; never raises.
+    If the record cannot be read, no time before `now` counts. If it cannot be written, that is ignored,
+    because a full disk must not prevent the cleanup of the store. Blocking; never raises.
     """
     known = _read(folder / NAME, now).after_look(now)
     data = json.dumps({"seen": known.seen, "gaps": known.gaps}).encode()

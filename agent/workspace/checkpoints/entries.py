@@ -1,8 +1,8 @@
-"""Records about files: the state of a path, its change by a step, and what was not covered.
+"""Records about files: the state of a path, its change by a step, and parts that were not covered.
 
-A workspace has one line of **steps** per session, numbered from 1. Step 0 is the workspace before any change.
-Position `n` means: after step `n`. A restore is a step like any other, so the line only grows, and every
-state on it can be reached again by taking the `before` of the first later change of each path.
+A workspace has one log of **steps** per session (its *line*), numbered from 1. Step 0 is the workspace before
+any change. Position `n` means the state after step `n`. A restore is a step like any other, so the log only
+grows. Every state can be reached again: for each path, take the `before` of its first later change.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class PathKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PathEntry:
-    """The state of a path. Two entries are `same` if restoring one gives what the other describes."""
+    """The state of a path. Two entries are the `same` if restoring either gives the same result."""
 
     kind: PathKind
     mode: int
@@ -76,7 +76,7 @@ class PathEntry:
         return self.kind is not PathKind.OTHER and (self.kind is not PathKind.FILE or self.digest is not None)
 
     def same(self, other: PathEntry | None) -> bool:
-        """Return whether a restore would give the same state. Times do not count."""
+        """Return whether restoring either entry gives the same result. Times do not count."""
         if other is None or self.kind is not other.kind or self.mode != other.mode:
             return False
         if self.kind is PathKind.FILE:
@@ -86,11 +86,11 @@ class PathEntry:
 
 @dataclass(frozen=True, slots=True)
 class PathChange:
-    """One path before and after a step; None if nothing was or is there.
+    """The state of one path before and after a step; None if nothing exists there.
 
-    `path` is relative to the workspace, with `/` between its parts, and `.` for the workspace, of which only
-    the mode counts; an absolute one is a file of Hermes outside of it (`is_outside`). Bytes of a name that
-    are not UTF-8 are stored as lone surrogates, as `os.fsdecode` makes them.
+    `path` is relative to the workspace, with `/` between its components. `.` is the workspace itself, of
+    which only the mode counts. An absolute path is a file of Hermes outside of it (`is_outside`). Bytes of a
+    name that are not UTF-8 are stored as lone surrogates, as `os.fsdecode` makes them.
     """
 
     path: str
@@ -99,13 +99,13 @@ class PathChange:
 
 
 def is_outside(path: str) -> bool:
-    """Return whether a path of a change is outside of the workspace: notes and skills, written by tools."""
+    """Return whether a path is outside of the workspace: a note or a skill, written by a tool."""
     return path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A path (a folder stands for its content) that a step could not cover, and the reason."""
+    """A path that a step could not cover, and the reason. A folder stands for its content."""
 
     path: str
     reason: str
@@ -113,7 +113,9 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The guarantees of a step. `left_out` names at most `NAMED` paths; `more` counts the others."""
+    """The extent to which a step can be undone. `left_out` names at most `NAMED` paths; `more` counts the
+    others.
+    """
 
     left_out: tuple[LeftOut, ...] = ()
     more: int = 0
@@ -123,7 +125,7 @@ class Coverage:
         return not self.left_out and not self.more
 
     def sentence(self) -> str:
-        """Return for the user: `full`, or what is left out."""
+        """Return the coverage for the user: `full`, or the paths left out."""
         if self.complete:
             return "full"
         named = ", ".join(f"{item.path} ({item.reason})" for item in self.left_out[:3])
@@ -141,7 +143,7 @@ _REFS = 5_000
 
 @dataclass(frozen=True, slots=True)
 class UnitMark:
-    """A unit in which a step changed files; see `units`."""
+    """A unit (a repository or a database) in which a step changed files; see `units`."""
 
     kind: str
     """The kind; empty for a work tree inside a unit, where files are ordinary again."""
@@ -153,7 +155,7 @@ class UnitMark:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The changes of one call, restore or user to the files of a workspace."""
+    """The file changes in a workspace by one call, one restore, or somebody else."""
 
     number: int
     kind: StepKind
@@ -180,7 +182,7 @@ class Step:
 
 
 def undo_refusal() -> ToolError:
-    """Return the error for a call that may not change anything because it could not be undone."""
+    """Return the error for a call that must not change anything because it could not be undone."""
     return ToolError(
         "Not done: how files stand now cannot be kept, so this could not be undone. Make room for the folder "
         "of Hermes (`hermes checkpoints gc`), or set checkpoints.enabled to false to work without undo."
@@ -222,7 +224,9 @@ def change_of(record: Any) -> PathChange:
 
 
 def step_record(step: Step) -> dict[str, Any]:
-    """Return a step in a form for JSON (ASCII only, so that odd names survive), without its changes."""
+    """Return a step as a JSON object, without its changes. It is ASCII only, so that unusual names
+    survive.
+    """
     return {
         "number": step.number,
         "kind": step.kind,
@@ -290,7 +294,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CL
 
 
 class KnownPath(NamedTuple):
-    """The last seen state of a path. A named tuple, because a workspace has many."""
+    """The last seen state of a path. It is a named tuple, because a workspace has many."""
 
     stamp: Stamp
     settled: bool
@@ -317,13 +321,15 @@ class ManifestScan:
     seen: int = 0
 
     def twin(self, path: str, status: os.stat_result) -> str:
-        """Return another path of the same file, if there is one in the workspace."""
+        """Return another path in the workspace that is a hard link to the same file; empty if there is
+        none.
+        """
         names = self.linked.get((status.st_dev, status.st_ino), ())
         return next((name for name in names if name != path), "")
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the values that differ between a changed and an unchanged path. Pure."""
+    """Return values of a path's status that change whenever the path does. Pure."""
     if stat.S_ISDIR(status.st_mode):
         # What is in a folder is looked at for itself.
         return (status.st_mode,)
@@ -331,9 +337,9 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def is_settled(status: os.stat_result, now: int | None = None) -> bool:
-    """Return whether any later write gives another stamp. `now` is in nanoseconds since the epoch.
+    """Return whether every later write will give another stamp. `now` is in nanoseconds since the epoch.
 
-    Only the change time counts, which nobody can set: the modification time may be anything, even in the
+    Only the change time counts, because nobody can set it. The modification time may be anything, even in the
     future.
     """
     now = time.time_ns() if now is None else now
@@ -349,11 +355,11 @@ def look(
     units: Units = NO_UNITS,
     versions: bool = True,
 ) -> ManifestScan:
-    """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
+    """Compare everything below `root` (resolved) with the `known` states. Blocking; never raises.
 
-    `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as nothing.
-    `units` are those known so far: a damaged one stays a unit. Without `versions` neither version control
-    data nor the mode of `root` is read.
+    `ours` is a folder that is not read: the data of Hermes. Placeholders of a sandbox count as missing.
+    `units` are those known so far, because a damaged one cannot be recognised. Without `versions` neither
+    version control data nor the mode of `root` is read.
     """
     found = ManifestScan()
     met = 0
@@ -408,7 +414,7 @@ def _missing(known: Mapping[str, KnownPath], names: Iterable[str], found: Manife
 
 
 def _is_hidden(path: str, hidden: set[str]) -> bool:
-    """Return whether a path is in an unreadable folder."""
+    """Return whether a path is, or is in, an unreadable folder."""
     if "" in hidden:
         return True
     cut = path.find("/")
@@ -424,7 +430,8 @@ def _walk(
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
     """Yield `root` and then every folder in it: the path prefix, and the entries with their status.
 
-    No link is followed, no other file system entered, and of a unit only possible files of a step are listed.
+    No link is followed and no other file system entered. Of a unit only files that a step may record are
+    listed.
     """
     try:
         top = root.stat()
@@ -482,7 +489,7 @@ def _walk(
 
 
 def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *, within: bool) -> str | None:
-    """Return the kind of unit that begins at a folder, or ends there (`ORDINARY`); None for neither."""
+    """Return the kind of unit that begins at a folder; `ORDINARY` if a unit ends there, None for neither."""
     entries = {name: stat.S_ISDIR(status.st_mode) for name, status in listed}
     if kind := kind_of(folder.rpartition("/")[2], entries):
         return kind
@@ -492,7 +499,7 @@ def _unit(folder: str, listed: list[tuple[str, os.stat_result]], units: Units, *
 
 
 def _list_folder(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
-    """Return the names in an open folder with their status; unreadable ones are recorded as left out."""
+    """Return the names in an open folder with their status; record unreadable ones as left out."""
     listed: list[tuple[str, os.stat_result]] = []
     try:
         with os.scandir(descriptor) as entries:

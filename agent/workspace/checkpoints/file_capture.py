@@ -1,8 +1,8 @@
 """Reading the state of a path in the workspace, safely and exactly.
 
-A path is opened folder by folder without following links, so it never leaves the workspace. Only plain files
-are opened. A file that changes during reading is read again; if it keeps changing, that is reported and no
-mixture is stored.
+A path is opened folder by folder without following links, so it never leads out of the workspace. Only plain
+files are opened. A file that changes during reading is read again. If it keeps changing, that is reported,
+and nothing is stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ATTRIBUTES = ("system.posix_acl", "security.capability", "user.")
 
 
 class _ChangedError(Exception):
-    """The data read is not one consistent state of the file."""
+    """The file changed while it was read."""
 
 
 def take(
@@ -51,12 +51,15 @@ def take(
     """Return the current state of `path` (relative to the resolved folder `root`, with `/`); None if missing.
 
     An absolute path (resolved) is used unchanged, and `.` is the folder `root`: see `entries.PathChange`.
-    Contents are added to `objects`; without it they are only hashed. Files above `limit` bytes, unreadable
-    and constantly changing ones have no digest but a reason. A file whose size, mode and time are those of
-    `known` is not read again, unless it changed within the last seconds or its contents are not in `objects`.
-    A caller that knows more (the inode, its time of change) decides by that whether to pass `known`. With
-    `link` contents are kept by a second name if possible, whatever their size. Blocks. Raises `StoreError` if
-    contents cannot be stored, or for a path that leads out of the workspace.
+    Contents are added to `objects`; without it they are only hashed. A file above `limit` bytes, or one that
+    is unreadable or keeps changing, has a reason instead of a digest.
+
+    A file with the size, mode and time of `known` is not read again. It is read anyway if it changed within
+    the last seconds, or if its contents are not in `objects`. A caller that knows more (the inode, the change
+    time) uses that to decide whether to pass `known`. With `link` contents are kept by a hard link if
+    possible, whatever their size.
+
+    Blocks. Raises `StoreError` if contents cannot be stored, or for a path that leads out of the workspace.
     """
     if path.startswith("/"):
         root, path = Path(path).parent, Path(path).name
@@ -73,7 +76,7 @@ def take(
 
 
 def inode_of(status: os.stat_result) -> str:
-    """Return the identity of a file with several names; empty for anything else. Pure."""
+    """Return a text that identifies a file with several names; empty for anything else. Pure."""
     return str(status.st_ino) if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 else ""
 
 
@@ -92,7 +95,7 @@ def _below(
     known: PathEntry | None,
     link: bool,
 ) -> PathEntry | None:
-    """Open the folder of the last part and read the state there. Raises `OSError`."""
+    """Open the folder that contains the path and read the path's state. Raises `OSError`."""
     reason = ""
     device = os.fstat(top).st_dev
     folder = os.dup(top)
@@ -155,8 +158,9 @@ def _entry(
 
 
 def attributes_of(file: int | Path) -> str:
-    """Return the names of a file's access list, privileges and attributes, separated by spaces;
-    often empty.
+    """Return the names of a file's access list, privileges and attributes, separated by spaces.
+
+    The result is often empty.
     """
     try:
         names = os.listxattr(file, **({"follow_symlinks": False} if isinstance(file, Path) else {}))
@@ -197,9 +201,9 @@ def _unchanged(known: PathEntry, status: os.stat_result, objects: ObjectStore | 
 def _contents(
     folder: int, name: str, status: os.stat_result, objects: ObjectStore | None
 ) -> tuple[str, int, str]:
-    """Return digest, size and attributes of a plain file.
+    """Return digest, size and attribute names of a plain file.
 
-    Raises `_ChangedError` if it changed meanwhile, and `OSError`.
+    Raises `_ChangedError` if it changed in the meantime, and `OSError`.
     """
     with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
         before = os.fstat(file.fileno())
@@ -213,7 +217,7 @@ def _contents(
 
 
 class _Bounded:
-    """Reads at most one byte beyond the expected end, however fast a file grows."""
+    """Reads at most one byte beyond the expected size, however fast a file grows."""
 
     def __init__(self, read: Callable[[int], bytes], size: int) -> None:
         self._read = read

@@ -1,9 +1,10 @@
 """The register of the last seen state of each path in the workspace, and its updates.
 
-Changed files are read and stored at once, so the contents before the next change are always available: in the
-object store or, for files git tracks, in git's objects, as long as the bytes on disk are exactly those. A
-look changes nothing here: its result counts when it is accepted, so a look whose result could not be written
-is simply repeated. Blocking; one thread at a time.
+Changed files are read and stored at once, so the contents before the next change are always available. They
+are in the object store or, for files that git tracks, in git's objects if those are exactly the same bytes.
+
+A look reads the disk and changes nothing here. Its result counts when it is accepted, so a look whose result
+could not be written is simply repeated. Blocking; one thread at a time.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _BLOB = re.compile(r"(?:[0-9a-f]{40})?")
 
 
 class Baseline:
-    """The stored register of the workspace `root` in `folder`."""
+    """The register of the workspace `root`, stored in `folder` between sessions."""
 
     def __init__(self, folder: Path, root: Path) -> None:
         self._folder = folder
@@ -108,7 +109,7 @@ class Baseline:
             raise store_error(error, self._folder, "written") from error
 
     def _stands(self, known: dict[str, KnownPath]) -> bool:
-        """Return whether a file is exactly as known, including its time, as in a restored copy.
+        """Return whether at least one file is exactly as known, including its time, as in a restored copy.
 
         Otherwise another project now has the path.
         """
@@ -121,7 +122,7 @@ class Baseline:
         return False
 
     def _inode(self) -> int:
-        """Return the identity of the folder, stable across restarts; 0 if it is gone."""
+        """Return the inode of the folder, which survives restarts; 0 if the folder is gone."""
         with suppress(OSError):
             return self._root.stat().st_ino
         return 0
@@ -138,7 +139,7 @@ class Baseline:
 
 
 def _known_path(record: list) -> tuple[str, KnownPath]:
-    """Parse one path of an untrusted file. Raises `ValueError` and `TypeError`."""
+    """Parse one path and its state from an untrusted file. Raises `ValueError` and `TypeError`."""
     path, stamp, settled, fields, blob = record
     entry = entry_of(fields)
     inside = path == TOP or not any(part in ("", ".", "..") for part in path.split("/"))
@@ -162,7 +163,7 @@ LOOKED_AT = 20_000
 
 @dataclass(frozen=True, slots=True)
 class FoundChanges:
-    """The result of a look, not yet accepted."""
+    """The result of a look at the disk, not yet accepted."""
 
     changes: tuple[PathChange, ...]
     fresh: Mapping[str, KnownPath | None]
@@ -179,7 +180,7 @@ class FoundChanges:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """A first look at a whole workspace, not yet taken up."""
+    """The result of reading a whole workspace for the first time, not yet applied to the register."""
 
     known: dict[str, KnownPath]
     """The previous session's state."""
@@ -188,7 +189,9 @@ class Survey:
 
 
 class FileRegister:
-    """Everything below `root` (resolved) except the folder `ours`. `stop` ends work early."""
+    """The last seen state of everything below `root` (resolved), except the folder `ours`. `stop` ends work
+    early.
+    """
 
     def __init__(
         self,
@@ -231,9 +234,9 @@ class FileRegister:
     # Taking the workspace in
 
     def survey(self) -> Survey:
-        """Read the whole workspace and compare it with the previous session's state.
+        """Read the whole workspace and compare it with the state of the previous session.
 
-        Changes nothing here, so any thread may do it while calls run; `take_up` applies it.
+        Does not change the register, so any thread may run it during calls. `take_up` applies the result.
         """
         known = self._baseline.load() or {}
         found = look(self._root, known, self._ours)
@@ -248,7 +251,7 @@ class FileRegister:
         return Survey(known, FoundChanges((), fresh, tuple(found.left_out), units=Units(found.units)), index)
 
     def take_up(self, survey: Survey) -> None:
-        """Apply a survey to the register, except paths on which calls worked meanwhile."""
+        """Apply a survey to the register, except for paths that calls changed in the meantime."""
         self._begin(survey.known, survey.index)
         met = self._met or set()
         self._met = None
@@ -256,9 +259,9 @@ class FileRegister:
         self.accept(replace(survey.found, fresh=fresh))
 
     def news(self) -> FoundChanges:
-        """Return what changed since the previous session, read in place of a survey.
+        """Return the changes since the previous session. It is an alternative to a survey.
 
-        Empty if nothing was known.
+        Empty if there is no state of a previous session.
         """
         known = self._baseline.load()
         if known is None:
@@ -282,7 +285,7 @@ class FileRegister:
         return self._baseline.written
 
     def _begin(self, known: dict[str, KnownPath], index: Index) -> None:
-        """Start from the previous session's state, except for paths that calls have named since."""
+        """Load the state of the previous session, except for paths that calls have named since."""
         met = self._met or set()
         self._known = {path: each for path, each in known.items() if path not in met} | self._known
         self._units = units_among(known)
@@ -308,7 +311,7 @@ class FileRegister:
         return KnownPath(stamp, settled, entry)
 
     def keep(self, seconds: float) -> bool:
-        """Read and store the contents of all files for at most `seconds`; return whether that is done.
+        """Read and store the contents of all files for at most `seconds`; return whether none are left.
 
         Raises `Stopped` and `StoreError`.
         """
@@ -373,7 +376,7 @@ class FileRegister:
         return FoundChanges(changes, fresh, closed, self._taken_along(fresh), met, marks)
 
     def beyond(self, found: FoundChanges, steps: Iterable[Step]) -> FoundChanges:
-        """Return the changes of a look that later steps do not contain. Blocking."""
+        """Return the changes of a look that are not part of the later `steps`. Blocking."""
         left = state_listings.last_states(steps)
         news = {change.path: change for change in found.changes}
         for path, entry in left.items():
@@ -393,7 +396,7 @@ class FileRegister:
         units: Units,
         left: Mapping[str, PathEntry | None] | None = None,
     ) -> dict[str, UnitMark]:
-        """Return the marks for the units that `changes` touch; `left` is the state left by later steps."""
+        """Return the marks for the units that `changes` affect; `left` is the state after later steps."""
 
         def before(path: str) -> PathEntry | None:
             if left and path in left:
@@ -409,7 +412,7 @@ class FileRegister:
         return unit_marks(changes, units, side(before, read), side(after, read), self._root)
 
     def without_noise(self, changes: Sequence[PathChange], units: Units) -> tuple[PathChange, ...]:
-        """Return the changes so far, or none if all of them only rewrite the same state of units."""
+        """Return the changes without those that only rewrite the same state of a unit, or none if all do."""
         known, now = {change.path for change in changes}, disk(self._root)
         told, _ = changed_sides(changes, self._objects.read)
         units |= self._units
@@ -417,7 +420,7 @@ class FileRegister:
         return without_noise(changes, units, marks, self._root, self._objects, by_others=True)
 
     def _taken_along(self, fresh: Mapping[str, KnownPath | None]) -> tuple[LeftOut, ...]:
-        """Return folders of objects that are gone and were not kept."""
+        """Return folders of git objects that are gone and of which no copy was kept."""
         places = (within(place, "objects") for place in self._units.places)
         gone = {place for place in places if place in fresh and fresh[place] is None}
         return tuple(LeftOut(item.path, TAKEN_ALONG) for item in self._git.uncovered() if item.path in gone)
@@ -435,9 +438,9 @@ class FileRegister:
         return tuple(changes)
 
     def before(self, path: str) -> tuple[FoundChanges, dict[str, PathEntry | None]]:
-        """Return the current state of a path, contents stored, with each missing parent folder.
+        """Return the changes at a path since the last look, and the current states to compare with later.
 
-        It is preceded by changes made there since the last look.
+        The states are those of the path, with its contents stored, and of each missing parent folder.
         """
         noted: dict[str, PathEntry | None] = {}
         parts = path.split("/")
@@ -453,7 +456,7 @@ class FileRegister:
         return FoundChanges(told, fresh, marks=self._marks(told, fresh, self._units)), noted
 
     def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
-        """Return what happened to paths since `before`."""
+        """Return the changes at paths since `before`, whose states are in `noted`."""
         changes: list[PathChange] = []
         fresh: dict[str, KnownPath | None] = {}
         for path in sorted(noted):
@@ -463,9 +466,9 @@ class FileRegister:
         return FoundChanges(tuple(changes), fresh, marks=self._marks(changes, fresh, self._units))
 
     def times(self, position: int) -> dict[str, PathEntry | None]:
-        """Return the states of files of which only the time is known to have changed since a position.
+        """Return the states of files of which only the time changed since a position.
 
-        In a workspace that is not too large this includes a look without reading files. Blocking.
+        Unless the workspace is very large, its files are checked for that without reading them. Blocking.
         """
         seen: dict[str, PathEntry | None] = {}
         if len(self._known) <= LOOKED_AT:
@@ -475,7 +478,7 @@ class FileRegister:
         return seen | {path: entry for path, (after, entry) in self._redated.items() if after >= position}
 
     def redated_changes(self, found: FoundChanges) -> tuple[PathChange, ...]:
-        """Return the changes of a look that only concern the time."""
+        """Return the changes of a look that concern only the time of a file."""
         pairs = ((path, self._known.get(path), after) for path, after in found.fresh.items())
         return tuple(
             PathChange(path, before.entry, after.entry)
@@ -484,7 +487,7 @@ class FileRegister:
         )
 
     def accept(self, found: FoundChanges, position: int = 0) -> None:
-        """Apply the result of a look to the register; `position` is the one before it."""
+        """Apply the result of a look to the register; `position` is the step number before the look."""
         # What lies outside is never looked for: it is known by the steps alone.
         fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
         for each in self.redated_changes(found):
@@ -507,7 +510,7 @@ class FileRegister:
             self._note_left_out()
 
     def coverage(self, found: FoundChanges) -> Coverage:
-        """Return what the changes do not cover."""
+        """Return which of the changes cannot be restored."""
         return coverage_of(found.changes, found.closed or (), found.taken_along)
 
     def save(self) -> None:
@@ -517,16 +520,16 @@ class FileRegister:
 
     @property
     def wants_saving(self) -> bool:
-        """Return whether the register has unwritten data; contents only it names could be removed.
+        """Return whether the register has data that is not written, so that its contents could be removed.
 
-        Seen but unread files count too, because the next session finds others' changes by them.
+        Files that were seen but not read count too, because the next session finds changes by them.
         """
         return self._met is None and self._unsaved > 0
 
     # Within
 
     def _look_at(self, path: str, twin: str, units: Units) -> KnownPath | None:
-        """Return the state of a path, its contents stored. Raises `StoreError`."""
+        """Return the state of a path, and store its contents. Raises `StoreError`."""
         try:
             status = (self._root / path).lstat()
         except (OSError, ValueError):
@@ -542,7 +545,7 @@ class FileRegister:
         return KnownPath(stamp_of(status), is_settled(status), replace(entry, twin=twin))
 
     def _twin(self, path: str) -> str:
-        """Return the other name of a file, if it still is one."""
+        """Return the other name of a file with two names; empty if it no longer has one."""
         known = self._known.get(path)
         twin = known.entry.twin if known is not None and known.entry is not None else ""
         try:
@@ -552,7 +555,7 @@ class FileRegister:
         return twin if same else ""
 
     def _fetch_contents(self, paths: Iterable[str]) -> dict[str, KnownPath]:
-        """Copy contents that only git has into the store; return the new states of these paths."""
+        """Copy contents that only git has into the store; return the new states of the paths."""
         wanted: dict[str, list[str]] = {}
         sizes: dict[str, int] = {}
         for path in paths:
@@ -582,7 +585,7 @@ class FileRegister:
         self.left_out = self._uncovered.coverage((*self._closed, *self._git.uncovered()))
 
     def _breathe(self) -> None:
-        """Yield to other threads occasionally, and stop on request."""
+        """Yield to other threads occasionally, and raise `Stopped` on request."""
         if self._stop.is_set():
             raise Stopped
         if not self.hurried and time.monotonic() - self._breathed > _STRETCH:
@@ -591,7 +594,7 @@ class FileRegister:
 
 
 def _objects(root: Path, units: Units) -> list[Path]:
-    """Return the object folders of repositories."""
+    """Return the object folders of the repositories in the workspace."""
     return [root / place / "objects" for place, kind in units.places.items() if kind == "git"]
 
 
@@ -601,7 +604,7 @@ def _without_contents(known: KnownPath) -> KnownPath:
 
 
 def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
-    """Return whether a path is unchanged; for contents that are not stored, by stamp only."""
+    """Return whether a path is unchanged. If its contents are not stored, only its stamp is compared."""
     if before is None or after is None:
         return before is after
     if before.entry is None or after.entry is None:
@@ -615,7 +618,7 @@ def _is_folder(entry: PathEntry) -> bool:
 
 
 def _is_redated(before: PathEntry | None, after: PathEntry | None) -> bool:
-    """Return whether a file has the same contents and another time."""
+    """Return whether a file has the same contents but another time."""
     if before is None or after is None or before.kind is not PathKind.FILE:
         return False
     return before.modified != after.modified and alike(before, after)

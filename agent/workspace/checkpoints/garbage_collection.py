@@ -1,8 +1,8 @@
 """Cleanup of the store: old steps and unneeded objects are removed.
 
-Nothing is counted in advance. What may go is found by reading what every line, baseline and pending restore
-names (mark), then removing objects that nothing names (sweep). So a count cannot be wrong, and a killed run
-simply starts again. Work is done in small pieces under the lock; between two of them, other processes can add
+There are no reference counts. Every step log, register and pending restore is read for the objects that it
+names (mark). Then objects that nothing names are removed (sweep). So no count can be wrong, and a killed run
+simply starts again. The work is done in small pieces under the lock; between them other processes can add
 objects.
 """
 
@@ -81,10 +81,12 @@ def collect(
 ) -> Collected:
     """Bring the store under its limits: `max_bytes` on disk, no steps older than `max_age` seconds.
 
-    The age is elapsed time (see `elapsed_age`). `living` are the existing sessions: lines of others go. None:
-    unknown, all stay. Blocks until done; `collecting` does the same piece by piece. Raises `StoreError` if a
-    line, a baseline or a pending restore cannot be read: then nothing is removed, because its needs are
-    unknown.
+    The age is elapsed time (see `elapsed_age`). `living` are the existing sessions; the step logs of others
+    are deleted. None means unknown, so all are kept. Blocks until done; `collecting` does the same piece by
+    piece.
+
+    Raises `StoreError` if a step log, a register or a pending restore cannot be read. Then nothing is
+    removed, because the objects that it needs are unknown.
     """
     done = Collected()
     for piece in collecting(store, max_bytes=max_bytes, max_age=max_age, living=living, now=now):
@@ -126,9 +128,9 @@ def collecting(
 
 
 def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
-    """Delete the steps of deleted sessions; `folder` is that of the store, or does not exist yet.
+    """Delete the steps of deleted sessions; `folder` is that of the store, and need not exist.
 
-    Objects that only they named go with the next collection. Blocks; raises `StoreError`.
+    Objects that only these steps named are removed by the next collection. Blocks; raises `StoreError`.
     """
     if folder.exists():
         store = CheckpointStore(folder)
@@ -137,7 +139,7 @@ def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
 
 
 class _Run:
-    """One collection."""
+    """One run of the cleanup."""
 
     def __init__(self, store: CheckpointStore, max_bytes: int, max_age: float, clock: ElapsedAge) -> None:
         self._store = store
@@ -153,7 +155,9 @@ class _Run:
         self._mark = self._marker.mark(WAIT_SECONDS)
 
     def lines_of_deleted(self, living: Collection[str] | None) -> list[str]:
-        """Return the lines of deleted sessions; a recently used one may belong to a new session and stays."""
+        """Return the step logs of deleted sessions. A recently used one is kept, as it may belong to a new
+        session.
+        """
         if living is None:
             return []
         return [
@@ -170,7 +174,7 @@ class _Run:
         self.done = replace(self.done, sessions=self.done.sessions + 1)
 
     def floors(self) -> dict[str, int]:
-        """Return how far each line must be pruned: what is too old, then the oldest until the rest fits."""
+        """Return the last step to delete of each log: those too old, then the oldest until the rest fits."""
         objects = {stored.digest: stored for stored in self._objects()}
         floors = _expired_steps(self._mark, self._oldest)
         size = self._store.size()
@@ -193,7 +197,7 @@ class _Run:
                 path.unlink(missing_ok=True)
 
     def tidy_git(self) -> None:
-        """Remove git objects that no repository has any more if they are too old or too many."""
+        """Remove kept git objects that no repository has any longer, if they are too old or too large."""
         with self._store.alone(WAIT_SECONDS):
             freed = tidy(self._store.borrowed_folder, int(self._max_bytes * GIT_SHARE), self._oldest)
         self.done = replace(self.done, freed=self.done.freed + freed)
@@ -212,7 +216,7 @@ class _Run:
                     self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
 
     def sweep_linked(self) -> None:
-        """Remove unneeded second names; that frees nothing while a file has its first name."""
+        """Remove unneeded hard links. That frees nothing while a file still has its first name."""
         used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
             for kept in self._store.objects.linked():
@@ -238,14 +242,14 @@ class _Run:
 
 
 def _changed(path: Path) -> float:
-    """Return when a file changed; for a missing one, a time that is never old."""
+    """Return when a file changed; for a missing one a time that never counts as old."""
     with suppress(FileNotFoundError):
         return path.lstat().st_mtime
     return math.inf
 
 
 def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
-    """Return the last step of each line up to which all are older than `oldest`. Pure."""
+    """Return the last step of each log of which all earlier steps are also older than `oldest`. Pure."""
     floors: dict[str, int] = {}
     kept: set[str] = set()
     for session, need in mark.needs:
@@ -257,7 +261,7 @@ def _expired_steps(mark: ReachableObjects, oldest: float) -> dict[str, int]:
 
 
 def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int]) -> int:
-    """Return the bytes freed by pruning the lines to `floors`, with objects unneeded already. Pure."""
+    """Return the bytes freed by deleting steps up to `floors`, including objects already unneeded. Pure."""
     needed = set(mark.held)
     size = 0
     for session, need in mark.needs:
@@ -271,7 +275,9 @@ def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str,
 def _fitting(
     mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int], excess: int
 ) -> dict[str, int]:
-    """Return floors that free `excess` bytes more: the oldest steps of all lines go first. Pure."""
+    """Return the last step to delete of each log to free `excess` more bytes, the oldest steps first.
+    Pure.
+    """
     left = [(session, need) for session, need in mark.needs if need.number > floors.get(session, 0)]
     counts = Counter(digest for _, need in left for digest in need.digests)
     found: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """Contents of git objects, read through the one way to run git.
 
-A command may delete `.git`, or have git remove objects. They have second names in a folder of ours
+A command may delete `.git`, or make git remove objects. They have hard links in a folder of Hermes
 (`git_keep`), from which they can still be read and restored.
 """
 
@@ -34,7 +34,7 @@ _ASKED = 5_000
 class GitObjects:
     """The objects of the repositories in and around `root`. Methods block: use a thread.
 
-    `folder` holds the second names of all repositories.
+    `folder` holds the hard links to objects of all repositories.
     """
 
     def __init__(self, root: Path, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
@@ -44,8 +44,9 @@ class GitObjects:
         self._keeps: dict[Path, GitKeep] = {}
 
     def read(self, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
-        """Yield contents by id, some at a time; `wanted` gives the expected size. Unavailable ones are
-        missing.
+        """Yield id and contents of objects, in groups; `wanted` gives the expected sizes.
+
+        Unavailable objects are left out.
         """
         until = time.monotonic() + _PATIENCE
         left = dict(wanted)
@@ -59,7 +60,7 @@ class GitObjects:
                     left.pop(each, None)
 
     def present(self, ids: Iterable[str]) -> Iterator[set[str]]:
-        """Yield which of these objects exist, some at a time. Reads no contents."""
+        """Yield which of these objects exist, in groups. Reads no contents."""
         wanted = set(ids)
         for keep in self._keeps.values():
             held = keep.holds(wanted)
@@ -71,9 +72,9 @@ class GitObjects:
             yield set(self._run(_present(self._root, ordered[start : start + _ASKED], until)))
 
     def hold(self, places: Iterable[Path]) -> Iterator[None]:
-        """Give second names to new objects in these folders, and in that of the work tree.
+        """Make hard links to new objects in these object folders, and in that of the work tree.
 
-        Works in pieces between pauses. Never raises.
+        Yields between pieces of work. Never raises.
         """
         for place in dict.fromkeys((*_own(self._root), *places)):
             try:
@@ -85,7 +86,7 @@ class GitObjects:
                 keep.reason = str(getattr(error, "strerror", None) or error).lower()
 
     def uncovered(self) -> tuple[LeftOut, ...]:
-        """Return the folders of objects that are not fully kept."""
+        """Return the object folders of which not everything is kept."""
         found = []
         for keep in self._keeps.values():
             if keep.reason:
@@ -99,7 +100,7 @@ class GitObjects:
 
 
 def _own(root: Path) -> list[Path]:
-    """Return the object folder of the repository around `root`."""
+    """Return the object folder of the repository that contains `root`."""
     with suppress(OSError, RuntimeError):
         top = top_folder(root)
         git = git_folder(top) if top is not None else None
@@ -147,7 +148,10 @@ async def _present(root: Path, ids: list[str], until: float) -> list[str]:
 
 
 def _objects(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the objects of an answer: a line `id kind size` before each, a line feed after it."""
+    """Yield id and contents of objects in git's output.
+
+    Each has a line `id kind size` before it and a line feed after it.
+    """
     at = 0
     while (end := data.find(b"\n", at)) >= 0:
         words = data[at:end].split()

@@ -1,8 +1,8 @@
 """The list of files git tracks, read from its index without running git.
 
 Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything in it is checked against the
-files afterwards, so a false index does no lasting harm. It may be hostile: reading one never takes more than
-a small multiple of its size.
+files afterwards, so a false index does no lasting harm. It may be hostile, so reading one never takes more
+memory or time than a small multiple of its size.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Tracked(NamedTuple):
     """Whether the index claims that the stamp proves the contents."""
 
     def describes(self, status: os.stat_result) -> bool:
-        """Return whether the file with this status is the one whose contents git recorded."""
+        """Return whether a file with this status is the one whose contents git recorded."""
         return self.plain and self.stamp == (
             status.st_ctime_ns,
             status.st_mtime_ns,
@@ -97,8 +97,8 @@ def lists_the_same(
 ) -> bool:
     """Return whether two states of an index track the same contents in the same way.
 
-    Neither times of files nor the mode of the index count, because reading commands write both. `folder` is
-    where it is, for the shared half of a split index. Blocking. False if either cannot be read.
+    Neither times of files nor the mode of the index count, because reading commands write both. `folder`
+    contains the index, for the shared half of a split index. Blocking. False if either cannot be read.
     """
     if one is None or other is None or not one.digest or not other.digest:
         return False
@@ -111,9 +111,9 @@ def lists_the_same(
 
 
 def index_rows(data: bytes, folder: Path | None = None) -> list[tuple[bytes, bytes]]:
-    """Return the entries of an index in order: each name with mode, id and flags.
+    """Return the entries of an index in order, each as its name and the bytes of mode, id and flags.
 
-    `folder` holds its shared half, if it is split. Raises `ValueError` and `OSError`.
+    `folder` contains the shared half of a split index. Raises `ValueError` and `OSError`.
     """
     size = _id_size(data)
     found: list[tuple[bytes, bytes]] = []
@@ -132,7 +132,7 @@ def index_rows(data: bytes, folder: Path | None = None) -> list[tuple[bytes, byt
 def _joined(
     own: list[tuple[bytes, bytes]], link: bytes, size: int, folder: Path | None
 ) -> list[tuple[bytes, bytes]]:
-    """Combine a split index: entries without a name replace those of the shared half."""
+    """Return the entries of a split index: those without a name replace entries of the shared half."""
     if not any(link[:size]):
         return own
     if folder is None:
@@ -150,7 +150,10 @@ def _joined(
 
 
 def _bits(data: bytes, at: int) -> tuple[set[int], int]:
-    """Return the set bits of a compressed bitmap, and its end (git's EWAH: runs, then literal words)."""
+    """Return the set bits of a compressed bitmap, and the offset of its end.
+
+    The format is git's EWAH: runs, then literal words.
+    """
     words = int.from_bytes(data[at + 4 : at + 8], "big")
     end = at + 8 + 8 * words
     found: set[int] = set()
@@ -178,7 +181,7 @@ def _id_size(data: bytes) -> int:
 
 
 def blob_id(data: bytes) -> str:
-    """Return git's id for contents."""
+    """Return git's id for a file with these contents."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
@@ -231,7 +234,9 @@ def _stamp(data: bytes, at: int) -> tuple[int, ...]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Parse a number in the form of pack offsets; return it and its end. Raises `ValueError`."""
+    """Parse a number in the format of pack offsets; return it and the offset of its end. Raises
+    `ValueError`.
+    """
     value = 0
     for place in range(at, min(at + 5, len(data))):
         byte = data[place]
@@ -243,7 +248,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def is_sha256(common: Path) -> bool:
-    """Return whether the repository `common` uses SHA-256, by its settings. Blocking; never raises."""
+    """Return whether the settings of the repository `common` choose SHA-256. Blocking; never raises."""
     try:
         text = read_bytes(common / "config", _CONFIG_BYTES)[0].lower()
     except OSError:
@@ -256,7 +261,7 @@ _TREE = re.compile(rb"^\s*worktree\s*=\s*\"?([^\"\n]*)\"?\s*$", re.IGNORECASE | 
 
 
 def tree_of_index(root: Path, part: UnitPart) -> str | None:
-    """Return the work tree of an index, as a folder of the workspace; None if unknown. Blocking."""
+    """Return the folder of the workspace that is the work tree of an index; None if unknown. Blocking."""
     inner = root / part.inner
     own = part.rest.rpartition("/")[0]
     if own:
@@ -274,7 +279,7 @@ def tree_of_index(root: Path, part: UnitPart) -> str | None:
 
 
 def _near(root: Path, inner: Path) -> Iterator[Path]:
-    """Yield folders in which a file `.git` may point to a repository: above it, and next to it."""
+    """Yield folders whose `.git` file may point to a repository: those above it, and those next to it."""
     for place in inner.parents:
         yield place
         if place == root:

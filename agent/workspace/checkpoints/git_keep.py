@@ -1,12 +1,12 @@
-"""Second names of git's objects, so that undo finds them whatever git removes.
+"""Hard links to git's objects, so that undo finds them even after git removes them.
 
 Objects are only added to a repository, until `git gc` or a user removes some. So each object and pack gets a
-hard link in a folder of ours: that takes no space while the repository has it too, and git does not list it.
-If links are not possible (another file system), small repositories are copied, and others are reported as not
-covered.
+hard link in a folder of Hermes. A link takes no space while the repository has the object too, and git does
+not list it. If links are not possible (on another file system), small repositories are copied. Others are
+reported as not covered.
 
-``` git/KEY/source the folder of objects that is kept, as JSON git/KEY/.git/objects/… the second names; git
-can read the folder as a repository ```
+- `git/KEY/source`: the path of the object folder that is kept, as JSON.
+- `git/KEY/.git/objects/…`: the hard links; git can read the folder as a repository.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOT
 
 
 class GitKeep:
-    """Second names of the folder `objects` (resolved) of one repository, below `folder`."""
+    """The hard links to the objects in the folder `objects` (resolved) of one repository, below `folder`."""
 
     def __init__(self, folder: Path, objects: Path) -> None:
         self._all = folder
@@ -61,9 +61,9 @@ class GitKeep:
         return self._objects
 
     def refresh(self) -> Iterator[None]:
-        """Give second names to new objects, one folder of objects between two pauses.
+        """Make hard links to new objects; yields after each folder of objects.
 
-        Blocking. Raises `OSError` if nothing can be kept at all.
+        Blocking. Raises `OSError` if no links or copies can be made.
         """
         if not self._ours.is_dir():
             self._begin()
@@ -79,11 +79,11 @@ class GitKeep:
         self._borrow()
 
     def holds(self, ids: Iterable[str]) -> set[str]:
-        """Return which of these objects have a separate second name; packs are not read."""
+        """Return which of these objects have a hard link of their own; packs are not searched."""
         return {each for each in ids if each[2:] in self._held.get(each[:2], ())}
 
     def put_back(self) -> int:
-        """Restore objects missing in the repository; return how many files. Raises `OSError`."""
+        """Restore objects missing in the repository; return the number of files. Raises `OSError`."""
         count = 0
         for name in ("pack", *_FAN):
             # The index of a pack comes last, as git reads by it.
@@ -99,7 +99,7 @@ class GitKeep:
         return count
 
     def take_away(self) -> None:
-        """Remove from the repository the objects that have a second name here. Raises `OSError`."""
+        """Remove objects from the repository that have a hard link here. Raises `OSError`."""
         for name in ("pack", *_FAN):
             for file in sorted(_names(self._ours / name)):
                 (self._objects / name / file).unlink(missing_ok=True)
@@ -108,7 +108,7 @@ class GitKeep:
                     (self._objects / name).rmdir()
 
     def _make(self, folder: Path) -> None:
-        """Make a folder of objects, with the mode of its parent."""
+        """Create a folder of objects, with the mode of its parent."""
         if not folder.is_dir():
             self._objects.mkdir(mode=0o755, parents=True, exist_ok=True)
             folder.mkdir(exist_ok=True)
@@ -132,7 +132,7 @@ class GitKeep:
         self._held.clear()
 
     def _refresh(self, name: str) -> bool:
-        """Update one folder of objects; return whether there was anything to do."""
+        """Update the links of one folder of objects; return whether anything changed."""
         source, target = self._objects / name, self._ours / name
         try:
             modified = source.stat().st_mtime_ns
@@ -155,8 +155,9 @@ class GitKeep:
         return True
 
     def _drop_doubles(self) -> None:
-        """Remove what only we have and the repository has in a pack, because `git gc` packs everything
-        again.
+        """Remove objects that only Hermes keeps and that the repository also has in a pack.
+
+        This is needed because `git gc` packs everything again.
         """
         packs = self._ours / "pack"
         shared = {name for name in _names(packs) if name.endswith(".idx") and _is_shared(packs / name)}
@@ -194,7 +195,7 @@ class GitKeep:
         return True
 
     def _borrow(self) -> None:
-        """Continue reading from where the repository borrows objects; those are not kept."""
+        """Let the folder read objects from where the repository borrows them; those are not kept here."""
         try:
             data, _ = read_bytes(self._objects / "info" / "alternates", 100_000)
         except OSError:
@@ -208,7 +209,7 @@ class GitKeep:
 
 
 def packed_ids(index: Path) -> set[bytes]:
-    """Return the objects of a pack, by its index; empty if that is invalid.
+    """Return the ids of the objects in a pack, read from its index; empty if that is invalid.
 
     Format: Documentation/gitformat-pack.txt of git, version 2.
     """
@@ -225,9 +226,9 @@ def packed_ids(index: Path) -> set[bytes]:
 
 
 def object_ids(objects: Path) -> str:
-    """Return the number and combined id of a folder's objects, to detect changes.
+    """Return a text with the number and combined id of a folder's objects, to detect changes.
 
-    An object that is there twice counts once, so that packing makes no difference. Blocking.
+    An object that exists twice counts once, so packing makes no difference. Blocking.
     """
     packs = (
         packed_ids(objects / "pack" / name) for name in _names(objects / "pack") if name.endswith(".idx")
@@ -254,7 +255,7 @@ def keeps(folder: Path) -> Iterator[Path]:
 
 
 def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
-    """Yield files below `folder` that no repository has any more: since when, bytes, and path."""
+    """Yield files below `folder` that no repository has any longer: time of removal, bytes, and path."""
     for place in keeps(folder):
         for path in (place / ".git" / "objects").glob("*/*"):
             with suppress(OSError):
@@ -264,10 +265,10 @@ def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
 
 
 def tidy(folder: Path, most: int, before: float) -> int:
-    """Remove what is only kept here since before that time, or above `most` bytes, the oldest first.
+    """Remove files that no repository has had since the time `before`, or that exceed `most` bytes in all.
 
-    Repositories not looked at since `before`, and data of older versions, are removed completely. Returns the
-    bytes freed. Blocking.
+    The oldest are removed first. The folders of repositories not used since `before`, and data of older
+    versions, are removed completely. Returns the bytes freed. Blocking.
     """
     freed = 0
     for place in keeps(folder):
@@ -295,7 +296,10 @@ def _names(folder: Path) -> set[str]:
 
 
 def _linked(source: Path, target: Path) -> bool:
-    """Make a second name, for a plain file only. Raises `OSError` if no file can have one here."""
+    """Make a hard link to a plain file; return whether it exists afterwards.
+
+    Raises `OSError` if no file can have one here.
+    """
     try:
         if not stat.S_ISREG(source.lstat().st_mode):
             return False

@@ -1,9 +1,11 @@
 """Values of the refs of a repository, in single files, packed or in tables.
 
-A ref is compared by its value: the id of an object, `ref: NAME` for one that leads to another, empty if
-missing. Packing moves values from file to file and changes none. Besides refs of the repository, `HEAD` (of
-each work tree) has a value, and `HEAD^0`, the resulting commit. Formats: gitformat-packed-refs
-(`packed-refs`), `git_tables` (reftable). Pure except for what `Side` reads.
+A ref is compared by its value: the id of an object, `ref: NAME` if it leads to another ref, empty if missing.
+Packing moves values between files without changing them. `HEAD` (of each work tree) has a value too, and so
+has `HEAD^0`, the commit that it leads to.
+
+Formats: gitformat-packed-refs (`packed-refs`), `git_tables` (reftable). Pure, except for the reading by
+`Side`.
 """
 
 from __future__ import annotations
@@ -27,17 +29,17 @@ _TREES = "worktrees/"
 
 
 def holds_refs(rest: str) -> bool:
-    """Return whether a file of a repository holds refs, so that its bytes alone do not count."""
+    """Return whether a file of a repository holds refs, so that its values count and not its bytes."""
     return rest.startswith("refs/") or rest == PACKED or _in_tables(rest)
 
 
 def is_reflog(rest: str) -> bool:
-    """Return whether a file of a repository is the log of a ref, also of a linked work tree."""
+    """Return whether a file of a repository is the log of a ref, of the main or a linked work tree."""
     return re.match(r"(?:worktrees/[^/]+/)?logs/", rest) is not None
 
 
 def without(data: bytes, names: Iterable[str]) -> bytes:
-    """Return a file `packed-refs` without some of its refs."""
+    """Return the content of a `packed-refs` file without these refs."""
     gone, kept, dropping = {name.encode("utf-8", "surrogateescape") for name in names}, [], False
     for line in data.splitlines(keepends=True):
         if not line.startswith(b"^"):
@@ -48,7 +50,7 @@ def without(data: bytes, names: Iterable[str]) -> bytes:
 
 
 class Refs:
-    """The values of refs at one moment; each file is read once."""
+    """The values of refs at one time. Each file is read once."""
 
     def __init__(self, read: Side) -> None:
         self._read = cache(read)
@@ -65,7 +67,7 @@ class Refs:
         return self.packed(inner).get(name, "") if name.startswith("refs/") else ""
 
     def current(self, inner: str, name: str) -> str:
-        """Return the value of a recorded name, `HEAD^0` too."""
+        """Return the value of a recorded name, which may be `HEAD^0`."""
         if not name.endswith(COMMIT):
             return self.value(inner, name)
         found = self.value(inner, name[:-2])
@@ -81,7 +83,9 @@ class Refs:
         return _packed(data) if data else {}
 
     def tables(self, inner: str, tree: str = "") -> Mapping[str, str] | None:
-        """Return the refs in tables, of the repository or one of its work trees; None without tables."""
+        """Return the refs in the tables of the repository, or of its work tree `tree`; None without
+        tables.
+        """
         folder = within(inner, f"{tree}reftable")
         if folder not in self._stacks:
             listed = self._read(f"{folder}/tables.list")
@@ -92,10 +96,10 @@ class Refs:
 
 
 def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> Values:
-    """Return the changed refs of the repository in `inner` with its files `rests`, and dependent HEADs.
+    """Return the changed refs of the repository in `inner`, whose changed files are `rests`.
 
-    The commit of a HEAD is included if the index of its work tree changed, and its own value if that or the
-    ref it leads to changed: both may be as before.
+    The commit of a HEAD is included if the index of its work tree changed. HEAD's own value is included if it
+    changed or the ref that it leads to did.
     """
     changed = set(rests)
     names = {rest for rest in changed if rest.startswith("refs/")}
@@ -119,7 +123,7 @@ def moved_refs(inner: str, rests: Iterable[str], before: Refs, after: Refs) -> V
 
 
 def tree_of(rest: str) -> str:
-    """Return the path prefix of the work tree that a file belongs to; empty for the first one."""
+    """Return the path prefix of the work tree that a file belongs to; empty for the main work tree."""
     return "/".join(rest.split("/", 2)[:2]) + "/" if rest.startswith(_TREES) and rest.count("/") > 1 else ""
 
 

@@ -1,7 +1,7 @@
 """The changes of git's settings that run nothing, by key and value, as in `git_settings.yaml`.
 
-Everything else names a program, a helper, a filter, another file to read, another place to send to, or is
-unknown: the user is asked about it by key.
+Every other setting is unknown, or it names a program, a helper, a filter, another file to read or another
+remote. The user is asked about it by key.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ _ENVIRONMENT |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"}
 
 
 def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
-    """Return whether a setting runs nothing. `remotes` are names with an address; None: any name."""
+    """Return whether a setting is known to run nothing.
+
+    `remotes` are the names of remotes with an address; None allows any name.
+    """
     plain = normal(key)
     section, _, rest = plain.partition(".")
     for pattern, name, test in _patterns().get(section, ()):
@@ -49,30 +52,30 @@ def passes(key: str, value: str, remotes: Iterable[str] | None = None) -> bool:
 
 
 def may_go(key: str) -> bool:
-    """Return whether a setting may be removed, whatever its value was."""
+    """Return whether a setting may be removed, whatever its value is."""
     section, _, rest = normal(key).partition(".")
     return section != "remote" and any(each[0].fullmatch(rest) for each in _patterns().get(section, ()))
 
 
 @cache
 def known_commands() -> Mapping[tuple[str, ...], tuple[str, ...]]:
-    """Return commands that set known keys, as words with the options last, each with its keys."""
+    """Return the commands that set known keys, by their words with the options last, each with its keys."""
     rows = _table()["commands"].items()
     return {tuple(words.split()): tuple(str(keys).split(", ")) for words, keys in rows}
 
 
 def normal(key: str) -> str:
-    """Return a key as git lists it, with the middle part unchanged."""
+    """Return a key as git lists it: in lower case, except for the middle part."""
     section, _, rest = key.partition(".")
     middle, dot, last = rest.rpartition(".")
     return f"{section.lower()}.{middle}{dot}{last.lower()}"
 
 
 def keys_to_ask(before: Settings, after: Settings, had: Mapping[str, str]) -> list[str]:
-    """Return the keys whose change the user is asked about, in order.
+    """Return the changed keys that the user must be asked about, in order.
 
-    `had` are the addresses of remotes, by name, from before the session: a new address is never accepted
-    unasked.
+    `had` are the addresses of remotes before the session, by name. A new address is never accepted without
+    asking.
     """
     remotes = {key[7:-4] for key in after if key.startswith("remote.") and key.endswith(".url")}
     found: list[str] = []
@@ -113,7 +116,9 @@ def take_over(file: Path, key: str, old: Sequence[str], new: Sequence[str]) -> N
 
 
 def is_plain(text: bytes, known: bytes) -> bool:
-    """Return whether all programs read the settings in `text` like git; lines in `known` are not checked."""
+    """Return whether every program reads the settings in `text` as git does. Lines in `known` are not
+    checked.
+    """
     lines = set(known.splitlines())
     fresh = (line for line in text.splitlines() if line not in lines)
     return all(_PLAIN.fullmatch(line.decode("utf-8", "replace")) is not None for line in fresh)
@@ -149,7 +154,7 @@ def _table() -> dict[str, Any]:
 
 
 def examples() -> Iterator[tuple[str, str, bool]]:
-    """Yield key, value and whether it passes, for each example of the table."""
+    """Yield each example of the table: key, value, and whether it is allowed."""
     for kind, pairs in _table()["examples"].items():
         yield from ((key, value, kind == "passes") for key, value in pairs)
 
@@ -173,7 +178,7 @@ _MAX_BYTES = 1_000_000
 
 
 def bytes_are_gits(root: Path, index: Index, paths: Iterable[str]) -> bool:
-    """Return whether git stores all files below `root` unfiltered. `paths`: all paths.
+    """Return whether git stores all files below `root` without filters. `paths` are all paths.
 
     Blocking; never raises. In doubt it is False, which only costs time.
     """
@@ -209,7 +214,7 @@ def _settings(git: Path) -> list[Path]:
 
 
 def _personal() -> list[Path]:
-    """Return where a user's settings may be."""
+    """Return the paths at which a user's git settings may be."""
     home = os.environ.get("HOME", "")
     places = (os.environ.get("XDG_CONFIG_HOME", ""), f"{home}/.config" if home else "")
     return [Path(place) for place in places if place]

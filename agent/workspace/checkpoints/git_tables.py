@@ -1,7 +1,7 @@
 """Refs in tables (`reftable`): reading their values, and making a table that sets some. Pure.
 
-Format: Documentation/technical/reftable of git, versions 1 and 2. Only the blocks of refs are read; a table
-may be hostile, and invalid data ends the reading.
+Format: Documentation/technical/reftable of git, versions 1 and 2. Only the blocks of refs are read. A table
+may be hostile, so reading stops at invalid data.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def last_update(data: bytes) -> int:
 
 
 def table_of(values: Mapping[str, str], like: bytes, update: int) -> bytes:
-    """Return a table that sets refs, or deletes those without a value, in the form of the table `like`."""
+    """Return a table in the format of `like` that sets refs, and deletes those without a value."""
     version = like[4:5]
     more = like[24:28] if version == b"\2" else b""
     head = _MAGIC + version + b"\0\0\0" + update.to_bytes(8, "big") * 2 + more
@@ -101,7 +101,7 @@ def _block(data: bytes, at: int, end: int, size: int) -> Iterator[tuple[str, str
 
 
 def _read_number(data: bytes, at: int) -> tuple[int, int]:
-    """Parse a number in the form of pack offsets; return it and its end."""
+    """Parse a number in the format of pack offsets; return it and the offset of its end."""
     value = data[at] & 0x7F
     while data[at] & 0x80:
         at += 1

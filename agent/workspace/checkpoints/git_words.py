@@ -1,4 +1,4 @@
-"""Changes of units in one plain line: `git: main 3f2a1c → 9be044, 2 refs`. Pure."""
+"""Summaries of changes in units on one line: `git: main 3f2a1c → 9be044, 2 refs`. Pure."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _SETTINGS = {"config": "settings", "config.worktree": "settings", "hooks": "hook
 
 @dataclass(frozen=True, slots=True)
 class GitApart:
-    """The changes of a step, with those of git separated."""
+    """The changes of a step, with those in git's files separated."""
 
     files: tuple[PathChange, ...]
     git: tuple[PathChange, ...]
 
 
 def of_git(change: PathChange, units: Units = NO_UNITS) -> bool:
-    """Return whether a change is inside a unit, or represents a whole one."""
+    """Return whether a change is inside a unit, or stands for a whole one."""
     return _told_as_one(change) or units.part(change.path) is not None
 
 
@@ -59,14 +59,14 @@ def step_apart(step: Step) -> GitApart:
 
 
 def step_names(step: Step) -> tuple[str, ...]:
-    """Return what a step changed, for the user: the paths of files, and all of git as one line."""
+    """Return names of a step's changes for the user: the paths of files, and one line for all of git."""
     return (*(change.path for change in step_apart(step).files), *([step.git] if step.git else []))
 
 
 def gather_units(
     changes: Sequence[PathChange], read: Read, units: Units = NO_UNITS
 ) -> tuple[PathChange, ...]:
-    """Return the changes with one for each unit, which only holds what is needed to describe it."""
+    """Return the changes, with those inside each unit replaced by one that describes them."""
     apart = git_apart(changes, units)
     folders = dict.fromkeys(found.root for each in apart.git if (found := units.part(each.path)))
     gathered = [repository_change(folder, apart.git, read, units) for folder in folders]
@@ -80,7 +80,7 @@ def repository_change(
     units: Units = NO_UNITS,
     refs: Refs | None = None,
 ) -> PathChange:
-    """Return one change for everything in a unit's folder; `refs` as in `git_line`."""
+    """Return one change that describes all changes in a unit's folder; `refs` are explained in `git_line`."""
     inside = [each for each in changes if (part := units.part(each.path)) and part.root == folder]
     line = git_line(inside, read, units, None if refs is None else {folder: refs})
     told = PathEntry(PathKind.OTHER, 0, reason=line.partition(": ")[2])
@@ -93,9 +93,9 @@ def git_line(
     units: Units = NO_UNITS,
     refs: Mapping[str, Refs] | None = None,
 ) -> str:
-    """Return the changes of units as a line; empty if there are none.
+    """Return the changes of units on one line; empty if there are none.
 
-    `refs` are the changes of refs, if more is known than the changes show.
+    `refs` are the changes of refs by repository, if more is known than the changes show.
     """
     groups: dict[str, list[tuple[str, PathChange]]] = {}
     for change in changes:
@@ -114,7 +114,7 @@ def git_line(
 
 
 def marked_line(changes: Sequence[PathChange], read: Read, marks: Mapping[str, UnitMark]) -> str:
-    """Return the line for changes of which a step recorded the effect on units."""
+    """Return the line for the changes of a step, using its recorded `marks` of units."""
     units = Units({place: mark.kind for place, mark in marks.items()})
     return git_line(changes, read, units, {place: mark.refs for place, mark in marks.items()})
 

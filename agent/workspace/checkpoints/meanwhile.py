@@ -1,4 +1,4 @@
-"""Changes of a workspace while a session was inactive: by other sessions, by users, by `hermes`."""
+"""Changes of a workspace while a session was inactive: by other sessions, users or `hermes` commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMED = 12
 def steps_since(store: CheckpointStore, root: str, moment: float) -> tuple[Step, ...]:
     """Return the steps of all sessions in the workspace `root` after `moment`, oldest first.
 
-    `moment` is in seconds since the epoch. An unreadable line is skipped. Blocking.
+    `moment` is in seconds since the epoch. An unreadable step log is skipped. Blocking.
     """
     found: list[Step] = []
     for session in store.sessions():
@@ -80,9 +80,9 @@ LINKED = "would become another name of a file outside of the workspace, so it is
 
 
 def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
-    """Return why a restore must not turn `path` of a step into `entry`; empty if it may.
+    """Return why a restore must not turn `path` into `entry`; empty if it may.
 
-    `objects` are those of the checkpoints in the home of Hermes. Looks at the disk.
+    `objects` are those of the checkpoints in the home of Hermes. Reads the disk.
     """
     if path == TOP and (entry is None or entry.kind is PathKind.FOLDER):
         return ""
@@ -95,15 +95,14 @@ def refusal(path: str, entry: PathEntry | None, objects: ObjectStore) -> str:
 
 
 def is_plain(path: str) -> bool:
-    """Return whether a path of a step has no empty or `..` part. Pure."""
+    """Return whether a path of a step has no empty or `..` component. Pure."""
     parts = path.removeprefix("/").split("/")
     return "\0" not in path and not any(part in ("", ".", "..") for part in parts)
 
 
 def is_own_folder(path: str, wanted: PathEntry | None, objects: ObjectStore) -> bool:
-    """Return whether a path is the folder of notes or skills, which is never removed. Pure.
-
-    Nor is the workspace, once it exists.
+    """Return whether a path is the folder of notes or skills, or the workspace, which are never removed.
+    Pure.
     """
     if path == TOP:
         return wanted is None
@@ -153,9 +152,10 @@ def perhaps_by_others(
     marks: Mapping[str, UnitMark],
     objects: ObjectStore,
 ) -> tuple[str, ...]:
-    """Return paths of plain texts that neither the command nor a file it reads names. Blocking.
+    """Return changed paths of plain texts that neither the command nor a file it reads mentions. Blocking.
 
-    `command` runs in `folder` (resolved); `marks` are those of units that it changed.
+    They may have been changed by somebody else. `command` runs in `folder` (resolved); `marks` are those of
+    units that it changed.
     """
     units = Units({place: mark.kind for place, mark in marks.items()})
     made = {each.path for each in changes if each.before is None and _is_folder(each.after)}
@@ -201,7 +201,7 @@ def _is_text(entry: PathEntry | None, objects: ObjectStore) -> bool:
 
 
 def _read_by(command: str, folder: Path, root: Path) -> Iterator[str]:
-    """Yield texts of the workspace that a command names or that programs read by default."""
+    """Yield texts of files in the workspace that a command names or that programs read by default."""
     words = dict.fromkeys((*_WORD.findall(command), *_BUILDS))
     paths = [folder / word for word in words if len(word) < 1000]
     for path in paths[: _SCRIPTS + len(_BUILDS)]:
@@ -213,7 +213,7 @@ def _read_by(command: str, folder: Path, root: Path) -> Iterator[str]:
 
 
 def _names(text: str, path: str) -> bool:
-    """Return whether a text names a file, or at least the beginning of its name."""
+    """Return whether a text contains the name of a file, or at least the beginning of it."""
     stem = re.split(r"[.\d_-]", path.rpartition("/")[2].lstrip("._"))[0]
     return path.rpartition("/")[2] in text or (len(stem) > 2 and stem in text)
 
@@ -224,9 +224,10 @@ _THERE, _BACK = "aside-", "back-"
 def keep_detached(
     store: CheckpointStore, line: str, changes: Iterable[PathChange], root: str, session: str, label: str
 ) -> int:
-    """Return a position at which `changes` have been made; the line's end state is unchanged. Blocking.
+    """Record steps that make `changes` and undo them again; return the position between them. Blocking.
 
-    `before` of a change counts for paths that no step touched. Raises `StoreError`.
+    So the state at the end of the step log is unchanged. For paths that no step changed, `before` of the
+    change counts. Raises `StoreError`.
     """
     log = store.line(line)
     left = state_listings.last_states(log.steps())
@@ -243,7 +244,10 @@ def keep_detached(
 
 
 def finish_detached(log: StepLog) -> bool:
-    """Return from a detached state in which a killed process left the line. Blocking. Raises `StoreError`."""
+    """Complete steps of `keep_detached` that a killed process left half done; return whether there were any.
+
+    Blocking. Raises `StoreError`.
+    """
     steps = log.steps(log.last - 1)
     if not steps or not steps[-1].call.startswith(_THERE):
         return False

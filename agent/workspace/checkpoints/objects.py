@@ -1,9 +1,9 @@
 """Contents of files, each stored once under the SHA-256 of its bytes.
 
 An object is a file `ab/abcd…`: one byte for the encoding of the rest (`RAW` or `ZLIB`), then the contents. It
-is written under a temporary name and renamed, so an object is complete or missing, no matter which process is
-killed when. Nothing waits for the disk: a power cut can leave an object empty or damaged. That is found at
-reading, because every read checks the digest.
+is written under a temporary name and renamed. So an object is complete or missing, whenever a process is
+killed. No write waits for the disk: a power cut can leave an object empty or damaged. Every read checks the
+digest, so that is detected.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class ObjectStore:
     def put_stream(self, read: Callable[[int], bytes]) -> tuple[str, int]:
         """Store the output of `read(n)` until it is empty; return digest and number of bytes.
 
-        Never holds more than a few chunks in memory. Raises `StoreError`, and whatever `read` raises; nothing
-        is left behind then.
+        At most a few chunks are in memory at once. Raises `StoreError`, and the errors of `read`; nothing is
+        left behind then.
         """
         hashed, size = sha256(), 0
         with _Unfinished(self.folder) as file:
@@ -107,11 +107,11 @@ class ObjectStore:
         return hashed.hexdigest(), size
 
     def link(self, folder: int, name: str, read: Callable[[int], bytes]) -> str | None:
-        """Keep a file of an open folder by a second name, which takes no space while the first exists.
+        """Keep a file of an open folder by a hard link, which takes no space while the file exists.
 
-        Returns its digest; None if it cannot have a second name here, as on another file system. For files
-        that are never written again: if the name contains the SHA-256, the contents are not read. Raises
-        `StoreError`.
+        Returns the digest of the file; None if it cannot have a hard link here, as on another file system.
+        Only for files that are never written again: if the name contains the SHA-256, the contents are not
+        read. Raises `StoreError`.
         """
         told = _TELLS_DIGEST.fullmatch(name)
         digest = told[1] if told else _digest(read)
@@ -125,7 +125,7 @@ class ObjectStore:
         return digest
 
     def linked(self) -> Iterator[Stored]:
-        """Yield what is kept by second names; bytes are those that only the store has."""
+        """Yield the contents that are kept by hard links; their size counts only what nothing else has."""
         for path in self._links.glob("??/*"):
             with suppress(OSError):
                 status = path.lstat()
@@ -138,8 +138,8 @@ class ObjectStore:
     def chunks(self, digest: str) -> Iterator[bytes]:
         """Yield the contents piece by piece, checked at the end.
 
-        A caller that writes them must not use the result before the last piece has arrived, because damage
-        may only be known then. Raises as `read` does.
+        Damage may be found only after the last piece, so a caller must not use written pieces before that.
+        Raises the same errors as `read`.
         """
         hashed = sha256()
         try:
@@ -159,7 +159,7 @@ class ObjectStore:
             )
 
     def has(self, digest: str) -> bool:
-        """Return whether the object exists (complete or not); it will not be collected for a while."""
+        """Return whether the object exists, complete or not. It is then safe from collection for a while."""
         return self._fresh(digest)
 
     def check(self, digest: str) -> bool:
@@ -203,7 +203,7 @@ class ObjectStore:
         return tuple(sorted(found, key=lambda stored: stored.digest))
 
     def discard(self, digest: str) -> None:
-        """Remove an object, if it exists. Only the collection knows when that is right."""
+        """Remove an object, if it exists. Only the collection may call this."""
         try:
             self._path(digest).unlink(missing_ok=True)
             self._linked(digest).unlink(missing_ok=True)
@@ -211,7 +211,7 @@ class ObjectStore:
             raise store_error(error, self.folder, "cleared") from error
 
     def sweep_unfinished(self, before: float) -> int:
-        """Remove unfinished files from before that time; return how many."""
+        """Remove unfinished files older than `before`; return their number."""
         removed = 0
         for path in self.folder.glob(TEMPORARY + "*"):
             with suppress(OSError):
@@ -262,7 +262,7 @@ def _digest(read: Callable[[int], bytes]) -> str:
 
 
 def store_error(error: OSError, folder: Path, done: str) -> StoreError:
-    """Return the error of a failed operation for the user. `done`: `written`, `read` or `cleared`."""
+    """Return the error of a failed operation for the user. `done` is `written`, `read` or `cleared`."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return StoreError(
             f"There is no room for checkpoints in {folder}: {error.strerror}; make room, or lower "
@@ -273,7 +273,7 @@ def store_error(error: OSError, folder: Path, done: str) -> StoreError:
 
 
 class _Unfinished:
-    """A new file that becomes an object by `keep`, or is removed. Turns `OSError` into `StoreError`."""
+    """A new file that becomes an object by `keep`, or is removed. Errors are raised as `StoreError`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -333,7 +333,7 @@ def _make(folder: Path) -> None:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """Yield the content of an object file. Raises `OSError`, and `zlib.error` if it cannot be unpacked."""
+    """Yield the unpacked content of an object file. Raises `OSError`, and `zlib.error` for invalid data."""
     with os.fdopen(os.open(path, _READ), "rb", buffering=0) as file:
         how = file.read(1)
         if how == RAW:
@@ -359,6 +359,6 @@ def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _worth_packing(data: bytes) -> bool:
-    """Return whether packing saves a twentieth of the beginning, as a sample."""
+    """Return whether packing saves at least a twentieth of the data, judged by its beginning."""
     sample = data[: 1 << 16]
     return len(zlib.compress(sample, LEVEL)) < len(sample) * 0.95

@@ -1,7 +1,7 @@
 """Storing the contents of a whole workspace before anything changes them.
 
-Files that git has are only compared with git's data: their bytes stay there. Everything else is stored,
-users' work first.
+Files whose contents git has are only compared with git's data, and not stored again. Everything else is
+stored, users' work first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CaptureLimits:
 
 
 class Precapture:
-    """One pass through everything in `known`, which it updates."""
+    """One pass over all files in `known`, which it updates."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Precapture:
         """Contents that were in the store at the start."""
 
     def all(self, index: Index) -> Iterator[None]:
-        """Store everything, one file between two pauses. Others may change `known` in the pauses."""
+        """Store the contents of all files; yields after each file. The caller may change `known` then."""
         self._stored = set()
         for shard in self._objects.shards() if len(self._known) > _FEW else ():
             self._stored.update(stored.digest for stored in self._objects.listing(shard))
@@ -85,7 +85,7 @@ class Precapture:
         yield from self._keep_rest()
 
     def _confirm_all(self, index: Index) -> Iterator[None]:
-        """Verify the files by comparing them with what git says it has."""
+        """Compare the files with the contents that git says it has."""
         for path in list(self._known):
             known = self._known.get(path)
             tracked = index.files.get(path)
@@ -104,7 +104,7 @@ class Precapture:
             yield
 
     def _has(self, digest: str) -> bool:
-        """Return whether contents are in the store. Contents named by a baseline stay without a check."""
+        """Return whether contents are in the store. Those named by a register are not checked on disk."""
         return digest in self._stored or self._objects.has(digest)
 
     def _confirm(self, path: str, known: KnownPath, blob: str) -> None:
@@ -126,7 +126,7 @@ class Precapture:
             self._distrust(path)
 
     def _distrust(self, path: str) -> None:
-        """Mark a path as different from git's data, so that its contents are stored here."""
+        """Record that a file differs from git's data, so that its contents are stored here."""
         known = self._known.get(path)
         if known is not None and known.entry is not None:
             entry = replace(known.entry, digest=None, reason=NOT_YET)
@@ -157,7 +157,9 @@ class Precapture:
         self._known[path] = known._replace(entry=replace(known.entry, reason=reason))
 
     def _keep(self, path: str, known: KnownPath, *, link: bool = False) -> None:
-        """Read and store a file if it is still the seen one; otherwise a later look will find it."""
+        """Read and store a file if it is unchanged since it was seen; otherwise a later look finds the
+        change.
+        """
         assert known.entry is not None
         if self._stands(path, known) is None:
             return
@@ -168,15 +170,15 @@ class Precapture:
             self._known[path] = KnownPath(stamp_of(status), is_settled(status), entry, known.blob)
 
     def _rank(self, path: str) -> tuple[int, str]:
-        """Return the order: repository data, then users' work, then caches and downloads."""
+        """Return the sort key of a file: repository data, then users' work, then caches and downloads."""
         if self._units.group(path):
             return -1, path
         return sum(is_noise(part, folder=True) for part in path.split("/")), path
 
     def _stands(self, path: str, known: KnownPath, *, again: bool = False) -> os.stat_result | None:
-        """Return the status of a file if it is the seen one; None if it has changed.
+        """Return the status of a file if it is unchanged since it was seen, else None.
 
-        With `again` its change time does not count, because a second name of ours sets that.
+        With `again` its change time does not count, because making a hard link changes that.
         """
         try:
             status = (self._root / path).lstat()
@@ -187,7 +189,7 @@ class Precapture:
 
 
 def waits(known: KnownPath) -> bool:
-    """Return whether the contents of a file are still to be read."""
+    """Return whether the contents of a file have not been read yet."""
     return known.entry is not None and known.entry.reason == NOT_YET and not known.blob
 
 

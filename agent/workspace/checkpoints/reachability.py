@@ -30,7 +30,7 @@ class ReachableObjects:
 
 
 class ReachabilityMarker:
-    """Marks repeatedly at little cost: files are read again only where they grew."""
+    """Finds needed objects repeatedly at little cost: only new parts of files are read."""
 
     def __init__(self, store: CheckpointStore) -> None:
         self._store = store
@@ -38,15 +38,15 @@ class ReachabilityMarker:
         self._files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
 
     def line(self, session: str) -> StepLog:
-        """Return the line of a session, as read for marking."""
+        """Return the step log of a session, cached between calls of `mark`."""
         if session not in self._lines:
             self._lines[session] = StepLog(self._store.lines, session, self._store.objects)
         return self._lines[session]
 
     def mark(self, seconds: float) -> ReachableObjects:
-        """Return what is needed now.
+        """Return the objects that are needed now.
 
-        Raises `BusyError` if the store is in use for longer than `seconds`, and `StoreError` if something
+        Raises `BusyError` if the store is in use for longer than `seconds`. Raises `StoreError` if a file
         that names objects cannot be read.
         """
         # Most is read before the lock is taken: nobody waits for it.
@@ -63,7 +63,7 @@ class ReachabilityMarker:
         return ReachableObjects(needs, frozenset().union(*map(self._named_in, files)))
 
     def _named_in(self, path: Path) -> frozenset[str]:
-        """Return every digest in a file, whatever its format, because others define it."""
+        """Return every digest in a file, whatever its format is."""
         try:
             status = path.stat()
             stamp = (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -1,8 +1,8 @@
-"""Recording of every call's file changes, as steps of the session's line.
+"""Recording of every call's file changes, as steps in the session's log.
 
-Tools that write files announce the paths (`acting`): only those are checked. Programs may write anywhere: the
-whole workspace is checked before and after. Changes outside of any call become separate steps, so that no
-bytes are lost, and are never attributed to the agent. All disk work happens in one thread.
+Tools that write files announce the paths (`acting`), so only those are checked. Programs may write anywhere,
+so the whole workspace is checked before and after them. Changes outside of any call become separate steps:
+nothing is lost, and they are never attributed to the agent. All disk work happens in one thread.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
 
 @dataclass(slots=True)
 class CallRecording:
-    """The notes on one call while it runs."""
+    """The data recorded about one call while it runs."""
 
     call: str
     session: str
@@ -83,10 +83,10 @@ class CallRecording:
 
 
 class StepRecorder:
-    """The steps of the session `line` in the workspace `root` (resolved).
+    """Records the steps of the session `line` in the workspace `root` (resolved).
 
     `trouble` is called once with the reason if steps cannot be recorded. `further` are folders (resolved)
-    outside of the workspace that tools write to; there only paths named by a tool are recorded.
+    outside of the workspace that tools write to. There only paths that a tool announced are recorded.
     """
 
     def __init__(
@@ -127,14 +127,16 @@ class StepRecorder:
 
     @property
     def position(self) -> int:
-        """The number of the last step, which is the state of the files. Another process may have made it."""
+        """The number of the last step, perhaps made by another process. It stands for the state of the
+        files.
+        """
         with suppress(StoreError):
             return max(self._position, self._line.last)
         return self._position
 
     @property
     def line(self) -> str:
-        """The session that the line belongs to."""
+        """The id of the session whose step log is written."""
         return self._line.session
 
     def start(
@@ -142,9 +144,9 @@ class StepRecorder:
     ) -> None:
         """Begin to read the workspace, in the background.
 
-        `cut_off` is a call that was interrupted by the end of an earlier process: changes since the last
+        `cut_off` is a call that was interrupted by the end of an earlier process. Changes since the last
         known state are attributed to it. `since` is when the session was last active (seconds since the
-        epoch): later changes are returned by `missed_changes`. Without `keep` nothing is written.
+        epoch); `missed_changes` returns later changes. Without `keep` nothing is written.
         """
         self._keeps = keep
         self._task = asyncio.create_task(self._survey(cut_off, label, since), name="checkpoints")
@@ -163,12 +165,12 @@ class StepRecorder:
         await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def ready(self) -> None:
-        """Wait until the whole workspace was read and is available."""
+        """Wait until the whole workspace was read and steps can be recorded."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
     async def missed_changes(self) -> tuple[PathChange, ...]:
-        """Return others' changes after the `since` of `start`, as soon as everything was read."""
+        """Return changes by others after the `since` of `start`, once everything was read."""
         seen = asyncio.ensure_future(self._surveyed.wait())
         await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=asyncio.FIRST_COMPLETED)
         seen.cancel()
@@ -180,11 +182,11 @@ class StepRecorder:
         return self._register.units
 
     def coverage(self) -> Coverage:
-        """Return what could not be undone if it changed now."""
+        """Return which paths could not be restored if they changed now."""
         return self._register.left_out if self._surveyed.is_set() else UNREAD
 
     def git_coverage(self, folder: Path) -> GitCoverage:
-        """Return what undo covers of the repository around a folder (resolved)."""
+        """Return what undo covers of the repository that contains a folder (resolved)."""
         return git_coverage(self.root, folder, self.coverage())
 
     @asynccontextmanager
@@ -199,7 +201,7 @@ class StepRecorder:
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
     async def acting(self, call: str, action: Action, session: str = "") -> None:
-        """Prepare for an action of a call by storing what it may change. Raises `ToolError` if that fails.
+        """Store the contents that an action of a call may change. Raises `ToolError` if that fails.
 
         `session` distinguishes agents with equal call numbers.
         """
@@ -217,16 +219,16 @@ class StepRecorder:
                 await self._widen(recording)
 
     async def restored_after(self, position: int) -> Step | None:
-        """The newest restore after a position."""
+        """Return the newest restore after a position; None if there is none."""
         if self.position <= position:
             return None
         steps = await asyncio.to_thread(self._line.steps, position)
         return next((step for step in reversed(steps) if step.kind == "restore"), None)
 
     async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
-        """Restore these paths to a position, no matter who changed them since, as a separate step.
+        """Restore these paths to a position as a separate step, no matter who changed them since.
 
-        Returns None if nothing changed or it failed; then the user is notified. Never raises.
+        Returns None if nothing changed, or if it failed; then the user is notified. Never raises.
         """
         from agent.workspace.checkpoints.restore.plan import plan_restore, with_others
 
@@ -248,13 +250,13 @@ class StepRecorder:
             return None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run something between two steps, while the workspace must not change."""
+        """Run `work` between two steps, while no call changes the workspace, and return its result."""
         return await self._in_thread(work)
 
     async def restore(
         self, plan: RestorePlan, choices: Mapping[str, Choice], *, session: str, label: str
     ) -> Restored:
-        """Carry out a plan, as a separate step. Raises `StoreError`."""
+        """Carry out a plan as a separate step. Raises `StoreError`."""
         from agent.workspace.checkpoints.restore.apply import apply_restore
 
         def apply_plan() -> Restored:
@@ -268,14 +270,14 @@ class StepRecorder:
         return restored
 
     async def adopt(self, paths: Iterable[str]) -> None:
-        """Take the current state of these paths as known; the position may have moved."""
+        """Take the current state of these paths as known, and read the position again."""
         # What lies outside is not known by looking.
         wanted = dict.fromkeys(path for path in paths if not is_outside(path))
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
 
     async def former(self, path: Path) -> tuple[bytes, ...]:
-        """Return the known earlier contents of a file (resolved), if available. Never raises."""
+        """Return the known earlier contents of a file (resolved), as far as available. Never raises."""
 
         def read_former() -> tuple[bytes, ...]:
             name = str(path.relative_to(self.root))
@@ -292,9 +294,9 @@ class StepRecorder:
             return ()
 
     async def catch_up(self) -> bool:
-        """Record others' changes so far as a separate step; False if that is impossible now.
+        """Record changes by others so far as a separate step; return False if that is impossible now.
 
-        It is while a program of the agent runs, or before the workspace was read.
+        That is the case while a program of the agent runs, or before the workspace was read.
         """
         if not self._at_hand.is_set():
             with suppress(TimeoutError):
@@ -320,11 +322,14 @@ class StepRecorder:
         self._at_hand.set()
 
     async def _kept_on(self) -> bool | None:
-        """Store contents for a while; return whether that is done, None if it failed."""
+        """Store file contents for a while; return whether none are left, or None if it failed."""
         return await self._guarded(lambda: self._register.keep(SLICE), idle=True)
 
     async def _see(self) -> bool | None:
-        """Read everything outside the thread, so that calls of file tools need not wait."""
+        """Read the whole workspace in another thread, so that calls of file tools need not wait.
+
+        Returns None if it failed.
+        """
 
         def take_up_survey() -> bool:
             self._register.take_up(survey)
@@ -337,7 +342,7 @@ class StepRecorder:
         return await self._guarded(take_up_survey)
 
     def _see_news(self, cut_off: str, label: str, since: float | None) -> bool:
-        """Read everything, and record changes since the last known state as a step."""
+        """Read the whole workspace, and record changes since the last known state as a step."""
         began = self._line.last
         found = self._register.news()
         seen_at = self._register.seen_at
@@ -388,7 +393,10 @@ class StepRecorder:
             await self._widen(recording)
 
     def _follow(self) -> None:
-        """Take up the steps of another process, such as `hermes rollback`, which are not news."""
+        """Update the register after steps of another process, such as `hermes rollback`.
+
+        Their changes are then not recorded again.
+        """
         steps = self._line.steps(after=self._position)
         paths = {change.path for step in steps for change in step.changes if not is_outside(change.path)}
         if paths:
@@ -409,7 +417,7 @@ class StepRecorder:
         return noted
 
     async def _widen(self, recording: CallRecording) -> None:
-        """Record others' changes so far, because a program is about to run."""
+        """Record changes by others so far, because a program is about to run."""
         if recording.wide:
             return
         recording.wide = True
@@ -427,7 +435,7 @@ class StepRecorder:
             raise undo_refusal()
 
     def _take_in(self) -> bool:
-        """Record others' changes as a separate step."""
+        """Record changes by others as a separate step."""
         self._follow()
         found = self._register.changes()
         noted = {path for each in self._open for path in each.noted}
@@ -448,7 +456,7 @@ class StepRecorder:
             self._open.remove(recording)
 
     def _record_call(self, recording: CallRecording) -> Step | None:
-        """Find what a call changed, and record it as a step."""
+        """Find the changes made by a call, and record them as a step."""
         found = self._what_changed(recording)
         step, position = None, self._position
         if found.changes or found.taken_along or recording.blind:
@@ -466,7 +474,7 @@ class StepRecorder:
         return step
 
     def _perhaps(self, recording: CallRecording, found: FoundChanges) -> tuple[str, ...]:
-        """Return what a user may have changed during a command; unknown for other programs."""
+        """Return paths that a user may have changed during a command; empty if that cannot be judged."""
         if not recording.commands:
             return ()
         text = "\n".join([recording.label, *(each.command for each in recording.commands)])
@@ -521,7 +529,7 @@ class StepRecorder:
     async def _guarded(self, work: Callable[[], T], *, idle: bool = False) -> T | None:
         """Return the result of disk work; None if it failed, which is reported to the user once.
 
-        `idle` work gives way to everything else.
+        Other work is done before `idle` work.
         """
         try:
             return await self._in_thread(work, idle=idle)

@@ -1,9 +1,9 @@
-"""The identity of a step's folder, in addition to its path.
+"""The identity of the folder in which a step was made, in addition to its path.
 
-A path may later name another project, and a project may get another path. What stays is the folder (device
-and inode), a commit that its repository had, or a file exactly as a step left it. The text has the form
-`device:inode:commit`; folders that replaced each other within a session are listed in order, separated by
-`|`.
+A path may later lead to another project, and a project may get another path. So a folder is recognised by
+device and inode, by a commit that its repository had, or by a file exactly as a step left it. The text has
+the form `device:inode:commit`. Folders that replaced each other within a session are listed in order,
+separated by `|`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def identity(root: Path) -> str:
 
 
 class FollowedRoot:
-    """The folder of one workspace, while a session works in it."""
+    """The folder of one workspace while a session works in it."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._last = identity(root)
 
     def place(self, before: Sequence[Step], *, is_ours: bool) -> str:
-        """Return the current folder, after the steps `before`. Blocking.
+        """Return the identity of the current folder, after the steps `before`. Blocking.
 
-        One put there by our own command (`is_ours`) counts as the same.
+        If a command of the session replaced the folder (`is_ours`), it counts as the same.
         """
         here, last = identity(self._root), self._last
         self._last = here or last
@@ -55,7 +55,7 @@ class FollowedRoot:
 
 
 def succeeding(before: Sequence[Step], root: Path) -> str:
-    """Return the identity of `root`, joined with the last step's if that was made there too. Blocking."""
+    """Return the identity of `root`, joined with that of the last step if it was made there too. Blocking."""
     here = identity(root)
     newest = [step for step in before[-1:] if step.place and not strangers([step], root)]
     return linked(newest[0].place, here) if newest else here
@@ -69,7 +69,7 @@ def linked(before: str, here: str) -> str:
 
 
 def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
-    """Return the steps made in another folder than `root`. Blocking."""
+    """Return the steps that were made in another folder than `root`. Blocking."""
     steps = tuple(steps)
     here = identity(root)
     same = {(step.place, step.root): is_same(step.place, step.root, root, here) for step in steps}
@@ -89,7 +89,7 @@ def strangers(steps: Iterable[Step], root: Path) -> tuple[Step, ...]:
 
 
 def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
-    """Return whether this identity and path are those of `root`, whose identity is `here`. Blocking."""
+    """Return whether this identity and path are those of `root`, which has the identity `here`. Blocking."""
     here = here or identity(root)
     is_path = path == str(root)
     if not place or not here:
@@ -107,7 +107,7 @@ def is_same(place: str, path: str, root: Path, here: str = "") -> bool:
 
 
 def _stands(steps: Iterable[Step], root: Path) -> bool:
-    """Return whether a file is exactly as these steps left it, time included, as in a restored copy."""
+    """Return whether a file is exactly as these steps left it, including its time, as in a restored copy."""
     after = {change.path: change.after for step in steps for change in step.changes}
     for path, entry in after.items():
         if entry is None or entry.kind is not PathKind.FILE or is_outside(path):
@@ -120,13 +120,13 @@ def _stands(steps: Iterable[Step], root: Path) -> bool:
 
 
 def _folders(place: str) -> list[str]:
-    """Return `device:inode` of each folder."""
+    """Return `device:inode` of each folder in an identity."""
     return [each.rpartition(":")[0] for each in place.split(BETWEEN) if each.count(":") == 2]
 
 
 @lru_cache(maxsize=64)
 def _commit(root: Path, device: int, inode: int) -> str:
-    """Return the first seen checked-out commit of the repository at `root`; empty without one."""
+    """Return the first commit that was seen checked out in the repository at `root`; empty without one."""
     if top_folder(root) != root or (git := git_folder(root)) is None:
         return ""
     head = _text(git / "HEAD").strip()
@@ -164,7 +164,7 @@ _SHARED = ("/tmp", "/var/tmp", "/private/tmp", "/home", "/Users", "/mnt", "/medi
 
 
 def refusal(root: Path, home: Home) -> str:
-    """Return why steps below `root` (resolved) are not recorded, in a sentence; empty if they are.
+    """Return why steps below `root` (resolved) are not recorded, as a sentence; empty if they are.
 
     Reading such a folder would take hours and gigabytes, or is not permitted.
     """

@@ -1,7 +1,7 @@
-"""Comparing state files by meaning, because commands that only read rewrite some of them.
+"""Comparison of state files by meaning, because commands that only read rewrite some of them.
 
-`hg status` and `bzr status` write file times, a SELECT moves the log of SQLite into its file, `fossil status`
-records when it ran. The listed content is then the same.
+`hg status` and `bzr status` write file times. A SELECT moves the log of SQLite into its file. `fossil status`
+records when it ran. The listed content stays the same.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _BZR_TIMES = re.compile(rb"[0-9]+|[0-9a-f]{40}|[A-Za-z0-9+/]{32}")
 
 
 def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bool:
-    """Return whether `path` means the same at two moments; `kind` and `rest` give its place in a unit.
+    """Return whether `path` has the same meaning at two times.
 
-    False if unknown. Blocking; never raises.
+    `kind` is that of its unit, `rest` its path in the unit. False if unknown. Blocking; never raises.
     """
     if kind == "hg" and _HG_STATE.fullmatch(rest):
         folder = path[: -len(rest)]
@@ -59,9 +59,9 @@ def says_the_same(kind: str, rest: str, path: str, one: Read, other: Read) -> bo
 
 
 def is_told_by_itself(path: str, known: Container[str], now: Read) -> bool:
-    """Return whether a database log can be compared: it means nothing without its database file.
+    """Return whether a database log can be compared, which needs its database file.
 
-    `known` are the paths whose earlier state is known. An empty log means nothing.
+    `known` are the paths whose earlier state is known. An empty log can always be compared.
     """
     base = path.removesuffix("-wal")
     return base == path or base in known or not now(path)
@@ -71,7 +71,7 @@ def dirstate(read: Read, folder: str) -> object:
     """Return the content of Mercurial's dirstate in `folder`: parents, and each file with its state.
 
     Formats: mercurial/helptext/internals/dirstate-v2.txt, and mercurial/dirstatemap.py for version 1. Raises
-    `ValueError` for any other, `struct.error` for one that ends too early.
+    `ValueError` for any other, `struct.error` for incomplete data.
     """
     data = read(f"{folder}dirstate") or b""
     found: list[tuple[bytes, int, bytes]] = []
@@ -106,7 +106,9 @@ def dirstate(read: Read, folder: str) -> object:
 
 
 def bzr_dirstate(data: bytes) -> object:
-    """Return a Breezy dirstate without sizes, digests and stamps of files. Raises `ValueError`."""
+    """Return the content of a Breezy dirstate without sizes, digests and times of files. Raises
+    `ValueError`.
+    """
     lines = data.split(b"\n", 2)
     if not data.startswith(b"#bazaar dirstate") or len(lines) < 3:
         raise ValueError("no dirstate")
@@ -157,12 +159,12 @@ State = dict[str, PathEntry | None]
 
 
 def between(steps: Sequence[Step], after: int, upto: int) -> Sequence[Step]:
-    """Return the steps with `after < number <= upto`."""
+    """Return the steps with numbers above `after`, up to and including `upto`."""
     return steps[_behind(steps, after) : _behind(steps, upto)]
 
 
 def targets(steps: Sequence[Step], position: int) -> State:
-    """Return the target of each path that changed after `position`, to return there."""
+    """Return the state at `position` of each path that changed later."""
     found: State = {}
     for step in steps[_behind(steps, position) :]:
         for change in step.changes:
@@ -194,7 +196,7 @@ def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChan
 def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...]]:
     """Return paths that somebody else changed between two steps after `position`.
 
-    The values are the numbers of steps that found a path different from the previous step's state.
+    The values are the numbers of the steps that found the path in another state than the previous step left.
     """
     known: State = {}
     found: dict[str, list[int]] = {}
@@ -207,10 +209,10 @@ def breaks(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...
 
 
 def alike(one: PathEntry | None, other: PathEntry | None) -> bool:
-    """Return whether a restore would treat both the same."""
+    """Return whether two states are the same for a restore."""
     return other is None if one is None else one.same(other)
 
 
 def _behind(steps: Sequence[Step], number: int) -> int:
-    """Return the index of the first step above `number`."""
+    """Return the index of the first step with a number above `number`."""
     return bisect_right(steps, number, key=lambda step: step.number)

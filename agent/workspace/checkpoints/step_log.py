@@ -1,12 +1,10 @@
-"""The line of steps of one session: an append-only file, one record per text line.
+"""The step log of one session: an append-only file, one record per text line.
 
-``` <length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>
+    <length, 8 hex digits> <beginning of the SHA-256, 16 hex digits> <JSON, ASCII>
 
-```
-
-The first record is the head: format, session and `floor` (steps up to it were pruned, numbering continues
+The first record is the head: format, session and `floor` (steps up to it were deleted, numbering continues
 after it). A record is written by one write under a lock of the file. An incomplete line at the end, left by a
-kill or a power cut, is removed by the next append. A damaged line in the middle is skipped and reported; its
+kill or a power cut, is removed by the next append. A damaged line in the middle is skipped and reported. Its
 number stays used, so later positions keep their meaning.
 """
 
@@ -45,13 +43,15 @@ WAIT_SECONDS = 20.0
 
 
 def lock(descriptor: int, path: Path, *, exclusive: bool, seconds: float = WAIT_SECONDS) -> None:
-    """Lock an open file. Raises `StoreError` if others keep it longer than `seconds`, and `OSError`."""
+    """Lock an open file. Raises `StoreError` if others hold the lock for more than `seconds`, and
+    `OSError`.
+    """
     if not lock_file(descriptor, shared=not exclusive, seconds=seconds):
         raise BusyError(f"Another process keeps {path} locked; wait for it or end it, and try again.")
 
 
 class BusyError(StoreError):
-    """Somebody else is using the store."""
+    """Another process is using the store."""
 
 
 FORMAT = 1
@@ -66,7 +66,7 @@ _OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class StepLogFlaw:
-    """An unusable part of a line."""
+    """An unusable part of a step log."""
 
     place: int
     """Number of the text line in the file, from 1."""
@@ -87,7 +87,7 @@ class Needs:
 
 @dataclass(slots=True)
 class _Reading:
-    """The part of a file read so far."""
+    """The records of a file that were read so far."""
 
     inode: tuple[int, int] = (0, 0)
     offset: int = 0
@@ -99,12 +99,12 @@ class _Reading:
 
 
 def usable_name(session: str) -> bool:
-    """Return whether a line can have this name. Pure."""
+    """Return whether a step log can have this name. Pure."""
     return _NAME.fullmatch(session) is not None
 
 
 class StepLog:
-    """One session's steps. Threads of a process share one object; processes share the file."""
+    """The steps of one session. Threads of a process share one object; processes share the file."""
 
     def __init__(self, folder: Path, session: str, objects: ObjectStore) -> None:
         if not usable_name(session):
@@ -124,13 +124,14 @@ class StepLog:
 
     @property
     def floor(self) -> int:
-        """Return the lowest reachable position: earlier steps were pruned. Raises `StoreError`."""
+        """Return the lowest reachable position; earlier steps were deleted. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             return self._read.floor
 
     def steps(self, after: int = 0) -> tuple[Step, ...]:
-        """Return the steps above `after`, oldest first, including those appended by others.
+        """Return the steps with numbers above `after`, oldest first, including those appended by other
+        processes.
 
         A step with a damaged record or changes is missing: see `flaws`. Raises `StoreError`.
         """
@@ -144,13 +145,13 @@ class StepLog:
             return tuple(self._steps[found:])
 
     def flaws(self) -> tuple[StepLogFlaw, ...]:
-        """Return the unusable parts of the line. Raises `StoreError`."""
+        """Return the unusable parts of the step log. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             return tuple(self._flaws)
 
     def needs(self) -> tuple[Needs, ...]:
-        """Return what every step needs, oldest first. Raises `StoreError`."""
+        """Return the objects that each step needs, oldest step first. Raises `StoreError`."""
         with self._mutex:
             self._refresh()
             for step in self._steps[len(self._needs) :]:
@@ -176,8 +177,8 @@ class StepLog:
     ) -> Step:
         """Add a step and return it with its number: one more than the last, and above `after`.
 
-        Contents named by `changes` must already be in the object store. The record is written to the system
-        before this returns, so a killed process loses nothing. Raises `StoreError`; then the line is
+        Contents named by `changes` must already be in the object store. The record is passed to the operating
+        system before this returns, so a killed process loses nothing. Raises `StoreError`; then the log is
         unchanged.
         """
         created = time.time() if created is None else created
@@ -198,7 +199,7 @@ class StepLog:
     def prune(self, floor: int) -> None:
         """Delete the steps up to `floor`, by writing a new file and renaming it.
 
-        Raises `StoreError`; then the line is unchanged.
+        Raises `StoreError`; then the log is unchanged.
         """
         with self._mutex, self._locked(create=False) as descriptor:
             self._refresh(descriptor)
@@ -210,7 +211,7 @@ class StepLog:
             self._forget()
 
     def drop(self) -> None:
-        """Remove the line. Raises `StoreError`."""
+        """Delete the step log. Raises `StoreError`."""
         with self._mutex, self._locked(create=False):
             try:
                 self.path.unlink(missing_ok=True)
@@ -259,7 +260,7 @@ class StepLog:
         self._read.lines += 1
 
     def _cut(self, descriptor: int, end: int) -> None:
-        """Remove an incomplete line left by a kill or a power cut."""
+        """Remove an incomplete line, left by a kill or a power cut, from the end of the file."""
         size = os.fstat(descriptor).st_size
         if size == end:
             return
@@ -271,7 +272,7 @@ class StepLog:
             raise StoreError(f"{self.path} holds no steps of Hermes; move it away. It was left as it is.")
 
     def _refresh(self, descriptor: int | None = None) -> None:
-        """Read what others appended since; everything if the file was replaced."""
+        """Read records appended by others since, or all records if the file was replaced."""
         if descriptor is None:
             try:
                 descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -343,7 +344,7 @@ class StepLog:
         return tuple(change_of(each) for each in records)
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
-        """Return the text lines of steps above `floor`, damaged ones by their expected number."""
+        """Return the text lines of steps above `floor`. A damaged line counts with its expected number."""
         kept: list[bytes] = []
         number = self._read.floor
         data = _pread(descriptor, 0, self._read.offset)
@@ -397,7 +398,7 @@ class StepLog:
 
 
 def _items(text: str) -> Iterator[Any]:
-    """Yield the items of a list written by `append`, one by one. Raises `ValueError`."""
+    """Yield the items of a list that `append` wrote, one by one. Raises `ValueError`."""
     decode = json.JSONDecoder().raw_decode
     if text == "[]":
         return
@@ -417,7 +418,7 @@ def _needs(step: Step, spilled: str, size: int) -> Needs:
 
 
 class MissingLineError(StoreError):
-    """No step of this session was ever recorded, or all are gone."""
+    """This session has no recorded steps, or all were deleted."""
 
 
 def _head(session: str, floor: int) -> bytes:
@@ -439,7 +440,7 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 def _record(line: bytes) -> dict[str, Any] | None:
-    """Parse a text line: a head or a step with a number. None if it is damaged."""
+    """Parse a text line as a head or a numbered step; None if it is damaged."""
     payload = line[26:-1]
     if line[:26] != b"%08x %s " % (len(payload), sha256(payload).hexdigest()[:16].encode()):
         return None

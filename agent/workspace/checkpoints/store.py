@@ -1,11 +1,14 @@
 """The folder that holds all checkpoints, and the locking between its users.
 
-``` format names the format; another one is refused and left alone clock when the clock was last read, and
-what of that counts (elapsed_age.py) lock shared by processes that add, held alone by one that clears away
-objects/ab/… contents of files (objects.py) lines/SESSION.log the steps of each session (step_log.py)
-baselines/…json how workspaces stood when they were opened pending/…json restores that are under way
-contents/ab/… second names of what git's extensions keep: LFS, annex (objects.py) git/… second names of git's
-own objects, which take room once git has let go of them (git_keep.py) ```
+- `format`: the format of the store; another one is refused and not changed.
+- `clock`: the time when the clock was last read, and how much of it counts (`elapsed_age.py`).
+- `lock`: shared by processes that add, held exclusively by one that cleans up.
+- `objects/ab/…`: contents of files (`objects.py`).
+- `lines/SESSION.log`: the steps of each session (`step_log.py`).
+- `baselines/…json`: the last seen states of workspaces.
+- `pending/…json`: restores that are not finished.
+- `contents/ab/…`: hard links to files of git's extensions LFS and annex (`objects.py`).
+- `git/…`: hard links to git's own objects, which take space once git has removed them (`git_keep.py`).
 """
 
 from __future__ import annotations
@@ -42,15 +45,15 @@ BLOCK = 4096
 
 
 def on_disk(size: int) -> int:
-    """Return the bytes that a file of `size` bytes takes on a usual disk. Pure."""
+    """Return the space that a file of `size` bytes takes on a usual disk, in bytes. Pure."""
     return -(-size // BLOCK) * BLOCK
 
 
 class CheckpointStore:
-    """The checkpoints of one user. Cheap to open; any number of threads and processes may.
+    """The checkpoints of one user. Opening it is cheap; any number of threads and processes may use it.
 
-    Opening creates a missing folder. Raises `StoreError` if it cannot be used, holds something else, or was
-    made by a newer Hermes; then nothing in it is touched.
+    Opening creates a missing folder. Raises `StoreError` if it cannot be used, contains something else, or
+    was made by a newer Hermes; then nothing in it is changed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,7 +80,7 @@ class CheckpointStore:
         return self.folder / "git"
 
     def line(self, session: str) -> StepLog:
-        """Return the steps of a root session; always the same object. Raises `StoreError` for an invalid
+        """Return the step log of a root session; always the same object. Raises `StoreError` for an invalid
         name.
         """
         with self._mutex:
@@ -86,7 +89,7 @@ class CheckpointStore:
             return self._lines[session]
 
     def sessions(self) -> tuple[str, ...]:
-        """Return the sessions that have a line. Raises `StoreError`."""
+        """Return the sessions that have a step log. Raises `StoreError`."""
         try:
             names = [path.name for path in self.lines.iterdir()]
         except FileNotFoundError:
@@ -97,7 +100,9 @@ class CheckpointStore:
         return tuple(sorted(session for session in sessions if usable_name(session)))
 
     def drop(self, session: str) -> None:
-        """Delete the steps of a deleted session; objects that only they named are collected later."""
+        """Delete the steps of a deleted session. Objects that only they named are removed by the next
+        collection.
+        """
         with suppress(MissingLineError):
             self.line(session).drop()
         with self._mutex:
@@ -105,24 +110,25 @@ class CheckpointStore:
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """Prevent cleanup from adding the first object until the record that names it is appended.
+        """Prevent cleanup inside this block, from adding the first object until its record is appended.
 
-        May be nested. Work of less than four minutes is safe without it: objects that young are never
-        collected. Raises `StoreError` if another process clears for too long.
+        May be nested. Work of less than four minutes is safe without it, because objects that young are never
+        collected. Raises `StoreError` if another process cleans up for too long.
         """
         with self._locked(exclusive=False, seconds=WAIT_SECONDS):
             yield
 
     @contextmanager
     def alone(self, seconds: float = WAIT_SECONDS) -> Iterator[None]:
-        """Prevent others from adding, for cleanup. Raises `BusyError` after `seconds`."""
+        """Prevent others from adding inside this block, for cleanup. Raises `BusyError` after `seconds`."""
         with self._locked(exclusive=True, seconds=seconds):
             yield
 
     def size(self) -> int:
-        """Return the store's size on disk in whole blocks; of git's objects those only it has.
+        """Return the store's size on disk in whole blocks. Of git's objects only those that nothing else has
+        count.
 
-        Reads each file's size: call it off the event loop. Raises `StoreError`.
+        Reads each file's size, so it must not run on the event loop. Raises `StoreError`.
         """
         git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed_folder))
         git += sum(on_disk(kept.size) for kept in self.objects.linked())
@@ -162,13 +168,13 @@ class CheckpointStore:
 
 
 def own_folder(store: Path, root: Path) -> Path | None:
-    """Return the folder of Hermes inside the workspace; None if it is elsewhere."""
+    """Return the home of Hermes if it is inside the workspace; None if it is elsewhere."""
     place = store.resolve()
     return next((each for each in (place.parent, place) if root in each.parents), None)
 
 
 def _require_format(folder: Path) -> None:
-    """Make sure the folder is a store of our format; an empty or missing one becomes one."""
+    """Check that the folder is a store of the known format; make an empty or missing one a store."""
     try:
         found = _format(folder)
         if found is None:
@@ -203,7 +209,7 @@ def _format(folder: Path) -> str | None:
 
 
 def _is_torn(found: str, folder: Path) -> bool:
-    """Return whether a store's format file only holds the beginning of what `_begin` writes."""
+    """Return whether a store's format file contains only the beginning of what `_begin` writes."""
     whole = f"{NAME} {FORMAT}"
     return found != whole and whole.startswith(found.rstrip("\0")) and (folder / "objects").is_dir()
 

@@ -1,4 +1,4 @@
-"""Marks in a step for the units it changed: their kinds, and the targets of refs."""
+"""Marks in a step for the units it changed: their kinds, and the values of refs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ LARGEST = 50_000_000
 def unit_marks(
     changes: Sequence[PathChange], units: Units, before: Side, after: Side, root: Path | None = None
 ) -> dict[str, UnitMark]:
-    """Return the marks of a step with these changes.
+    """Return the marks of a step with these changes, by the folder of each unit.
 
-    `root` is the workspace: with it, the objects of a repository made by the step are recorded too. Blocking.
+    `root` is the workspace. If it is given, the objects of a repository created by the step are recorded too.
+    Blocking.
     """
     found = units.of(change.path for change in changes)
     refs = ref_changes(changes, units, before, after)
@@ -51,7 +52,10 @@ def units_of(steps: Iterable[Step]) -> Units:
 
 
 def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], bytes]) -> Side:
-    """Return contents by path at one moment; `contents` returns those of a digest. Never raises."""
+    """Return a function that reads paths at one time; `contents` returns the bytes of a digest.
+
+    It never raises.
+    """
 
     def read(path: str) -> bytes | None:
         entry = entries(path)
@@ -70,7 +74,7 @@ def side(entries: Callable[[str], PathEntry | None], contents: Callable[[str], b
 
 
 def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
-    """Return contents on disk, except for those given. Never raises."""
+    """Return a function that reads paths from disk, except for those in `instead`. It never raises."""
 
     def read(path: str) -> bytes | None:
         if instead is not None and path in instead:
@@ -87,7 +91,7 @@ def disk(root: Path, instead: Mapping[str, bytes | None] | None = None) -> Side:
 
 
 def changed_sides(changes: Iterable[PathChange], contents: Callable[[str], bytes]) -> tuple[Side, Side]:
-    """Return the contents of both moments, as far as the changes contain them."""
+    """Return functions that read paths before and after the changes, as far as the changes contain them."""
     known = tuple(changes)
     before = {each.path: each.before for each in known}
     after = {each.path: each.after for each in known}
@@ -95,5 +99,5 @@ def changed_sides(changes: Iterable[PathChange], contents: Callable[[str], bytes
 
 
 def is_folder(change: PathChange) -> bool:
-    """Return whether a folder was or is at the path of a change."""
+    """Return whether a folder is at the path before or after a change."""
     return PathKind.FOLDER in (change.before and change.before.kind, change.after and change.after.kind)

@@ -1,4 +1,4 @@
-"""Changes that do not count: files rewritten by reading or packing a unit."""
+"""Changes without meaning: files rewritten by reading or packing a unit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def without_noise(
     *,
     by_others: bool = False,
 ) -> tuple[PathChange, ...]:
-    """Return the changes; none if all of them only rewrite the same state of units. Blocking.
+    """Return the changes, or none if all of them only rewrite the same state of units. Blocking.
 
-    With a change that matters all others stay too, because everything is restored byte for byte. If others
-    made them (`by_others`), files written by a fetch do not count either.
+    If one change matters, all are returned, because everything is restored byte for byte. If others made them
+    (`by_others`), files written by a fetch do not count either.
     """
     sides = noise_sides(changes, root, objects)
     if by_others:
@@ -39,7 +39,7 @@ def without_noise(
 
 
 def noise_sides(changes: Sequence[PathChange], root: Path, objects: ObjectStore) -> tuple[Side, Side]:
-    """Return path contents before and after changes; unchanged ones are read from the disk."""
+    """Return functions that read paths before and after changes; unchanged ones are read from the disk."""
     there = disk(root)
     before = {each.path: each.before for each in changes}
     after = {each.path: each.after for each in changes}
@@ -51,13 +51,13 @@ def noise_sides(changes: Sequence[PathChange], root: Path, objects: ObjectStore)
 
 
 def is_index(part: UnitPart) -> bool:
-    """Return whether a file is an index of git, of the repository or a work tree."""
+    """Return whether a file is an index of git, of the repository or of a work tree."""
     rest = part.rest.split("/")
     return part.kind == "git" and rest[-1] == "index" and (len(rest) == 1 or rest[0] == "worktrees")
 
 
 def _is_fetched(part: UnitPart | None, change: PathChange, marks: Mapping[str, UnitMark]) -> bool:
-    """Return whether a change in a repository only updates what is known of another one."""
+    """Return whether a change in a repository only updates its knowledge of a remote one."""
     if part is None or part.kind != "git" or not part.rest:
         return False
     if part.role in ("bookkeeping", "beside", "store") or part.rest == "shallow":

@@ -1,15 +1,16 @@
-"""Units: state spread over many files, recognised by content, and the role of each file in it.
+"""Units: state spread over many files, such as a repository, and the role of each file in it.
 
-`units.yaml` is the table. The role of a file says how a step and a restore treat it:
+`units.yaml` is the table of kinds, recognised by content. The role of a file says how a step and a restore
+treat it:
 
-- `passing`: temporary only; never covered.
-- `objects`: git's objects; not read, kept by second names (`git_keep`), never removed.
-- `contents`: like `store`, but of any size: kept by second names (`large_files`).
+- `passing`: temporary; never covered.
+- `objects`: git's objects; not read, kept by hard links (`git_keep`), never removed.
+- `contents`: like `store`, but of any size: kept by hard links (`large_files`).
 - `store`: only ever added to. It is restored when missing, and removed only with the whole unit.
-- `state`: restored together with the other state of the unit, or stays together with it.
+- `state`: restored together with the other state of the unit, or left unchanged together with it.
 - `alone`: restored separately, such as settings and hooks.
 - `beside`: derived from the others; restored or removed with the whole unit only.
-- `bookkeeping`: rewritten by commands that only read: alone no step, and never a conflict.
+- `bookkeeping`: rewritten by commands that only read: alone it makes no step, and never a conflict.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NAME = ".git"
 
 @dataclass(frozen=True, slots=True)
 class UnitKind:
-    """A row of the table."""
+    """One kind of unit: a row of the table."""
 
     name: str
     holds: tuple[str, ...]
@@ -57,14 +58,17 @@ class UnitKind:
         return found.lastgroup if found else "state"  # type: ignore[return-value]
 
     def fits(self, name: str, entries: Mapping[str, bool]) -> bool:
-        """Return whether a folder `name` with these entries (whether each is a folder) is of this kind."""
+        """Return whether a folder with this name and these entries is of this kind.
+
+        `entries` tells for each name whether it is a folder.
+        """
         wanted = any if self.named and name.casefold() == self.named else all
         return wanted(_stands(sign, entries) for sign in self.holds)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitPart:
-    """The position of a path in a unit."""
+    """The position of a path in a unit: the unit's folder and the path in it."""
 
     root: str
     """The folder of the outermost unit, which is restored or stays as a whole."""
@@ -82,14 +86,14 @@ class UnitPart:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of a workspace, or of some of its steps: kinds by folder."""
+    """The units of a workspace, or of some of its steps, as kinds by folder."""
 
     places: Mapping[str, str] = field(default_factory=dict)
 
     def part(self, path: str) -> UnitPart | None:
         """Return the position of a path in a unit; None for an ordinary path.
 
-        Anything called `.git` counts even if unknown, because steps of older versions do not record it.
+        Anything called `.git` counts even if unknown, because steps of older versions did not record it.
         """
         if not self.places and _NAME not in path and _NAME not in path.casefold():
             return None
@@ -113,7 +117,7 @@ class Units:
         return found.role if found is not None and found.rest else None
 
     def group(self, path: str) -> str:
-        """Return the folder of the unit with which a path is restored; empty for any other."""
+        """Return the folder of the unit with which a path is restored; empty if it is restored separately."""
         found = self.part(path)
         if found is None or (found.rest and found.role == "alone"):
             return ""
@@ -140,7 +144,7 @@ NO_UNITS = Units()
 
 
 def uncovered(units: Units, path: str) -> str:
-    """Return why no checkpoint ever covers this path; empty if one may."""
+    """Return why checkpoints never cover this path; empty if they may."""
     return {"passing": PASSING, "objects": APART}.get(units.role(path) or "", "")
 
 
@@ -164,7 +168,7 @@ def above(path: str) -> Iterator[str]:
 
 @cache
 def kinds() -> Mapping[str, UnitKind]:
-    """Return the table, by names of kinds."""
+    """Return the kinds of units by name."""
     from tools.kit.yaml_text import load_table
 
     rows = load_table(TABLE)
@@ -185,19 +189,22 @@ def kinds() -> Mapping[str, UnitKind]:
 
 @cache
 def signs() -> frozenset[str]:
-    """Return the names that suggest a unit: a folder without any of them is none."""
+    """Return the names that suggest a unit. A folder without any of them is not a unit."""
     return frozenset(
         sign.rstrip("/") for kind in kinds().values() for sign in kind.holds[: 1 + 9 * bool(kind.named)]
     )
 
 
 def kind_of(name: str, entries: Mapping[str, bool]) -> str:
-    """Return the kind of a folder `name` with these entries (whether each is a folder); empty for none."""
+    """Return the kind of unit that a folder with this name and these entries is; empty for none.
+
+    `entries` tells for each name whether it is a folder.
+    """
     return next((kind.name for kind in kinds().values() if kind.fits(name, entries)), "")
 
 
 def units_among(paths: Iterable[str]) -> Units:
-    """Return the units shown by a complete list of workspace paths."""
+    """Return the units that a complete list of workspace paths contains."""
     keys = signs()
     known = set(paths) if not isinstance(paths, (set, Mapping)) else paths
     folders = {path.rpartition("/")[0] for path in known if path[path.rfind("/") + 1 :] in keys}

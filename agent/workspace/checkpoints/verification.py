@@ -1,4 +1,4 @@
-"""Verification of the store: its figures, and the integrity of its content. Changes nothing."""
+"""Verification of the store: its statistics, and the integrity of its content. Changes nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agent.workspace.checkpoints.store import CheckpointStore
 
 @dataclass(frozen=True, slots=True)
 class StoreStatus:
-    """The figures of the store."""
+    """The statistics of the store."""
 
     sessions: int
     steps: int
@@ -54,7 +54,7 @@ class StoreReport:
 
 
 def status(store: CheckpointStore) -> StoreStatus:
-    """Return the figures of the store. Blocks; raises `StoreError` if the folder cannot be read."""
+    """Return the statistics of the store. Blocks; raises `StoreError` if the folder cannot be read."""
     needs, problems = _lines(store)
     return StoreStatus(
         sessions=len(store.sessions()),
@@ -67,7 +67,7 @@ def status(store: CheckpointStore) -> StoreStatus:
 
 
 def verify(store: CheckpointStore) -> StoreReport:
-    """Read every line and every object; return what is damaged or missing, with the affected steps.
+    """Read all step logs and objects; return damaged or missing parts with the affected steps.
 
     Blocks for as long as reading the whole store takes. Raises `StoreError` only if the folder cannot be
     read.
@@ -90,7 +90,9 @@ def verify(store: CheckpointStore) -> StoreReport:
 
 
 def _lines(store: CheckpointStore) -> tuple[list[tuple[str, Needs]], list[StoreFinding]]:
-    """Return what all steps need, and the unusable parts of the lines."""
+    """Return the objects needed by all steps, with their sessions, and the unusable parts of the step
+    logs.
+    """
     needs: list[tuple[str, Needs]] = []
     problems: list[StoreFinding] = []
     for session in store.sessions():
@@ -116,7 +118,7 @@ def _unneeded(digest: str) -> StoreFinding:
 
 
 def _unreadable(folder: Path) -> Iterator[StoreFinding]:
-    """Yield the unreadable files of a folder of JSON, one value a line."""
+    """Yield findings for the unreadable files in a folder of JSON files, one value a line."""
     for path in json_files(folder):
         try:
             for line in path.read_bytes().splitlines() or [b""]:

@@ -1,8 +1,9 @@
 """The folders of copies, and removing those left by killed processes.
 
-``` copies/ID.lock locked by the process whose copy it is, as long as that lives copies/ID/NAME the copy; NAME
-is the name of the workspace copies/ID/.git no repository: git does not look for one above the copy
-copies/ID/held for whom it is kept when its process has ended: see `CopyRecord` ```
+- `copies/ID.lock`: locked by the process that owns the copy, as long as it runs.
+- `copies/ID/NAME`: the copy; NAME is the name of the workspace.
+- `copies/ID/.git`: not a repository; it keeps git from searching for one above the copy.
+- `copies/ID/held`: the owner for whom the copy is kept after its process has ended: see `CopyRecord`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BARRIER = b"A copy made by Hermes. The repository around its original is not pa
 
 
 class CopyFolder:
-    """A folder for one copy, ours until `remove`."""
+    """A folder for one copy, which this process owns until `remove`."""
 
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder = folder
@@ -60,14 +61,14 @@ class CopyFolder:
             os.close(lock)
 
     def leave(self) -> None:
-        """Release the folder, for a later owner. May be called again."""
+        """Release the folder for a later owner. May be called again."""
         if self._lock is not None:
             lock, self._lock = self._lock, None
             os.close(lock)
 
 
 def claim(copies: Path) -> CopyFolder:
-    """Make a new folder below `copies`. Raises `StoreError`."""
+    """Create a new folder below `copies`. Raises `StoreError`."""
     try:
         private_folder(copies)
         while True:
@@ -91,7 +92,7 @@ def claim(copies: Path) -> CopyFolder:
 
 
 def take_up(copies: Path, id: str) -> CopyFolder:
-    """Take over a released folder. Raises `StoreError` if it is gone or used by another process."""
+    """Take over a released folder. Raises `StoreError` if it does not exist or another process uses it."""
     folder = copies / id
     try:
         lock = open_lock(_lock_of(folder))
@@ -114,9 +115,9 @@ def take_up(copies: Path, id: str) -> CopyFolder:
 
 
 def sweep(copies: Path, forsaken: Collection[str] = ()) -> int:
-    """Remove the copies of ended processes; return how many. Blocking; never raises.
+    """Remove the copies of ended processes; return their number. Blocking; never raises.
 
-    One held for somebody stays, unless its id is among the `forsaken`.
+    A copy held for an owner is kept, unless its id is in `forsaken`.
     """
     removed = 0
     with suppress(OSError):
@@ -164,7 +165,7 @@ _LOOKED_AT = 200
 
 
 def clones(source: Path, target: Path) -> bool:
-    """Return whether files of `source` and the folder `target` can share blocks, by trying."""
+    """Return whether files in `source` and the folder `target` can share disk blocks, by trying it."""
     tried = 0
     beside = target / "clone"
     for folder, _, names in os.walk(source):
@@ -200,7 +201,7 @@ class _Sizes:
 
 
 def too_much(source: Path, target: Path, most: int) -> tuple[LeftOut, ...]:
-    """Return what of `source` is not copied, so that the rest has at most `most` bytes.
+    """Return the paths of `source` to leave out, so that the rest has at most `most` bytes.
 
     Only folders that git ignores are left out, the largest first. Raises `HermesError` if that is not enough,
     or if the disk of `target` is full.
@@ -262,7 +263,7 @@ _LAST = ["end"]
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The owner for whom a copy is held."""
+    """The owner for whom a copy is held after its process has ended."""
 
     session: str
     agent: str
@@ -270,7 +271,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyRecord:
-    """The record for taking over a copy."""
+    """The data needed to take over a copy."""
 
     holder: Holder
     name: str
@@ -284,7 +285,7 @@ class CopyRecord:
 
 
 def write(place: Path, held: CopyRecord) -> None:
-    """Replace the record. Blocking. Raises `StoreError`."""
+    """Write the record of a copy, replacing the old one. Blocking. Raises `StoreError`."""
     try:
         write_atomically(place / HELD, _batches(_records(held)), PRIVATE_FILE, replace_any=True)
     except OSError as error:
@@ -292,7 +293,7 @@ def write(place: Path, held: CopyRecord) -> None:
 
 
 def read(place: Path) -> CopyRecord:
-    """Read the record. Blocking. Raises `StoreError`."""
+    """Read the record of a copy. Blocking. Raises `StoreError`."""
     try:
         with (place / HELD).open(encoding="ascii") as lines:
             head = json.loads(next(lines, "null"))

@@ -1,7 +1,7 @@
 """Git in a copy: it works there, without effect on the repository of the workspace.
 
-If blocks cannot be shared, objects are: git reads those of the original and writes its own. Work trees
-outside of the workspace are left out, and the settings of the copy name the copy as its work tree.
+If disk blocks cannot be shared, objects are: git reads those of the original and writes new ones to the copy.
+Work trees outside of the workspace are left out. The settings of the copy name the copy as its work tree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_folder_of_git(folder: int) -> bool:
 
 
 def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
-    """Return whether an entry of a folder within `.git` does not belong in the copy."""
+    """Return whether an entry of a folder within `.git` must not be copied."""
     if stat.S_ISSOCK(status.st_mode) or stat.S_ISFIFO(status.st_mode):
         return True
     candidate = name in ("commondir", "gitdir", "gc.pid") or name.endswith(".lock")
@@ -45,7 +45,7 @@ def stays_behind(name: str, status: os.stat_result, folder: int) -> bool:
 
 
 def borrow(source: Path, target: Path) -> None:
-    """Let the new object folder `target` read those of `source`. Raises `OSError`."""
+    """Make the new object folder `target` read the objects of `source`. Raises `OSError`."""
     (target / "pack").mkdir(0o755)
     (target / "info").mkdir(0o755)
     name = os.fsencode(source)
@@ -56,7 +56,7 @@ def borrow(source: Path, target: Path) -> None:
 
 
 def copy_pointer(source: Path, target: Path, path: str) -> str:
-    """Copy a `.git` file if its target is copied too; otherwise return why not."""
+    """Copy a `.git` file if the repository that it names is copied too; otherwise return why not."""
     leads = _leads(source / path)
     if leads is None:
         return LINKED
@@ -74,7 +74,9 @@ def copy_pointer(source: Path, target: Path, path: str) -> str:
 
 
 def worktree_of(root: Path) -> tuple[Path, Path] | None:
-    """Return a linked work tree's folder and repository, if they point back."""
+    """Return the git folder of a linked work tree and its repository, if they point back to `root`; else
+    None.
+    """
     marker = root / ".git"
     leads = _leads(marker)
     if leads is None:
@@ -90,9 +92,9 @@ def worktree_of(root: Path) -> tuple[Path, Path] | None:
 
 
 def settle(source: Path, target: Path, repositories: Sequence[str], others: Iterable[str]) -> None:
-    """Make every copied repository (paths of its folders) refer to the copy. Raises `OSError`.
+    """Make every copied repository (paths of git folders) refer to the copy. Raises `OSError`.
 
-    `others` are those copied like any folder, under another name than `.git`.
+    `others` are git folders with another name than `.git`, which are copied like any folder.
     """
     for path in {*repositories, *others}:
         _settle_trees(source, target, path)
@@ -111,7 +113,7 @@ def settle(source: Path, target: Path, repositories: Sequence[str], others: Iter
 
 
 def _settle_trees(source: Path, target: Path, path: str) -> None:
-    """Point work trees within the workspace to the copy; remove the others."""
+    """Make work trees within the workspace refer to the copy; remove the others."""
     folder = target / path / "worktrees"
     for own in list(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
         pointer = _line(own / "gitdir") or b""
@@ -124,7 +126,9 @@ def _settle_trees(source: Path, target: Path, path: str) -> None:
 
 
 def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:
-    """Return a setting that overrides all others in a file, if one may lead out of the copy."""
+    """Return a setting that makes the copy its work tree, if a setting of the file may lead out of the
+    copy.
+    """
     named = _TREE.findall(config)
     if not named:
         return b""
@@ -140,7 +144,7 @@ def _work_tree(config: bytes, source: Path, target: Path, path: str) -> bytes:
 
 
 def _leads(file: Path) -> bytes | None:
-    """Return the target of a `.git` file, as written."""
+    """Return the path in a `.git` file, as written; None if there is none."""
     line = _line(file)
     if line is None or not line.startswith(b"gitdir:"):
         return None

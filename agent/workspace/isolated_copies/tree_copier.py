@@ -31,7 +31,7 @@ _NO_SUCH_WAY = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno
 
 
 def cloned(source: int, target: int) -> bool:
-    """Let the open file `target` share the blocks of `source` until a write; False if unsupported."""
+    """Make the open file `target` share the disk blocks of `source` until a write; False if unsupported."""
     if sys.platform != "linux":
         return False
     try:
@@ -42,9 +42,9 @@ def cloned(source: int, target: int) -> bool:
 
 
 def copy_file(name: str, source: int, target: int, *, clone: bool) -> tuple[os.stat_result, bool]:
-    """Copy the plain file `name` of the open folder `source` into `target`: bytes, mode, times.
+    """Copy the plain file `name` of the open folder `source` into the folder `target`: bytes, mode, times.
 
-    Returns the status of the source and whether it was unchanged. Raises `OSError`.
+    Returns the status of the source, and whether it was unchanged during the copy. Raises `OSError`.
     """
     descriptor = os.open(name, _READ, dir_fd=source)
     try:
@@ -84,7 +84,7 @@ def _stamp(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _copy_bytes(source: int, copy: int, status: os.stat_result) -> None:
-    """Copy at most the original size, so that a growing file ends too; holes stay holes."""
+    """Copy at most the original size, in case the file grows; holes stay holes."""
     size = status.st_size
     if size <= _SMALL:
         at = 0
@@ -102,7 +102,7 @@ def _copy_bytes(source: int, copy: int, status: os.stat_result) -> None:
 
 
 def _data_after(source: int, at: int, size: int) -> tuple[int, int] | None:
-    """Return start and end of the next bytes that are not a hole; None if there are none."""
+    """Return start and end of the next bytes after `at` that are not a hole; None if there are none."""
     try:
         begin = os.lseek(source, at, os.SEEK_DATA)
         return begin, min(size, os.lseek(source, begin, os.SEEK_HOLE))
@@ -147,7 +147,7 @@ LEADS_BACK = "leads into the workspace itself, not into the copy"
 
 @dataclass(slots=True)
 class TreeCopied:
-    """The content of a copy."""
+    """The files in a finished copy."""
 
     files: dict[str, Stamp] = field(default_factory=dict)
     """The plain files, as in the workspace."""
@@ -173,8 +173,8 @@ class _Folder:
 class TreeCopier:
     """Copies `source` (resolved) into the empty folder `target`.
 
-    `clones`: whether the file system shares blocks. `skip` are paths to leave out, `ours` is the folder of
-    Hermes. With `git` the source is a folder of git. `stop` ends work early.
+    `clones` tells whether the file system can share disk blocks. `skip` are paths to leave out, `ours` is the
+    home of Hermes. With `git` the source is a git folder. `stop` ends work early.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class TreeCopier:
         self.copied = TreeCopied()
 
     def run(self) -> TreeCopied:
-        """Copy everything. Raises `OSError` if nothing more can be written, and `Stopped`."""
+        """Copy everything. Raises `OSError` if the target cannot be written, and `Stopped`."""
         self._waiting = [_Folder("", self._top, self._git)]
         while self._waiting:
             self._copy_folder(self._waiting.pop())

@@ -1,8 +1,8 @@
 """Isolated copies of a workspace, and merging changes from one.
 
-A copy is used like the workspace and shares nothing with it. Its changes can be merged in whole or in part:
-as a restore whose targets are in the copy, so that the user's changes in between are conflicts, and the whole
-is a step that can be undone.
+A copy is used like the workspace and shares nothing with it. Its changes can be merged in whole or in part.
+Merging is a restore whose target states are those of the copy. So the user's changes in the meantime are
+conflicts, and the merge is a step that can be undone.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _UNKNOWN = PathEntry(PathKind.FILE, 0, reason=BASE_GONE)
 
 
 class WorkspaceCopy:
-    """A copy of the workspace of `recorder`, ours until `close`. Made by `make_copy`."""
+    """A copy of the workspace of `recorder`, owned by this process until `close`. Made by `make_copy`."""
 
     def __init__(
         self,
@@ -90,9 +90,9 @@ class WorkspaceCopy:
         return self._place.id
 
     async def changes(self) -> tuple[PathChange, ...]:
-        """Return what changed since the copy was made or last merged; contents are in the store.
+        """Return the changes in the copy since it was made or last merged, and store their contents.
 
-        Paths are sorted; git folders and files left out of the copy never count. Raises `StoreError`.
+        Paths are sorted. Git folders and files left out of the copy never count. Raises `StoreError`.
         """
         whole = await self._recorder.catch_up()
         return await asyncio.to_thread(self._changes, whole)
@@ -101,7 +101,7 @@ class WorkspaceCopy:
         """Return the effect of merging on the workspace. Raises `StoreError`.
 
         `paths` are files, or folders with their content; needed parent folders are included. The target of an
-        item is the state in the copy; a path also changed in the workspace is a conflict, which can be merged
+        item is its state in the copy. A path also changed in the workspace is a conflict, which can be merged
         line by line.
         """
         changes = await self.changes()
@@ -110,9 +110,9 @@ class WorkspaceCopy:
     async def merge(
         self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None, *, session: str, label: str
     ) -> Restored:
-        """Carry out a plan of `plan_merge`, as a step of the workspace. Raises `StoreError`.
+        """Carry out a plan of `plan_merge` as a step of the workspace. Raises `StoreError`.
 
-        Conflicts without a decision in `choices` stay as in the workspace.
+        Conflicts without a decision in `choices` are left as they are in the workspace.
         """
         restored = await self._recorder.restore(plan, choices or {}, session=session, label=label)
         if restored.step is not None:
@@ -127,7 +127,7 @@ class WorkspaceCopy:
         return restored
 
     async def hold(self, holder: Holder) -> None:
-        """Make the copy outlive this process, until `close`. Raises `StoreError`."""
+        """Keep the copy for `holder` after this process ends, until `close`. Raises `StoreError`."""
         self._holder = holder
         stamps = {path: (known.stamp, known.settled) for path, known in self._known.items()}
         held = CopyRecord(
@@ -142,14 +142,14 @@ class WorkspaceCopy:
         await asyncio.to_thread(write_held, self._place.folder, held)
 
     def leave(self) -> None:
-        """Release a held copy, which stays and can be taken over."""
+        """Release a held copy. It stays on disk and can be taken over."""
         self._place.leave()
 
     async def keep(self, *, session: str, label: str) -> int:
-        """Store the state of the copy in the line of the workspace, without changing its files.
+        """Record the state of the copy in the step log of the workspace, without changing the workspace.
 
-        Returns a position of the line at which all files are as in the copy, so that they can be restored
-        later. One step leads there, and one leads back. What cannot be stored is left out. Raises
+        Returns a position at which all files are as in the copy, so that they can be restored later. One step
+        leads to that state, and another one back. Contents that cannot be stored are left out. Raises
         `StoreError`.
         """
         changes = [each for each in await self.changes() if each.after is None or each.after.is_restorable]
@@ -186,7 +186,7 @@ class WorkspaceCopy:
         return tuple(changes)
 
     def _later(self) -> dict[str, PathEntry | None]:
-        """Return the states of paths before the workspace first changed them after the copy was made."""
+        """Return the states of paths before their first change in the workspace after the copy was made."""
         found: dict[str, PathEntry | None] = {}
         for step in self._recorder.store.line(self._recorder.line).steps(self.position):
             for change in step.changes:
@@ -194,7 +194,9 @@ class WorkspaceCopy:
         return found
 
     def _before(self, path: str, later: Mapping[str, PathEntry | None], whole: bool) -> PathEntry | None:
-        """Return the state of a path when the copy was made, with contents if still available."""
+        """Return the state of a path when the copy was made, with its contents if they are still
+        available.
+        """
         if path in self._bases:
             return self._bases[path]
         if path in self._copied.others:
@@ -234,9 +236,9 @@ class WorkspaceCopy:
 async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -> WorkspaceCopy:
     """Copy the workspace of `recorder` into a new folder below `copies`.
 
-    Blocks of files are shared if the file system can; elsewhere a copy has at most `most` bytes, for which
-    folders that git ignores are left out (`coverage` says so). Raises `HermesError` if there is no room, or
-    the copy cannot be written; then nothing of it is left.
+    Disk blocks of files are shared if the file system can do that. Otherwise a copy has at most `most` bytes,
+    so folders that git ignores may be left out (`coverage` says so). Raises `HermesError` if there is no
+    room, or the copy cannot be written; then nothing of it is left.
     """
     await recorder.catch_up()
     seen = recorder.position
@@ -257,9 +259,9 @@ async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -
 
 
 async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCopy:
-    """Take over a copy of `recorder`'s workspace held by an earlier process. Raises `StoreError`.
+    """Take over a copy of `recorder`'s workspace that an earlier process held. Raises `StoreError`.
 
-    Changes of unknown origin are conflicts when merging.
+    When merging, changes of unknown origin are conflicts.
     """
 
     def take_folder() -> tuple[copy_folders.CopyFolder, CopyRecord]:
@@ -316,7 +318,7 @@ def _make(
 
 
 def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: TreeCopied) -> None:
-    """Record the copied state of files that changed while the copy was made."""
+    """Record the copied states of files that changed while the copy was made."""
     steps = recorder.store.line(recorder.line).steps(seen)
     moved = {change.path for step in steps if step.number <= copy.position for change in step.changes}
     with recorder.store.sharing():
@@ -327,7 +329,7 @@ def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: 
 
 
 def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
-    """Return whether a stored file is the copied one, judged by size and time."""
+    """Return whether a stored file is the one that was copied, judged by size and time."""
     size, modified = stamp[2], stamp[3]
     return (
         entry is not None and entry.kind is PathKind.FILE and (entry.size, entry.modified) == (size, modified)
@@ -335,7 +337,7 @@ def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
 
 
 def _judge_change(change: PathChange, now: PathEntry | None) -> PlanItem:
-    """Return the item for merging a change into a path in the state `now`."""
+    """Return the plan item for merging a change into a path that has the state `now`."""
     path, base, target = change.path, change.before, change.after
     # Taking our change "back" leads from how it was to how it is in the copy.
     ours = (PathChange(path, target, base),)
@@ -352,7 +354,7 @@ def _judge_change(change: PathChange, now: PathEntry | None) -> PlanItem:
 
 
 def _with_folders(changes: tuple[PathChange, ...], paths: Collection[str]) -> set[str]:
-    """Return the changed paths named by `paths`, with their new parent folders."""
+    """Return the changed paths that `paths` include, with their new parent folders."""
     named = set(paths)
     wanted = {change.path for change in changes if "" in named or _lies_in(change.path, named)}
     above = {folder for path in wanted for folder in _above(path)}
@@ -378,6 +380,6 @@ def _coverage(copied: TreeCopied) -> Coverage:
 
 
 def _ours(copies: Path, source: Path) -> Path | None:
-    """Return the folder of Hermes if it is in the workspace."""
+    """Return the home of Hermes if it is in the workspace, else None."""
     folder = copies.resolve().parent
     return folder if source in folder.parents else None

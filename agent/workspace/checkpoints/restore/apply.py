@@ -1,8 +1,8 @@
 """Carrying out a restore, and finishing an interrupted one.
 
-Everything is decided and written down first; each path is then moved separately, so that an interrupted
-restore can be finished by checking every path again. The restore becomes a step of the line, and can be
-undone like any other.
+Everything is decided and written down first. Then each path is changed separately, so an interrupted restore
+can be finished by checking every path again. The restore becomes a step of the log, and can be undone like
+any other.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _SUFFIX = ".json"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A decided restore."""
+    """A restore that was decided but is not finished."""
 
     id: str
     """The id of its step and of its temporary files."""
@@ -81,12 +81,12 @@ class Pending:
 
     @property
     def call(self) -> str:
-        """Return the call name of this restore's step, so that it is never appended twice."""
+        """Return the call name of this restore's step, by which a second record of it is prevented."""
         return f"restore-{self.id}"
 
     @property
     def beside(self) -> str:
-        """Return the prefix of the names of its temporary files."""
+        """Return the prefix of the names of the restore's temporary files."""
         return f".hermes-{self.id}"
 
 
@@ -100,7 +100,7 @@ def new_restore(
     *,
     units: Units = NO_UNITS,
 ) -> Pending:
-    """A new restore."""
+    """Return a new restore of these paths; `now` is its time in seconds since the epoch."""
     created = time.time() if now is None else now
     place = identity(Path(root))
     return Pending(secrets.token_hex(6), line, session, label, created, root, tuple(moves), units, place)
@@ -108,9 +108,9 @@ def new_restore(
 
 @contextmanager
 def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
-    """Keep a restore on disk while it is carried out; it is only deleted after success.
+    """Keep a restore on disk while it is carried out, and delete it only after success.
 
-    Raises `StoreError` if it cannot be written; nothing was started then.
+    Raises `StoreError` if it cannot be written; then nothing was started.
     """
     path = folder / f"{pending.id}{_SUFFIX}"
     try:
@@ -138,7 +138,10 @@ def hold_restore(folder: Path, pending: Pending) -> Iterator[None]:
 
 @contextmanager
 def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
-    """Yield the interrupted restores, locked against other processes; broken files are skipped."""
+    """Yield the interrupted restores with their files, locked against other processes.
+
+    Broken files are skipped.
+    """
     found: list[tuple[Pending, Path]] = []
     opened: list[int] = []
     try:
@@ -155,7 +158,7 @@ def abandoned(folder: Path) -> Iterator[list[tuple[Pending, Path]]]:
 
 
 def forget(path: Path) -> None:
-    """Delete a finished restore. Raises `StoreError`."""
+    """Delete the file of a finished restore. Raises `StoreError`."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -178,7 +181,7 @@ def _record(pending: Pending) -> dict[str, object]:
 
 
 def _pending(data: bytes) -> Pending:
-    """Parse the restore in a file. Raises `ValueError`."""
+    """Parse the file of a restore. Raises `ValueError`."""
     record = json.loads(data)
     try:
         if record["format"] != FORMAT:
@@ -203,12 +206,12 @@ _UNLIMITED = 1 << 62
 
 
 class _KeptError(Exception):
-    """A path is left unchanged; the message is the reason."""
+    """A path must be left unchanged; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoredUnit:
-    """A unit of which something was to be restored."""
+    """A unit (a repository or a database) of which files were to be restored."""
 
     path: str
     """Its folder in the workspace."""
@@ -219,7 +222,7 @@ class RestoredUnit:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The result of a restore."""
+    """The result of a restore: the step, and the paths left unchanged."""
 
     step: Step | None
     """Its step; None if nothing changed."""
@@ -233,7 +236,9 @@ class Restored:
     """What happened to repositories and other units."""
 
     def what(self, done: str) -> str:
-        """Return what was restored: `3 paths restored, git: main 3f2a1c → 9be044`; empty if nothing."""
+        """Return a summary of the result: `3 paths restored, git: main 3f2a1c → 9be044`; empty if nothing
+        changed.
+        """
         if self.step is None:
             return ""
         count = len(step_apart(self.step).files)
@@ -243,14 +248,14 @@ class Restored:
         return ", ".join([*paths, *([self.step.git] if self.step.git else [])])
 
     def taken_along(self) -> str:
-        """Return what may have been another's, as a clause; empty if nothing was."""
+        """Return which restored changes may have been made by somebody else, as a clause; empty if none."""
         if not self.unnamed:
             return ""
         more = f" and {len(self.unnamed) - 3:,} more" if len(self.unnamed) > 3 else ""
         return f"changed while a command ran, perhaps by you: {', '.join(map(clean, self.unnamed[:3]))}{more}"
 
     def sentence(self, done: str = "restored") -> str:
-        """Return a sentence for the user; `done` is what was done to the paths."""
+        """Return a sentence for the user; `done` is the word for what happened to the paths."""
         text = self.what(done) or "No file was changed"
         if self.unnamed:
             text += f"; {self.taken_along()}"
@@ -272,7 +277,7 @@ def apply_restore(
     label: str,
     expect: Callable[[str, PathEntry | None], None] | None = None,
 ) -> Restored:
-    """Carry out `plan` by `choices`; without a choice a conflict stays and other paths are restored.
+    """Carry out `plan`. A conflict without an entry in `choices` is left unchanged, other paths are restored.
 
     `line` is the root session, `session` the acting one. `expect` is called with each path before it is
     changed. Blocking. Raises `StoreError` if nothing could be started.
@@ -307,7 +312,9 @@ def apply_restore(
 
 
 def _without_attributes(root: Path, step: Step | None) -> tuple[str, ...]:
-    """Return a clause about files that lost an access list, privileges or attributes."""
+    """Return a clause about files that lost an access list, privileges or attributes, as a tuple; else
+    empty.
+    """
     missing: dict[str, set[str]] = {}
     for change in step.changes if step is not None else ():
         if change.after is not None and change.after.attributes:
@@ -334,7 +341,7 @@ def _units(
 
 
 def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
-    """Return restored paths that a user may have changed; previously existing files come first."""
+    """Return restored paths that a user may have changed; files that existed before come first."""
     done = {change.path for change in step.changes} if step is not None else set()
     items = (each for each in plan.items if each.unnamed and each.path in done)
     return tuple(each.path for each in sorted(items, key=lambda each: (each.target is None, each.path)))
@@ -343,7 +350,7 @@ def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
 def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
     """Finish every interrupted restore; return a sentence for the user about each. Blocking.
 
-    One whose workspace is gone waits until it is back. Raises `StoreError`.
+    A restore in a workspace that is missing is finished when it exists again. Raises `StoreError`.
     """
     told: list[str] = []
     with abandoned(store.pending) as found:
@@ -371,7 +378,7 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
 
 
 def _strange(pending: Pending, objects: ObjectStore) -> str:
-    """Return a path that our restores never move, and why, as a clause; empty if there is none."""
+    """Return a path that a restore of Hermes never changes, and why, as a clause; empty if there is none."""
     told = ((move.path, refusal(move.path, move.wanted, objects)) for move in pending.moves)
     return next((f"{clean(path)} {reason}" for path, reason in told if reason), "")
 
@@ -400,7 +407,7 @@ def _decide_moves(
 
 
 def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry | None:
-    """Return the target state of a path. Raises `_KeptError` or `ChangedError` if it has to stay."""
+    """Return the target state of a path. Raises `_KeptError` or `ChangedError` if it must not be changed."""
     if isinstance(choice, PartialRestore):
         return part_entry(item, choice, objects)
     if choice != "merge":
@@ -412,7 +419,9 @@ def _wanted_entry(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathE
 
 
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
-    """Return read-only folders in which something must change; they get their mode back afterwards."""
+    """Return read-only folders in which something must change, as moves that restore their mode
+    afterwards.
+    """
     known = {move.path for move in moves}
     for parent in sorted({move.parent or TOP for move in moves} - known):
         entry = take(root, parent, None, limit=0)
@@ -433,7 +442,7 @@ def _carry_out(
     *,
     again: bool = False,
 ) -> list[LeftOut]:
-    """Move every path; return those left unchanged, with the reason."""
+    """Carry out all moves; return the paths left unchanged, with the reasons."""
     root, units = Path(pending.root), pending.units
     with at_rest(root, pending.moves, units, pending.beside) as busy:
         provider = RepositoryProvider(root, store, units)
@@ -446,7 +455,7 @@ def _carry_out(
 
 
 class _Run:
-    """One pass through the moves of a restore."""
+    """One pass over the moves of a restore."""
 
     def __init__(
         self,
@@ -470,10 +479,10 @@ class _Run:
         self._expect = expect
 
     def carry_out(self, complete: Callable[[], None]) -> None:
-        """Remove first, deepest first; then create folders, then files; set modes of folders last.
+        """Remove paths, deepest first; then create folders, then files; set modes of folders last.
 
-        In a unit, files named by others come before those that name them, so that it is complete at each
-        moment. `complete` is called when all files are there.
+        In a unit, files named by others are written before those that name them, so the unit is always
+        complete. `complete` is called when all files exist.
         """
         for _, move in sorted(self._moves, key=_depth):
             if _is_folder(move.now):
@@ -531,7 +540,9 @@ class _Run:
             self.failed[move.path] = reason
 
     def _current(self, move: Move, again: bool) -> Move:
-        """Return the move as far as it is still to be done, if it may be done in part."""
+        """Return the part of the move that is still to be done; with `again` the first attempt may have done
+        some.
+        """
         if not again:
             return move
         found = take(self._root, move.path, None, limit=_UNLIMITED)
@@ -574,7 +585,7 @@ def _append_step(store: CheckpointStore, pending: Pending, failed: Sequence[Left
 
 
 def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
-    """Return small contents, which may describe refs."""
+    """Return the contents of a small file, which may hold refs."""
     if entry is not None and entry.kind is PathKind.LINK:
         return b"ref: " + os.fsencode(entry.target)
     if entry is None or entry.digest is None or entry.size > LARGEST:
@@ -583,28 +594,30 @@ def _bytes(entry: PathEntry | None, objects: ObjectStore) -> bytes | None:
 
 
 def _place(pending: Pending, store: CheckpointStore) -> str:
-    """Return the changed folder: that of the last step according to the plan, whatever it is now."""
+    """Return the identity of the restored folder, joined with that of the last step made there."""
     steps = [step for step in store.line(pending.line).steps() if step.root == pending.root]
     here = identity(Path(pending.root))
     return linked(steps[-1].place, here) if steps else here
 
 
 def _tidy_up(pending: Pending, objects: ObjectStore) -> list[LeftOut]:
-    """Handle the temporary files of an interrupted restore."""
+    """Handle the temporary files of an interrupted restore; return the paths left unchanged, with the
+    reasons.
+    """
     placer = Placer(Path(pending.root), objects, pending.beside, _UNLIMITED)
     told = ((move.path, placer.tidy(move, number)) for number, move in enumerate(pending.moves))
     return [LeftOut(path, reason) for path, reason in told if reason and reason != CHANGED]
 
 
 def _must_go(move: Move) -> bool:
-    """Return whether the object at the path has to be removed before anything can be put there."""
+    """Return whether the object at the path must be removed before a new one can be put there."""
     if move.now is None:
         return False
     return move.wanted is None or _is_folder(move.now) != _is_folder(move.wanted)
 
 
 def _names_others(move: Move) -> bool:
-    """Return whether a file lists other files, so that it is written after them."""
+    """Return whether a file lists other files and therefore must be written after them."""
     return move.path.rpartition("/")[2] in POINTERS
 
 

@@ -1,9 +1,9 @@
 """Leaving complete sets of files unchanged while a program uses them.
 
-A database in use is one thing: a running server has most of its files open for reading only, or not at all,
-and still needs every one unchanged. So if a program has one file of a database open for writing, locked or
-mapped, or writes several files of a folder as one set, those files stay. A single log in use only holds back
-itself (see `path_replacement`).
+A database in use must be treated as a whole. A running server has most of its files open for reading only, or
+not at all, but needs all of them unchanged. So the files stay unchanged if a program has one of them open for
+writing, locked or mapped. The same applies to a folder in which a program writes several files as one set. A
+single log in use is only left unchanged itself (see `path_replacement`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OpenFile:
 
 @dataclass(slots=True)
 class OpenFiles:
-    """The files of a file system used by other processes."""
+    """The files of a file system that other processes use."""
 
     files: list[OpenFile] = field(default_factory=list)
     unseen: int = 0
@@ -47,10 +47,9 @@ class OpenFiles:
 
 
 def open_files(root: Path, *, maps: bool) -> OpenFiles:
-    """Return files on the file system of `root` that others have open; with `maps` also mapped ones.
-    Blocking.
+    """Return files on the file system of `root` that other processes have open, with `maps` also mapped ones.
 
-    For a process that sees the same tree, only files below `root` are included.
+    For a process that sees the same folders, only files below `root` are included. Blocking.
     """
     found = OpenFiles()
     try:
@@ -90,7 +89,7 @@ def open_files(root: Path, *, maps: bool) -> OpenFiles:
 
 
 def locks() -> dict[tuple[int, int], int]:
-    """Return the process holding a lock, by device and inode; 0 if unknown. Blocking."""
+    """Return the processes that hold locks, by device and inode of the file; 0 if unknown. Blocking."""
     found: dict[tuple[int, int], int] = {}
     with suppress(OSError):
         for line in (_PROC / "locks").read_text("ascii", "replace").splitlines():
@@ -105,12 +104,12 @@ def locks() -> dict[tuple[int, int], int]:
 
 
 def is_alive(process: int) -> bool:
-    """Return whether there is a process with that number."""
+    """Return whether a process with that id exists."""
     return process > 0 and (_PROC / str(process)).exists()
 
 
 def working_in(folder: Path, programs: tuple[str, ...]) -> int:
-    """Return the process of one of these programs that works in `folder` (resolved); 0 if there is none."""
+    """Return the id of a process of one of these programs that works in `folder` (resolved); 0 if none."""
     with suppress(OSError):
         for number in _processes() if programs else ():
             if _name(number) in programs:
@@ -121,7 +120,7 @@ def working_in(folder: Path, programs: tuple[str, ...]) -> int:
 
 
 def program(process: int) -> str:
-    """Return a process name for the user: `redis-server (4711)`."""
+    """Return name and id of a process for the user: `redis-server (4711)`."""
     name = _name(process) if process else ""
     return f"{name} ({process})" if name else "another program"
 
@@ -146,7 +145,9 @@ def _flags(path: Path) -> int:
 
 
 def _mapped(place: Path, device: int, below: str) -> Iterator[tuple[int, int]]:
-    """Yield the files that a process maps, without those it only runs. Raises `OSError`."""
+    """Yield device and inode of files that a process maps, without those it only executes. Raises
+    `OSError`.
+    """
     with (place / "maps").open("rb") as file:
         data = file.read(_PIECE)
     wanted = b"%02x:%02x" % (os.major(device), os.minor(device))
@@ -183,10 +184,10 @@ class Spared:
 
 
 def spare_used(root: Path, moves: Sequence[Move], skipped: Sequence[LeftOut], group: Group) -> Spared:
-    """Return the moves without those of files used by programs below `root` (resolved). Blocking.
+    """Return the moves without those of files that programs below `root` (resolved) use. Blocking.
 
-    `skipped` is what stays anyway: if a part of a database stays, all of it does. `group` returns the folder
-    of the unit that a path is restored with; empty for none.
+    `skipped` are paths that are left unchanged anyway. If one of them belongs to a database, all of it is.
+    `group` returns the folder of the unit that a path is restored with; empty for none.
     """
     finder = DatabaseFinder(root, (each.path for each in (*moves, *skipped)))
     databases: dict[FoundDatabase, list[str]] = {}
@@ -243,7 +244,10 @@ def _along(
     moves: Sequence[Move],
     group: Group,
 ) -> list[str]:
-    """Return what else stays with a database: its unit, or files of the same Fossil commits."""
+    """Return further paths that stay unchanged with a database.
+
+    They are those of its unit, or files of the same Fossil commits.
+    """
     if unit := group(database.path):
         return [move.path for move in moves if group(move.path) == unit]
     if database.kind.name != FOSSIL:
@@ -255,7 +259,7 @@ def _along(
 
 
 def _checked_out(root: Path, path: str) -> set[str]:
-    """Return the work tree files listed by a Fossil checkout; empty for any other file."""
+    """Return the work tree files that a Fossil checkout lists; empty for any other file."""
     folder, _, name = path.rpartition("/")
     if name not in (".fslckout", "_FOSSIL_", ".fos"):
         return set()
@@ -282,7 +286,10 @@ def _user(
     held: Mapping[tuple[int, int], int],
     opened: OpenFiles,
 ) -> tuple[int | None, bool]:
-    """Return the process using a database (0: unknown), and whether that is certain."""
+    """Return the id of the process that uses a database, and whether that is certain.
+
+    The id is 0 if the process is unknown, None if there is none.
+    """
     kind = database.kind
     if isinstance(kind, FolderKind) and (found := working_in(root / database.path, kind.programs)):
         return found, True
@@ -326,8 +333,8 @@ def _sets(
 ) -> dict[str, int]:
     """Return folders in which one process writes several files as one set, outside known databases.
 
-    The sign is two files it writes to, one of which it also reads or has locked: a file only written is a
-    log. The workspace is not such a folder.
+    It is recognised by two files that the process writes, one of which it also reads or has locked. A file
+    that is only written is a log. The workspace itself is never such a folder.
     """
     writing: dict[tuple[int, int], list[OpenFile]] = {}
     for each in opened:
@@ -359,7 +366,7 @@ def _identities(place: Path, folder: str) -> Iterator[tuple[tuple[int, int], str
 
 
 def _without(moves: Sequence[Move], staying: set[str]) -> tuple[Move, ...]:
-    """Return the moves without those that stay, and without removals of their folders."""
+    """Return the moves without paths that stay unchanged, and without removals of their folders."""
     above = {path[:cut] for path in staying for cut in range(len(path)) if path[cut] == "/"}
     return tuple(
         move

@@ -1,8 +1,8 @@
-"""Restoring a repository as a whole, with all its objects, and excluding other git commands.
+"""Restoring a repository as a whole, with all its objects, while other git commands are locked out.
 
 The state of a repository is spread over many files: HEAD, refs, reflogs, the index. One of them alone would
-be a state that never existed. So they are restored together, or all stay; the locks that git respects are
-held meanwhile; and objects that git removed are brought back first.
+give a state that never existed. So they are restored together, or all are left unchanged. Meanwhile the locks
+that git respects are held. Objects that git removed are restored first.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ _NAMED = 3
 def together(
     items: Sequence[PlanItem], units: Units, moves: Sequence[Move], skipped: Sequence[LeftOut]
 ) -> tuple[list[Move], list[LeftOut]]:
-    """Return the moves without units of which something stays; one reason for each unit. Pure.
+    """Return the moves without units that must stay unchanged, and one reason for each of those units. Pure.
 
-    `items` are those of the plan. Files that belong to a unit stay with it.
+    A unit stays unchanged if any part of it does, including its work tree files. `items` are those of the
+    plan.
     """
     told = {item.path: item for item in items}
     staying: dict[str, LeftOut] = {}
@@ -91,9 +92,9 @@ def together(
 def with_unit(
     moves: Sequence[Move], units: Units, staying: Iterable[str], files: Iterable[str] = ()
 ) -> set[str]:
-    """Return paths that stay because of units, with `files`: everything in a unit that comes or goes.
+    """Return all paths that stay unchanged because they belong to the units in `staying`, and `files`.
 
-    What stays keeps its parent folders. Pure.
+    Their parent folders stay unchanged too. Pure.
     """
     roots = set(staying)
     groups = {move.path: units.group(move.path) for move in moves}
@@ -119,7 +120,7 @@ def _rest(path: str, folder: str) -> str:
 
 
 def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
-    """Return one line for each unit that stays, in place of its files. Pure."""
+    """Return one entry for each unit that stays unchanged, in place of its files. Pure."""
     found: dict[str, LeftOut] = {}
     for item in left:
         folder = units.group(item.path)
@@ -129,9 +130,9 @@ def collapsed(left: Iterable[LeftOut], units: Units) -> tuple[LeftOut, ...]:
 
 @contextmanager
 def at_rest(root: Path, moves: Iterable[Move], units: Units, token: str) -> Iterator[dict[str, str]]:
-    """Hold the locks on the units that moves change; yields those that cannot be locked, and why.
+    """Hold the locks of the units that moves change; yields those that cannot be locked, with the reason.
 
-    `token` is written into the locks, so that those of a killed process are taken over.
+    `token` is written into the locks, so that locks of a killed restore can be recognised.
     """
     busy: dict[str, str] = {}
     made: list[Path] = []
@@ -179,7 +180,7 @@ def _lock(path: Path, token: str) -> bool:
 
 
 class RepositoryProvider:
-    """Provides the objects that repositories need, and removes those of removed repositories."""
+    """Restores the objects that repositories need, and removes those of removed repositories."""
 
     def __init__(self, root: Path, store: CheckpointStore, units: Units) -> None:
         self._root = root
@@ -189,9 +190,9 @@ class RepositoryProvider:
         """Repositories that are restored as a whole."""
 
     def provide(self, moves: Sequence[Move]) -> list[LeftOut]:
-        """Bring back objects that git removed; return repositories whose commits are lost.
+        """Restore objects that git removed; return the repositories whose commits are lost.
 
-        Blocking. Only a completely missing repository waits for `complete`.
+        Blocking. A completely missing repository gets its objects in `complete`.
         """
         left: list[LeftOut] = []
         for (root, folder), inside in self._grouped(moves).items():
@@ -211,13 +212,13 @@ class RepositoryProvider:
         return left
 
     def complete(self) -> None:
-        """Give objects to repositories that were completely missing. Blocking."""
+        """Restore the objects of repositories that were completely missing. Blocking."""
         for folder in self._gone:
             if self._is_there(folder):
                 self._put_back(folder)
 
     def clear(self, moves: Iterable[Move]) -> None:
-        """Remove the objects of removed repositories, which all have second names here. Blocking."""
+        """Remove the objects of removed repositories, of which hard links are kept here. Blocking."""
         for move in moves:
             if not _is_folder(move.wanted) and self._units.places.get(move.path) == "git":
                 for keep in self._keeps(move.path):
@@ -237,7 +238,7 @@ class RepositoryProvider:
         return found
 
     def _named_objects(self, moves: Sequence[Move]) -> tuple[set[str], set[str]]:
-        """Return the objects newly named by the restored files: all, and those of refs."""
+        """Return the ids of objects that only the restored files name: all, and those that refs name."""
         wanted: set[str] = set()
         tips: set[str] = set()
         for move in moves:
@@ -253,7 +254,7 @@ class RepositoryProvider:
         return wanted, tips
 
     def _whole(self, git: Path, wanted: set[str], tips: set[str]) -> bool:
-        """Return whether all these objects are in the repository, with everything they need."""
+        """Return whether the repository has all these objects and everything they refer to."""
         if self._missing(git, wanted):
             return False
         lines = "".join(f"{each}\n" for each in sorted(tips)).encode()
@@ -275,7 +276,7 @@ class RepositoryProvider:
                 keep.put_back()
 
     def _keeps(self, folder: str) -> Iterator[GitKeep]:
-        """Yield what is kept of a repository, without separate units inside it."""
+        """Yield the kept objects of a repository, without those of separate units inside it."""
         for place in keeps(self._store.borrowed_folder):
             with suppress(OSError, ValueError, TypeError):
                 source = Path(json.loads((place / "source").read_bytes()))
@@ -289,7 +290,9 @@ def _is_folder(entry: PathEntry | None) -> bool:
 
 
 def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path | None) -> set[str]:
-    """Return the objects named by a file of a repository; `folder` is where it is, for an index."""
+    """Return the ids of objects that a file of a repository names; `folder` contains the file, for an
+    index.
+    """
     if entry is None or entry.kind is not PathKind.FILE or entry.digest is None or entry.size > _FULL:
         return set()
     try:
@@ -305,7 +308,7 @@ def _ids(rest: str, entry: PathEntry | None, objects: ObjectStore, folder: Path 
 
 
 def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the entries of an index that name an object of this repository."""
+    """Yield name and data of the entries of an index, except submodules."""
     for name, rest in index_rows(data, folder):
         if rest[:4] != _SUBMODULE:
             # Extended flags are two bytes more.
@@ -313,7 +316,7 @@ def _plain(data: bytes, folder: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _ask_git(git: Path, *arguments: str, input: bytes) -> GitResult | None:
-    """Return git's answer about objects of the repository `git`; None if it fails."""
+    """Return git's answer to a question about objects of the repository `git`; None if it fails."""
 
     async def ask() -> GitResult:
         return await run_git(git.parent, *arguments, seconds=_SECONDS, input=input, git=git)

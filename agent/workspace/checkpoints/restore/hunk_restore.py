@@ -21,16 +21,16 @@ _HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)
 
 
 class WholeError(StoreError):
-    """A file can only be restored as a whole; the message says why."""
+    """A file can only be restored as a whole; the message is the reason."""
 
 
 class ChangedError(Exception):
-    """The hunks of a file differ from the chosen ones; the message says so."""
+    """The hunks of a file differ from the chosen ones; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parted:
-    """A path of a plan, divided into hunks."""
+    """A path of a plan, with its difference divided into hunks."""
 
     item: PlanItem
     hunks: Hunks
@@ -41,7 +41,7 @@ class Parted:
     merging: bool = False
 
     def part(self, numbers: Collection[int]) -> PartialRestore:
-        """Return the choice of these hunks. Raises `StoreError` for an unknown one."""
+        """Return the choice to restore only these hunks. Raises `StoreError` for an unknown number."""
         try:
             self.hunks.check(numbers)
         except ValueError as error:
@@ -50,7 +50,8 @@ class Parted:
 
 
 def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
-    """Return the hunks between current and target state; with `merging`, the merged target.
+    """Return the hunks between the current and the target state; with `merging`, the target is the merge
+    result.
 
     Blocking. Raises `WholeError`.
     """
@@ -87,7 +88,7 @@ def part_of(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> P
 
 
 def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> PathEntry:
-    """Return the state of a path after restoring these hunks; its contents are then in the store.
+    """Return the state of a path after restoring these hunks, and store its contents.
 
     Permissions are restored with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` if storing
     fails.
@@ -107,7 +108,7 @@ def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> Pa
 
 
 def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
-    """Return the patch of a path, with numbered hunks if it can be divided. Blocking."""
+    """Return the patch of a path, with its hunks numbered if it can be divided. Blocking."""
     try:
         part_of(item, objects)
     except WholeError:

@@ -1,8 +1,8 @@
 """The differences between a file and its earlier state, to be restored one by one. Pure.
 
-Lines end with a line feed only, and are compared byte for byte, so line ends and a missing end of the last
-line are restored exactly. Hunks are those of a unified diff from the earlier to the current state, counted
-from 1.
+A line ends with a line feed only. Lines are compared byte for byte, so their ends are restored exactly, also
+a missing one of the last line. Hunks are those of a unified diff from the earlier to the current state,
+counted from 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Hunks:
             raise ValueError(f"there is no hunk {missing[0]}; the last one is {len(self)}")
 
     def content_with(self, numbers: Collection[int]) -> bytes:
-        """Return the current state with these hunks restored; none gives `now`, all give `then`.
+        """Return the current content with these hunks restored; no numbers give `now`, all give `then`.
 
         Raises `ValueError` for an unknown hunk number.
         """
@@ -53,10 +53,10 @@ class Hunks:
         return "".join(kept).encode("latin-1")
 
     def diff(self, name: str) -> str:
-        """Return the unified diff from `now` to `then`, safe to show: the effect of restoring everything.
+        """Return the unified diff from `now` to `then`, which shows the effect of restoring everything.
 
-        Invisible characters are spelled out, as a line may differ in nothing else; the usual line end of a
-        file is not.
+        Invisible characters are spelled out, because lines may differ in nothing else. The usual line end of
+        the file is not.
         """
         now, then = (marked_lines(text) for text in _readable(self.now, self.then))
         lines = [f"--- a/{name}", f"+++ b/{name}"]
@@ -74,7 +74,7 @@ def divide(now: bytes, then: bytes) -> Hunks:
 
 
 def undivided_reason(now: bytes, then: bytes) -> str:
-    """Return why these cannot be divided into hunks, as in “it is …”; empty if they can."""
+    """Return why two contents cannot be divided into hunks, as the end of “it is …”; empty if they can."""
     for text in (now, then):
         if len(text) > MAX_BYTES:
             return f"larger than {MAX_BYTES // 1_000_000} MB"
@@ -88,7 +88,7 @@ def undivided_reason(now: bytes, then: bytes) -> str:
 
 
 def numbers(text: str) -> frozenset[int]:
-    """Parse `1,3-5` as numbers. Raises `ValueError`."""
+    """Parse a text such as `1,3-5` as a set of numbers. Raises `ValueError`."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -102,14 +102,14 @@ def numbers(text: str) -> frozenset[int]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return lines with their ends; only a line feed ends one."""
+    """Return the lines of a text with their ends; only a line feed ends a line."""
     *whole, last = text.split("\n")
     lines = [f"{line}\n" for line in whole]
     return [*lines, last] if last else lines
 
 
 def _readable(*texts: str) -> Iterator[str]:
-    r"""Yield readable forms of the texts; `\r\n` is a line end if all lines end with it."""
+    r"""Yield the texts with invisible characters spelled out, except a `\r\n` that ends every line."""
     dos = all(text.count("\n") == text.count("\r\n") for text in texts)
     for text in texts:
         shown = text.encode("latin-1").decode("utf-8", "replace")

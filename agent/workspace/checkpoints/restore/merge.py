@@ -31,7 +31,7 @@ def merge(
 ) -> Merged | None:
     """Merge the changes of `mine` and `theirs` against `base`; None for binary or very long texts.
 
-    `names` are shown at the marks of overlaps. Line ends count as part of a line.
+    `names` label the two sides of a conflict. Line ends are part of a line.
     """
     texts = (base, mine, theirs)
     if any(b"\0" in text[:_BINARY_SAMPLE] for text in texts):
@@ -53,14 +53,14 @@ def merge(
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Return lines that end with a line feed only; a lone carriage return separates nothing."""
+    """Return the lines of a text, which end with a line feed; a lone carriage return does not end one."""
     lines = [line + b"\n" for line in text.split(b"\n")]
     last = lines.pop()[:-1]
     return [*lines, last] if last else lines
 
 
 def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, Lines, Lines]]:
-    """Yield the texts in matching pieces: alternately what all share, and what at least one changed."""
+    """Yield matching parts of the three texts: in turn those that are equal, and those that differ."""
     start = left = right = 0
     for begin, left_at, right_at, size in _shared_runs(base, mine, theirs):
         yield base[start:begin], mine[left:left_at], theirs[right:right_at]
@@ -71,7 +71,7 @@ def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, L
 
 
 def _shared_runs(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs of lines common to all three: the start in each, and the length."""
+    """Yield runs of lines that all three texts share: the start in each, and the number of lines."""
     ours = SequenceMatcher(None, base, mine, autojunk=False).get_matching_blocks()
     others = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
     one = other = 0
@@ -96,7 +96,7 @@ def _marked(mine: Lines, theirs: Lines, names: tuple[str, str]) -> Iterator[byte
 
 
 def _with_line_end(lines: Lines, ending: bytes) -> Lines:
-    """Return the lines with a line end at the last one, so that a mark gets a separate line."""
+    """Return the lines with `ending` after the last one if it has no line end, so that a mark can follow."""
     if lines and not lines[-1].endswith(b"\n"):
         return [*lines[:-1], lines[-1] + ending]
     return lines

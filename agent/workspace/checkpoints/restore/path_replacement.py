@@ -1,8 +1,8 @@
-"""Replacing one path without losing a byte that somebody else writes there meanwhile.
+"""Replacing one path without losing a byte that somebody else writes there at the same time.
 
-New contents are written next to the path, then the two are exchanged in one step, and the old object is
-checked: it is only removed if it is what the plan saw. Anything else is put back, or, if its place was taken
-again, stays next to it under a name that says so.
+New contents are written next to the path, then the two are exchanged in one step. Then the old object is
+checked: it is removed only if it is the one that the plan saw. Otherwise it is put back. If its path is taken
+by then, it stays next to it under a name that says so.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def write_sparsely(descriptor: int, chunks: Iterable[bytes]) -> None:
 
 
 def set_time(folder: int, name: str, entry: PathEntry) -> None:
-    """Set the time of a file or link, if permitted; without a recorded time it stays."""
+    """Set the time of a file or link, if permitted. Without a recorded time nothing is set."""
     if entry.modified > 0:
         with suppress(OSError):
             os.utime(name, ns=(entry.modified, entry.modified), dir_fd=folder, follow_symlinks=False)
 
 
 def take_over(folder: int, name: str, descriptor: int) -> None:
-    """Give a new file the owner, access list and attributes of the file `name`, if permitted."""
+    """Copy owner, access list and attributes of the file `name` to a new file, as far as permitted."""
     with suppress(OSError):
         old = os.open(name, _READ, dir_fd=folder)
         try:
@@ -94,13 +94,13 @@ _SET_SIGNAL = getattr(fcntl, "F_SETSIG", 10)
 
 
 class OpenWriters:
-    """Checks for writers, waiting for them at most `budget` seconds in all."""
+    """Checks whether files are being written, waiting for writers at most `budget` seconds in all."""
 
     def __init__(self, budget: float = 2.0) -> None:
         self._budget = budget
 
     def remain(self, folder: int, name: str) -> bool:
-        """Return whether somebody still writes to a plain file in an open folder after a short wait."""
+        """Wait briefly; return whether somebody still has a file in an open folder open for writing."""
         until = time.monotonic() + min(WAIT_SECONDS, self._budget)
         began = time.monotonic()
         while is_written(folder, name):
@@ -151,7 +151,7 @@ _OWNER = stat.S_IWUSR | stat.S_IXUSR
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A path that should become `wanted`, if it still is `now`."""
+    """One change of a restore: `path` becomes `wanted`, if its state is still `now`."""
 
     path: str
     now: PathEntry | None
@@ -177,7 +177,9 @@ class Placer:
         self._writers = OpenWriters()
 
     def clear_away(self, move: Move, number: int) -> str:
-        """Remove the object at the path if it is what the plan saw; return why it was not removed."""
+        """Remove the object at the path if it is the one that the plan saw; return the reason if it was not
+        removed.
+        """
         try:
             with self._parent(move) as folder:
                 if move.now is not None and move.now.kind is PathKind.FOLDER:
@@ -196,7 +198,7 @@ class Placer:
             return _reason(error)
 
     def make_folder(self, move: Move) -> str:
-        """Make a folder that is private until `set_mode`; return why it could not be made."""
+        """Create a folder that is private until `set_mode`; return the reason if that failed."""
         try:
             with self._parent(move) as folder:
                 os.mkdir(move.name, 0o700, dir_fd=folder)
@@ -208,7 +210,7 @@ class Placer:
         return ""
 
     def place(self, move: Move, number: int) -> str:
-        """Put a file or link in place of nothing, a file or a link; return why it was not done."""
+        """Put a file or link at a path that is free, a file or a link; return the reason if that failed."""
         assert move.wanted is not None
         try:
             with self._parent(move) as folder:
@@ -237,7 +239,9 @@ class Placer:
             return _reason(error)
 
     def join(self, move: Move, number: int) -> str:
-        """Make the path and its twin one file again, if both are as they should be."""
+        """Replace the path by a hard link to its twin, if both have their target state; return a reason on
+        failure.
+        """
         assert move.wanted is not None
         twin = Move(move.wanted.twin, move.wanted, move.wanted)
         if not self._is(move, move.name, move.wanted) or not self._is(twin, twin.name, twin.wanted):
@@ -255,14 +259,14 @@ class Placer:
             return _reason(error)
 
     def relax(self, move: Move) -> None:
-        """Let the owner write to a folder, until `set_mode` restores its mode."""
+        """Let the owner write to a folder until `set_mode` restores its mode."""
         with suppress(OSError), self._folder(move.path) as folder:
             mode = stat.S_IMODE(os.fstat(folder).st_mode)
             if mode & _OWNER != _OWNER:
                 _chmod(folder, mode | stat.S_IRWXU)
 
     def set_mode(self, move: Move) -> str:
-        """Set the final mode of a folder."""
+        """Set the final mode of a folder; return the reason if that failed."""
         assert move.wanted is not None
         try:
             with self._folder(move.path) as folder:
@@ -273,7 +277,7 @@ class Placer:
         return ""
 
     def tidy(self, move: Move, number: int) -> str:
-        """Handle leftovers of a killed restore next to a path; return a notice for the user."""
+        """Handle files left next to a path by a killed restore; return a notice for the user."""
         beside = self._name(number)
         try:
             with self._parent(move) as folder:
@@ -301,7 +305,9 @@ class Placer:
     # Small steps
 
     def _put_through(self, folder: int, move: Move) -> str:
-        """Write into the existing file that a step wrote to, because its other names must be restored too."""
+        """Write into the existing file, because its other names must be restored too; return a reason on
+        failure.
+        """
         now, wanted = move.now, move.wanted
         assert now is not None
         assert now.digest is not None
@@ -322,7 +328,7 @@ class Placer:
         return ""
 
     def _finish_write(self, folder: int, move: Move) -> None:
-        """Complete a killed restore's write into a file with several names."""
+        """Complete a write that a killed restore began into a file with several names."""
         now, wanted = move.now, move.wanted
         if now is None or wanted is None or not is_shared(folder, move.name, wanted):
             return
@@ -333,9 +339,9 @@ class Placer:
                 write_through(folder, move.name, [new], wanted.mode, wanted.modified)
 
     def _prepare(self, folder: int, beside: str, wanted: PathEntry, like: str) -> None:
-        """Write the target next to the path: complete under the name `beside`, or not at all.
+        """Write the target contents next to the path under the name `beside`, completely or not at all.
 
-        `like` is the file it will replace: attributes not stored in checkpoints are taken from it.
+        `like` is the file to be replaced: attributes that checkpoints do not store are copied from it.
         """
         if wanted.kind is PathKind.LINK:
             os.symlink(wanted.target, beside, dir_fd=folder)
@@ -368,7 +374,7 @@ class Placer:
         return "" if self._is(move, beside, move.now) else CHANGED
 
     def _swap_back(self, folder: int, move: Move, beside: str, reason: str) -> str:
-        """Put the replaced object back, because it belongs to somebody else."""
+        """Put the replaced object back, because somebody else changed it; return the reason."""
         exchange(folder, beside, move.name)
         if move.wanted is not None and self._is(move, beside, move.wanted):
             os.unlink(beside, dir_fd=folder)
@@ -400,7 +406,7 @@ class Placer:
         return f"was changed twice while it was being restored; the earlier version is in {kept}"
 
     def _is(self, move: Move, name: str, entry: PathEntry | None) -> bool:
-        """Return whether the object `name` next to the path is that entry, including its contents."""
+        """Return whether the object `name` next to the path has the state `entry`, including its contents."""
         path = f"{move.parent}/{name}" if move.parent else name
         limit = max(self._limit, entry.size if entry else 0)
         return entry is not None and alike(take(self._root, path, None, limit=limit), entry)
@@ -443,7 +449,7 @@ _DATED = (PathKind.FILE, PathKind.LINK)
 
 @dataclass(frozen=True, slots=True)
 class _Stayed:
-    """A file that differs from the position, and stays."""
+    """A file that differs from the restored position and is left unchanged."""
 
     modified: int
     recorded: int
@@ -456,7 +462,8 @@ def with_times(
 ) -> list[Move]:
     """Return the moves, each with the final time of its file. Blocking.
 
-    `known` are the states at the position of paths changed since by anybody; those without a move stay.
+    `known` are the states at the restored position of all paths changed since. Those without a move are left
+    unchanged.
     """
     moving = {move.path for move in moves}
     stayed = list(_left_behind(root, ((path, was) for path, was in known.items() if path not in moving)))
@@ -486,7 +493,7 @@ def with_times(
 
 
 def redate(root: Path, done: Iterable[Move], wanted: Iterable[Move]) -> None:
-    """Change the times of restored files, because something stayed. Blocking."""
+    """Adjust the times of restored files, because some files were left unchanged. Blocking."""
     for was, move in zip(done, wanted, strict=True):
         if was.wanted is not None and move.wanted is not None and was.wanted != move.wanted:
             with suppress(OSError), open_folder(root / move.parent if move.parent else root) as folder:
@@ -514,7 +521,7 @@ def _left_behind(root: Path, paths: Iterable[tuple[str, PathEntry | None]]) -> I
 
 
 def _is_result(head: bytes) -> bool:
-    """Return whether a file that begins like this is program output and not text."""
+    """Return whether a file that begins like this is the output of a program, and not text."""
     return b"\0" in head
 
 

@@ -1,7 +1,7 @@
 """The plan of a restore: its effect on each path, found before anything is done.
 
-Nothing written by others is taken for ours: if the disk differs from our last step, or a step found something
-the previous one had not left, the path is a conflict that the user decides.
+Changes by others are never taken for the agent's. If the disk differs from the agent's last step, or a step
+found a state that the previous one had not left, the path is a conflict. The user decides about it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tools.text.safe_text import clean
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """The differences from a position. Unchanged paths are not included."""
+    """The paths that differ from a position, and how to restore them."""
 
     root: str
     """The workspace, resolved."""
@@ -50,7 +50,9 @@ class RestorePlan:
 
     @property
     def shown_items(self) -> tuple[PlanItem, ...]:
-        """Return the items for the user: everything restored with a unit is one item, named by its folder."""
+        """Return the items for the user: all paths restored with a unit are one item, named after its
+        folder.
+        """
         told = {change.path: change for change in self.git}
         groups: dict[str, list[PlanItem]] = {}
         items: list[PlanItem] = []
@@ -68,7 +70,7 @@ class RestorePlan:
         return tuple(item for item in self.items if item.state == state)
 
     def sentence(self) -> str:
-        """Return how much there is to do, for the user."""
+        """Return a sentence on the number of paths to restore, for the user."""
         shown = self.shown_items
         states: tuple[PlanState, ...] = ("change", "conflict", "lost")
         counts = [(sum(item.state == state for item in shown), state) for state in states]
@@ -94,10 +96,11 @@ def plan_restore(
     limit: int,
     paths: Collection[str] | None = None,
 ) -> RestorePlan:
-    """Return what would have to change below `root` to be back at `position`.
+    """Return the changes below `root` that lead back to `position`.
 
-    `steps` is the whole line, oldest first; `paths` are files, or folders with their content. `limit` is the
-    size (bytes) up to which files are stored. Blocking: reads every path in question. Raises `StoreError`.
+    `steps` is the whole step log, oldest first. `paths` are files, or folders with their content. `limit` is
+    the size (bytes) up to which files are stored. Blocking: reads every path in question. Raises
+    `StoreError`.
     """
     if strange := strangers((step for step in steps if step.number > position), root):
         raise StoreError(other_root(strange[-1], root))
@@ -134,7 +137,7 @@ def plan_restore(
 
 
 def other_root(step: Step, root: Path) -> str:
-    """Return why a step is not undone here."""
+    """Return why a step is not undone in `root`, for the user."""
     there = clean(step.root)
     was = f"what {there} was then" if step.root == str(root) else there
     return (
@@ -151,9 +154,10 @@ def with_others(
     limit: int,
     paths: Collection[str] | None = None,
 ) -> RestorePlan:
-    """Return the plan with paths changed only by others' steps since the position, oldest first.
+    """Return the plan extended by paths that only others' steps changed since the position.
 
-    Such a path is a conflict: it stays unless chosen otherwise. Blocking. Raises `StoreError`.
+    `theirs` are these steps, oldest first. Such a path is a conflict: it stays unchanged unless chosen
+    otherwise. Blocking. Raises `StoreError`.
     """
     root = Path(plan.root)
     known = {item.path for item in plan.items}
@@ -196,7 +200,7 @@ def _with_units(plan: RestorePlan, planned: UnitPlan, objects: ObjectStore) -> R
 
 
 def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
-    """Return the item for a whole unit: it stays if any part of it has to."""
+    """Return one item for a whole unit: it stays unchanged if any part of it must."""
     for state in ("lost", "conflict"):
         found = next((each for each in items if each.state == state), None)
         if found is not None:
@@ -205,9 +209,9 @@ def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
 
 
 def merge_changes(item: PlanItem, objects: ObjectStore) -> Merged | None:
-    """Return the current content without our changes; None if that makes no sense.
+    """Return the current content without the agent's changes; None if it cannot be merged.
 
-    Blocking. Others' changes, before or after, stay; a missing file counts as empty.
+    Blocking. Changes by others, before or after, are kept. A missing file counts as empty.
     """
     if item.now is None or item.target is None:
         return None
@@ -262,7 +266,9 @@ def _runs(steps: Sequence[Step], planned: UnitPlan) -> dict[str, _Runs]:
 
 
 def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | None:
-    """Return the state of a path, with its second name, for the restore's step."""
+    """Return the current state of a path, with the second name that the last step recorded if it is
+    unchanged.
+    """
     if now is None or left is None or not left.twin or not alike(now, left):
         return now
     return replace(now, twin=left.twin)
@@ -275,7 +281,10 @@ def _is_chosen(path: str, paths: Collection[str]) -> bool:
 def _judge_path(
     now: PathEntry | None, target: PathEntry | None, runs: _Runs, objects: ObjectStore, *, refreshed: bool
 ) -> tuple[PlanState, str]:
-    """Return state and reason; `refreshed`: git rewrote its index with the same list."""
+    """Return the state of a plan item and its reason.
+
+    `refreshed` tells that git rewrote its index without changing the list in it.
+    """
     if reason := _loss(now, target, objects):
         return "lost", reason
     if runs.others or not (alike(now, runs.left) or refreshed):
@@ -297,7 +306,7 @@ def _loss(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore)
 
 
 def _text(entry: PathEntry | None, objects: ObjectStore) -> bytes:
-    """Return the contents for merging. Raises `StoreError` if there are none or they are missing."""
+    """Return the contents of a file for merging. Raises `StoreError` if it has none or they are missing."""
     if entry is None:
         return b""
     if entry.digest is None or entry.size > _MERGED_BYTES:
@@ -321,10 +330,11 @@ def plan_back(
 ) -> RestorePlan:
     """Return the effect of restoring the files below `root` to `position`; see `plan_restore`.
 
-    Steps by others are left out, so that their changes stay: such a path is a conflict. With `others`, steps
-    of other sessions there, paths that only others changed since are included. With `only_there` steps made
-    in other folders are skipped, else they are an error. Blocking. Raises `StoreError`, for an unreachable
-    position too.
+    Only the agent's changes are undone. A path that others changed too is a conflict. `others` are steps of
+    other sessions: then paths that only others changed since are included. Steps made in other folders are
+    skipped with `only_there`, else they are an error.
+
+    Blocking. Raises `StoreError`, for an unreachable position too.
     """
     check_position(line, position)
     steps = line.steps()
@@ -346,7 +356,7 @@ def plan_back(
 
 
 def inside(root: Path, path: str, base: Path) -> str:
-    """Return a path relative to `base` in the form of step paths; empty for `root`.
+    """Return `path`, which is relative to `base`, as a path of a step; empty for `root`.
 
     Blocking. Raises `StoreError` for one that is not below `root`.
     """
@@ -361,7 +371,7 @@ def inside(root: Path, path: str, base: Path) -> str:
 
 
 def check_position(line: StepLog, position: int) -> None:
-    """Raise `StoreError` for a position that is not, or no longer, on the line."""
+    """Raise `StoreError` for a position that is not in the step log, or no longer."""
     first, last = line.floor, line.last
     if position < first:
         raise StoreError(f"Steps up to {first} are no longer kept, so {position} is out of reach.")

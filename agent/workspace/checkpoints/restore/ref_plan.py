@@ -1,8 +1,8 @@
-"""The plan for the refs of a repository: the target of each, and the files that hold them.
+"""The plan for the refs of a repository: the target value of each, and the files that hold them.
 
-Refs are judged by their targets, never by their files. If nobody wrote to their files since, the files are
-restored byte for byte. If somebody packed them, or moved others, only refs moved by the steps are moved back:
-in a separate file, out of `packed-refs`, or by one more table.
+Refs are judged by their values, never by their files. If nobody else wrote to their files since, the files
+are restored byte for byte. If somebody packed refs, or moved other ones, only refs moved by the steps are
+moved back. They are written to a separate file, removed from `packed-refs`, or set by an additional table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Way = Literal["mine", "checkpoint", "merge"]
 
 @dataclass(frozen=True, slots=True)
 class PartialRestore:
-    """A choice of some hunks of a file, numbered between exactly these two contents."""
+    """The choice to restore some hunks of a file, numbered between exactly these two contents."""
 
     now: str
     """SHA-256 of the current content when they were chosen, in hex."""
@@ -82,7 +82,7 @@ class PlanItem:
 
     @property
     def is_repository(self) -> bool:
-        """Return whether the item is the group that is restored together for one repository."""
+        """Return whether the item stands for all paths that are restored together for one repository."""
         return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
 
 
@@ -133,18 +133,18 @@ class RefPlan:
 
     @property
     def moves(self) -> Values:
-        """Return the effect of going back on each ref."""
+        """Return the values before and after for each ref that is restored."""
         return {name: (self._now[name], before) for name, before in self._history.before.items()}
 
     def judge_ref(self, name: str) -> tuple[PlanState, str]:
-        """Return state and reason of one ref."""
+        """Return the state of the plan item of one ref, and the reason."""
         now, history = self._now[name], self._history
         if now == history.before[name] or (now == history.after[name] and name not in history.broken):
             return "change", ""
         return "conflict", CHANGED_SINCE if now != history.after[name] else CHANGED_BETWEEN
 
     def items(self, files: Sequence[PlanItem]) -> list[PlanItem]:
-        """Return items for all files of refs. `files` are those that hold them, judged by bytes."""
+        """Return items for all files of refs. `files` are the items of these files, judged by their bytes."""
         clean = {item.path: item for item in files if item.state == "change"}
         if self._tables and len(clean) < len(files):
             clean = {path: item for path, item in clean.items() if "/reftable/" not in f"/{path}"}
@@ -180,7 +180,7 @@ class RefPlan:
         return [*kept.values(), *self._folders(kept)]
 
     def _unlist(self, found: dict[str, PlanItem], names: Sequence[str]) -> None:
-        """Remove refs from `packed-refs`, and keep all others in it."""
+        """Remove refs from `packed-refs` in the plan `found`; all others in it are kept."""
         path = within(self._inner, PACKED)
         now = found[path].now if path in found else self._take(path)
         data = self._bytes(found[path].target if path in found else now)
@@ -189,7 +189,9 @@ class RefPlan:
             found[path] = PlanItem(path, now, self._file(left, mode), "change")
 
     def _table(self, tree: str, values: Mapping[str, str]) -> list[PlanItem]:
-        """Return items for one more table that sets refs, and for the list with it."""
+        """Return items for an additional table that sets refs, and for the list of tables that
+        includes it.
+        """
         folder = within(self._inner, f"{tree}reftable")
         listed = self._take(f"{folder}/tables.list")
         data = self._bytes(listed) or b""
@@ -210,7 +212,7 @@ class RefPlan:
         ]
 
     def _folders(self, found: Mapping[str, PlanItem]) -> list[PlanItem]:
-        """Return items for folders of refs that packing removed."""
+        """Return items that create the missing folders of refs, which packing removed."""
         wanted: dict[str, PlanItem] = {}
         for path, item in found.items():
             folder = path.rpartition("/")[0] if item.target is not None else self._inner

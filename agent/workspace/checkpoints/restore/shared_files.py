@@ -1,8 +1,8 @@
 """Writing old bytes back into a file that has names outside of the workspace.
 
-A step's write through a hard link is visible under the other names too. A new file would undo it here only.
-So the bytes are written into the existing file. A write interrupted by a killed restore is recognised by the
-bytes before and after, and finished.
+If a step writes through a hard link, the change is visible under all names of the file. Replacing the file
+would undo it only under one name. So the bytes are written into the existing file. If a restore is killed
+during this, that is recognised by the bytes before and after, and the write is finished.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _OPEN = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def is_shared(folder: int, name: str, entry: PathEntry | None) -> bool:
-    """Return whether the file `name` in an open folder is the entry's, with several names."""
+    """Return whether the file `name` in an open folder is the one in `entry`, with several names."""
     if entry is None or entry.kind is not PathKind.FILE or not entry.inode:
         return False
     try:
@@ -50,7 +50,7 @@ def write_through(folder: int, name: str, chunks: Iterable[bytes], mode: int, mo
 
 
 def is_half_written(found: bytes, now: bytes, wanted: bytes) -> bool:
-    """Return whether bytes are a partly written change from `now` to `wanted`. Pure."""
+    """Return whether the bytes `found` are a partly written change from `now` to `wanted`. Pure."""
     same = len(os.path.commonprefix([found, wanted]))  # noqa: RUF071
     return found[same:] == now[same:]
 

@@ -1,7 +1,8 @@
-"""The part of a plan about units: a repository or a database is restored as a whole, or stays.
+"""The part of a plan about units: a repository or a database is restored as a whole, or not at all.
 
-The role of each file decides (`units`): state changed by somebody else keeps the unit unchanged; files
-written by mere reading never do. Work tree files recorded by a unit are restored with it.
+The role of each file decides (`units`). If somebody else changed a file with the state of a unit, the unit is
+left unchanged. Files that mere reading writes do not count. Work tree files recorded by a unit are restored
+with it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _STASH = "logs/refs/stash"
 
 
 class UnitPlan:
-    """The units of a plan below `root`. `steps` are those undone, `wanted` the earlier states of paths."""
+    """The units of a plan below `root`. `steps` are those to undo, `wanted` the earlier states of paths."""
 
     def __init__(
         self,
@@ -58,20 +59,22 @@ class UnitPlan:
         self._last = state_listings.last_states(steps)
 
     def take(self, path: str) -> PathEntry | None:
-        """Return the current state of a path, its contents stored. Raises `StoreError`."""
+        """Return the current state of a path, and store its contents. Raises `StoreError`."""
         link = self._units.role(path) == "contents"
         return take(self._root, path, self._objects, limit=self._limit, link=link)
 
     def moves(self, place: str) -> Values | None:
-        """Return the effect on the refs of a repository; None if no step recorded it."""
+        """Return the changes of the refs of a repository by restoring; None if no step recorded them."""
         return self._refs[place].moves if place in self._refs else None
 
     def lists_the_same(self, path: str, now: PathEntry | None, left: PathEntry | None) -> bool:
-        """Return whether a file rewritten by somebody, such as an index, lists the same."""
+        """Return whether a file that was rewritten, such as an index, still lists the same."""
         return self._same(path, now, left, self._now, self._last)
 
     def found_the_same(self, path: str, left: State, found: State) -> bool:
-        """Return whether a step only found a rewritten form of what earlier steps had left at a path."""
+        """Return whether the state that a step found at a path means the same as the one earlier steps had
+        left.
+        """
         earlier, told = self._read(left), side(found.get, self._objects.read)
 
         def now(each: str) -> bytes | None:
@@ -93,14 +96,14 @@ class UnitPlan:
         return lists_the_same(now, left, self._objects, (self._root / path).parent)
 
     def _read(self, known: State) -> Side:
-        """Return the contents of paths as left by steps; unchanged ones are read from disk."""
+        """Return a function that reads paths as steps left them; unchanged ones are read from disk."""
         told = side(known.get, self._objects.read)
         return lambda path: told(path) if path in known else self._now(path)
 
     def judge_path(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
         """Return the items for a path of a unit; empty if it is silently left unchanged.
 
-        `item` is its judgement as an ordinary file, `left` its state after the last step.
+        `item` is the path judged as an ordinary file, `left` its state after the last step.
         """
         part = self._units.part(item.path)
         if part is None or not part.rest:
@@ -129,7 +132,7 @@ class UnitPlan:
         return [item]
 
     def complete_items(self, items: Sequence[PlanItem]) -> list[PlanItem]:
-        """Return all items, with those of refs, and everything needed to remove a whole unit."""
+        """Return all items, including those of refs and those needed to remove a whole unit."""
         found = {item.path: item for item in items}
         # Where only some paths were chosen, units of which none was stay out of it.
         ref_items = [each for files in self._ref_files.values() for each in files]
@@ -167,7 +170,7 @@ class UnitPlan:
         ]
 
     def _holds_more(self, path: str, found: Mapping[str, PlanItem]) -> bool:
-        """Return whether a folder to remove in a unit now contains others' files."""
+        """Return whether a folder to remove in a unit now contains files by others."""
         item, part = found[path], self._units.part(path)
         if item.target is not None or not _is_folder(item) or part is None or not part.rest:
             return False
@@ -180,7 +183,7 @@ class UnitPlan:
         return any(each is None or each.target is not None for each in below)
 
     def _log(self, item: PlanItem, left: PathEntry | None) -> list[PlanItem]:
-        """Return the items of a reflog: if somebody added to it, only the lines of the steps are removed."""
+        """Return the items of a reflog. If somebody added to it, only the lines of the steps are removed."""
         if item.state == "change" or item.now is None or left is None:
             return [item] if item.state != "conflict" else []
         try:
@@ -200,7 +203,7 @@ class UnitPlan:
         return self._goes(root) or (root in self._wanted and not os.path.lexists(self._root / root))
 
     def _goes(self, root: str) -> bool:
-        """Return whether the steps created the unit, so that all of it should be removed."""
+        """Return whether the steps created the unit, so that all of it must be removed."""
         if root not in self._going:
             # A file is in its place if a step moved the repository elsewhere.
             entry = self._wanted.get(root)
@@ -209,7 +212,10 @@ class UnitPlan:
         return self._going[root]
 
     def _rest_of(self, root: str, found: Mapping[str, PlanItem]) -> Iterator[PlanItem]:
-        """Yield the rest of a unit to remove: removed if reading or packing made it; otherwise all stays."""
+        """Yield items for the remaining files of a unit to remove.
+
+        They are removed if reading or packing created them; otherwise the unit stays unchanged.
+        """
         for path in _walk_unit(self._root, root, self._units):
             if path in found:
                 yield replace(found[path], target=None)
@@ -231,7 +237,9 @@ class UnitPlan:
             )
 
     def _later(self, root: str) -> str:
-        """Return why a repository made by the steps has to stay; empty if everything in it is theirs."""
+        """Return why a repository created by the steps must not be removed; empty if it holds nothing by
+        others.
+        """
         refs = Refs(disk(self._root))
         known = self._refs[root].moves if root in self._refs else {}
         names = [
@@ -245,7 +253,7 @@ class UnitPlan:
         return MORE if ids and len(marks) == 1 and object_ids(self._root / root / "objects") != ids else ""
 
     def _belonging(self) -> dict[str, str]:
-        """Return work tree files by their unit: those in which its states before and after differ."""
+        """Return the folder of the unit for each work tree file that its recorded states list differently."""
         found: dict[str, str] = {}
         for path, (part, target, left) in self._indexes.items():
             found |= dict.fromkeys(differing(self._root, path, part, target, left, self._objects), part.root)
@@ -259,7 +267,7 @@ class UnitPlan:
 
 
 def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectStore) -> frozenset[str]:
-    """Return work tree files that steps changed together with what records them. Blocking."""
+    """Return work tree files that steps changed together with the unit that records them. Blocking."""
     found: set[str] = set()
     for step in steps:
         for change in step.changes:
@@ -270,7 +278,9 @@ def committed(root: Path, steps: Sequence[Step], units: Units, objects: ObjectSt
 
 
 def _recorded_with(step: Step, units: Units) -> dict[str, str]:
-    """Return files changed together with a version control store other than git, by its folder."""
+    """Return files that a step changed together with a version control store other than git, with its
+    folder.
+    """
     found: dict[str, str] = {}
     for place, mark in step.units.items():
         if mark.kind not in ("git", "") and kinds()[mark.kind].versions:
@@ -316,7 +326,7 @@ def _is_folder(item: PlanItem) -> bool:
 
 
 def _walk_unit(root: Path, folder: str, units: Units) -> Iterator[str]:
-    """Yield all paths below the folder of a unit that may be files of a step."""
+    """Yield all paths below the folder of a unit that a step may record."""
     for place, folders, files in os.walk(root / folder):
         prefix = os.path.relpath(place, root)
         names = [within(prefix, name) for name in (*folders, *files)]
