@@ -159,31 +159,15 @@ def server_config(name: str, given: McpServerSettings) -> ServerConfig:
     oauth = given.oauth
     if oauth.client_metadata_url and urlsplit(oauth.client_metadata_url).scheme != "https":
         raise ConfigError(f"{where}: `oauth.client_metadata_url` has to be an https address.")
+    taken = _fields(given.model_dump(exclude={"transport", "oauth"}))
     return ServerConfig(
-        name=name,
-        transport=transport,
-        command=given.command,
-        args=tuple(given.args),
-        env=dict(given.env),
-        env_passthrough=tuple(given.env_passthrough),
-        cwd=given.cwd,
-        url=given.url,
-        headers=dict(given.headers),
-        include=tuple(given.include),
-        exclude=tuple(given.exclude),
-        timeout=given.timeout,
-        connect_timeout=given.connect_timeout,
-        enabled=given.enabled,
-        sandbox=given.sandbox,
-        network=given.network,
-        writable=tuple(given.writable),
-        oauth=OAuthConfig(
-            client_id=oauth.client_id,
-            client_secret_env=oauth.client_secret_env,
-            client_metadata_url=oauth.client_metadata_url,
-            scopes=tuple(oauth.scopes),
-        ),
+        name=name, transport=transport, oauth=OAuthConfig(**_fields(oauth.model_dump())), **taken
     )
+
+
+def _fields(dumped: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as fields: their lists as tuples."""
+    return {name: tuple(each) if isinstance(each, list) else each for name, each in dumped.items()}
 
 
 def address_config(url: str) -> ServerConfig:
